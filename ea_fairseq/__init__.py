@@ -1,0 +1,10 @@
+"""Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``)."""
+
+from ea_fairseq.fairseq_check import require_working_fairseq
+
+require_working_fairseq()
+
+from ea_fairseq import checkpoint_safety, ea_transformer, transformer_lite  # noqa: E402, F401
+from ea_fairseq.ea_transformer import EATransformerModel  # noqa: E402
+
+__all__ = ["EATransformerModel"]

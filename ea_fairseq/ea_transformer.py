@@ -1,0 +1,72 @@
+"""The model ``ea_transformer`` and its architectures."""
+
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerModel, base_architecture
+
+from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.transformer_lite import lite_sizes
+from ea_fairseq.transformer_stack import EATransformerDecoder, EATransformerEncoder
+
+UNSUPPORTED = {
+    "cross_self_attention": "evolving attention keeps separate maps for target and source words",
+    "base_layers": "BASE layers do not pass attention logits on",
+    "encoder_xformers_att_config": "xFormers computes attention without showing its logits",
+    "decoder_xformers_att_config": "xFormers computes attention without showing its logits",
+}
+
+
+@register_model("ea_transformer")
+class EATransformerModel(TransformerModel):
+    """Transformer with evolving attention (Wang et al., ICML 2021).
+
+    Takes fairseq's ``transformer`` flags and those of :class:`~ea_fairseq.evolution.EvolutionOptions`. Parameters
+    have fairseq's names; each evolving attention adds ``conv.weight`` and ``conv.bias``.
+    """
+
+    @classmethod
+    def hub_models(cls):
+        return {}
+
+    @classmethod
+    def add_args(cls, parser):
+        super().add_args(parser)
+        EvolutionOptions.add_args(parser)
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Raises:
+            ValueError: naming the flag, when an option is out of range or does not go with evolving attention.
+        """
+        for name, reason in UNSUPPORTED.items():
+            if getattr(args, name, None):
+                raise ValueError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
+        EvolutionOptions.from_namespace(args)
+        return super().build_model(args, task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return EATransformerEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return EATransformerDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+
+def evolution_defaults(args, alpha: float, beta: float):
+    args.ea_alpha = getattr(args, "ea_alpha", alpha)
+    args.ea_beta = getattr(args, "ea_beta", beta)
+
+
+@register_model_architecture("ea_transformer", "ea_transformer")
+@register_model_architecture("ea_transformer", "ea_transformer_base")
+def ea_transformer_base(args):
+    evolution_defaults(args, alpha=0.5, beta=0.1)
+    base_architecture(args)
+
+
+@register_model_architecture("ea_transformer", "ea_transformer_lite")
+def ea_transformer_lite(args):
+    evolution_defaults(args, alpha=0.1, beta=0.1)
+    lite_sizes(args)
+    base_architecture(args)

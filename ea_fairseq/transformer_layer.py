@@ -1,0 +1,157 @@
+"""fairseq's Transformer layers with evolving attention."""
+
+from fairseq.distributed import fsdp_wrap
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
+from torch import Tensor, nn
+
+from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.evolving_attention import EvolvingAttention, LayerLogits
+
+
+class SubLayers:
+    """The two steps that encoder and decoder layers share; x is (T, B, C) throughout."""
+
+    def before(self, norm: nn.Module, x: Tensor) -> Tensor:
+        return norm(x) if self.normalize_before else x
+
+    def after(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+        x = self.residual_connection(self.dropout_module(x), residual)
+        return x if self.normalize_before else norm(x)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        residual = x
+        x = self.before(self.final_layer_norm, x)
+        x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
+        return self.after(self.final_layer_norm, self.fc2(x), residual)
+
+
+class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
+    """An encoder layer that takes the previous layer's logits and hands on its own."""
+
+    def build_self_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
+        return EvolvingAttention(
+            embed_dim,
+            cfg.encoder.attention_heads,
+            EvolutionOptions.from_namespace(cfg).encoder,
+            dropout=cfg.attention_dropout,
+            self_attention=True,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+        )
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None, previous_logits: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """
+        Args:
+            x: (S, B, C); encoder_padding_mask: (B, S), true at padding; previous_logits: (B, K, S, S).
+
+        Returns:
+            x of the same shape and this layer's logits (None when they do not evolve).
+        """
+        residual = x
+        x = self.before(self.self_attn_layer_norm, x)
+        x, _, logits = self.self_attn(
+            x,
+            x,
+            x,
+            key_padding_mask=encoder_padding_mask,
+            query_padding_mask=encoder_padding_mask,
+            need_weights=False,
+            previous_logits=previous_logits,
+        )
+        x = self.after(self.self_attn_layer_norm, x, residual)
+        return self.feed_forward(x), logits
+
+
+class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
+    """A decoder layer that takes the previous layer's logits, of both its attentions, and hands on its own."""
+
+    def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> EvolvingAttention:
+        return EvolvingAttention(
+            embed_dim,
+            cfg.decoder.attention_heads,
+            EvolutionOptions.from_namespace(cfg).decoder,
+            dropout=cfg.attention_dropout,
+            self_attention=True,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+            **kwargs,
+        )
+
+    def build_encoder_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
+        return EvolvingAttention(
+            embed_dim,
+            cfg.decoder.attention_heads,
+            EvolutionOptions.from_namespace(cfg).cross,
+            kdim=cfg.encoder.embed_dim,
+            vdim=cfg.encoder.embed_dim,
+            dropout=cfg.attention_dropout,
+            encoder_decoder_attention=True,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: dict | None = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+        previous_self: Tensor | None = None,
+        previous_cross: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """
+        Args:
+            x: (T, B, C); encoder_out: (S, B, C'); encoder_padding_mask: (B, S) and
+            self_attn_padding_mask: (B, T), true at padding; self_attn_mask: (T, T), -inf at later words;
+            previous_self: (B, K, T, T); previous_cross: (B, K, T, S).
+
+        Returns:
+            x, the encoder-decoder probabilities or None, and the two logits of :class:`LayerLogits`: all at the
+            top level, because activation checkpointing sees the tensors there and no others.
+        """
+        residual = x
+        x = self.before(self.self_attn_layer_norm, x)
+        x, _, self_logits = self.self_attn(
+            x,
+            x,
+            x,
+            key_padding_mask=self_attn_padding_mask,
+            incremental_state=incremental_state,
+            need_weights=False,
+            attn_mask=self_attn_mask,
+            previous_logits=previous_self,
+        )
+        x = self.after(self.self_attn_layer_norm, x, residual)
+
+        weights = cross_logits = None
+        if self.encoder_attn is not None and encoder_out is not None:
+            residual = x
+            x = self.before(self.encoder_attn_layer_norm, x)
+            x, weights, cross_logits = self.encoder_attn(
+                x,
+                encoder_out,
+                encoder_out,
+                key_padding_mask=encoder_padding_mask,
+                query_padding_mask=self_attn_padding_mask,
+                incremental_state=incremental_state,
+                static_kv=True,
+                need_weights=need_attn or (not self.training and self.need_attn),
+                need_head_weights=need_head_weights,
+                previous_logits=previous_cross,
+            )
+            x = self.after(self.encoder_attn_layer_norm, x, residual)
+        return self.feed_forward(x), weights, *LayerLogits(self_logits, cross_logits)
+
+
+def wrap(layer: nn.Module, cfg) -> nn.Module:
+    """Applies activation checkpointing and sharding to a layer where the options ask for them, as fairseq does."""
+    if cfg.checkpoint_activations:
+        return fsdp_wrap(checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations), min_num_params=0)
+    return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)

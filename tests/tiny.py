@@ -1,0 +1,52 @@
+"""Small models and dictionaries that the tests share."""
+
+import argparse
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+
+import ea_fairseq  # noqa: F401
+
+VOCABULARY = 40
+TINY = {
+    f"{side}_{name}": size
+    for side in ("encoder", "decoder")
+    for name, size in {"embed_dim": 8, "ffn_embed_dim": 8, "attention_heads": 2, "layers": 2}.items()
+}
+OFF = {"no_encoder_conv": True, "no_decoder_conv": True, "no_cross_conv": True, "no_encoder_skip": True}
+
+
+def dictionary(size: int = VOCABULARY) -> Dictionary:
+    words = Dictionary()
+    for index in range(size):
+        words.add_symbol(f"w{index}")
+    return words
+
+
+def build(arch: str = "ea_transformer", seed: int = 1, **options):
+    """A model in evaluation mode, as fairseq's command line would build it from these options."""
+    args = argparse.Namespace(arch=arch, dropout=0.0, **options)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    words = dictionary()
+    torch.manual_seed(seed)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task).eval()
+
+
+def build_loud(seed: int = 1, **options):
+    """A tiny evolving model whose convolutions dominate its logits, so that one wrong tap shows in the output."""
+    model = build(seed=seed, **{**TINY, "ea_alpha": 0.5, "ea_beta": 0.5, **options})
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".conv." in name:
+                parameter.normal_(std=1.0)
+            elif "_proj." in name:
+                parameter.mul_(2.0)
+    return model
+
+
+def random_tokens(generator: torch.Generator, sentences: int, length: int) -> torch.Tensor:
+    """(sentences, length) words, none of them special."""
+    return torch.randint(4, VOCABULARY, (sentences, length), generator=generator)
