@@ -26,21 +26,24 @@ def name(options):
 
 
 @cache
-def loud_model(options):
-    return build_loud(**dict(options))
+def loud_model(options, loudness=1.0, dtype=torch.float32):
+    return build_loud(loudness=loudness, **dict(options)).to(dtype)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("options", COMBINATIONS, ids=name)
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_law_holds(law, options, seed):
     law(loud_model(tuple(options.items())), seed)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_law_holds_in_bfloat16(law):
-    law(build_loud().bfloat16(), seed=3, tolerance=0.5)
+@pytest.mark.parametrize("options", COMBINATIONS, ids=name)
+def test_laws_hold_in_bfloat16(options):
+    """Quieter, because rounding grows with the convolutions; a change of a later word still shows nowhere."""
+    model = loud_model(tuple(options.items()), loudness=0.2, dtype=torch.bfloat16)
+    for law in LAWS:
+        law(model, seed=1, tolerance=1e-5 if law is assert_causal else 0.1)
 
 
 def break_cross_window(model):
@@ -75,7 +78,7 @@ def test_every_tap_is_loud(kernel):
             with torch.no_grad():
                 tap = attention.conv.weight[:, :, row, column].clone()
                 attention.conv.weight[:, :, row, column] = 0
-                assert (scores(model, source, target) - loud).abs().max() > 1e-2
+                assert (scores(model, source, target) - loud).abs().max() > 1e-3
                 attention.conv.weight[:, :, row, column] = tap
 
 

@@ -35,14 +35,16 @@ def build(arch: str = "ea_transformer", seed: int = 1, **options):
     return ARCH_MODEL_REGISTRY[arch].build_model(args, task).eval()
 
 
-def build_loud(seed: int = 1, **options):
+def build_loud(seed: int = 1, loudness: float = 1.0, **options):
     """A tiny evolving model whose convolutions dominate its logits, so that one wrong tap shows in the output."""
     model = build(seed=seed, **{**TINY, "ea_alpha": 0.5, "ea_beta": 0.5, **options})
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if ".conv." in name:
-                parameter.normal_(std=1.0)
-            elif "_proj." in name:
+            if name.endswith("conv.weight"):
+                parameter.normal_(std=loudness)
+            elif name.endswith("conv.bias"):
+                parameter.normal_(std=0.1 * loudness)
+            elif "_proj.weight" in name:
                 parameter.mul_(2.0)
     return model
 
