@@ -39,7 +39,7 @@ PAST_MODALS = [
     Modal("wollen", "past", "want to", "wanted"),
     Modal("dürfen", "past", "be allowed to", "might"),
 ]
-UNITS = {"Stunden": "hours", "Tagen": "days", "Wochen": "weeks", "Monaten": "months"}
+UNITS = {"Stunden": "hours", "Tagen": "days", "Wochen": "weeks"}
 AT_HOME = Fixed((Word("zu", "to"), Word("Hause", "house")), "at home")
 HOMEWARDS = Fixed((Word("nach", "to"), Word("Hause", "house")), "home")
 PLAIN_VERBS = [verb for verb in VERBS if not {"clause", "fixed"} & verb.governs.keys()]
@@ -193,8 +193,8 @@ class Chooser:
         unit, units = self.rng.choice(list(UNITS.items()))
         made = [
             Time(f"um {number} Uhr", f"at {english} o'clock", "habit", frozenset(["past", "later", "modal"])),
-            Time(f"vor {number} {unit}", f"{english} {units} ago", "-", frozenset(["past", "every"])),
-            Time(f"in {number} {unit}", f"in {english} {units}", "later", frozenset(["later", "every"])),
+            Time(f"vor {number} {unit}", f"{english} {units} ago", "-", frozenset(["past", "exact"])),
+            Time(f"in {number} {unit}", f"in {english} {units}", "later", frozenset(["later", "exact"])),
             Time(f"seit {number} {unit}", f"for {english} {units}", "since", frozenset(["every"])),
             Time(f"seit {number} Jahren", f"for {english} years", "since", frozenset(["every"])),
         ]
@@ -223,6 +223,7 @@ class Chooser:
             + (["later", "modal", "modal", "modal timed"] if willing else [])
             + (["gladly"] if "g" in verb.flags else [])
         )
+        barred = {"pre", "every"} if once or steady else set()
         parts: dict = {}
         if form == "timed":
             readings = set() if once or steady else {"habit"}
@@ -233,13 +234,18 @@ class Chooser:
                 parts = {"reading": time.time.present, "time": time}
         elif form.startswith("past"):
             timed = form == "past timed" and "t" not in verb.flags
-            skip = {"pre"} if once or steady else set()
-            time = self.time(lambda time: "past" in time.others and not skip & time.others) if timed else None
+            time = (
+                self.time(lambda time: "past" in time.others and not barred & time.others) if timed else None
+            )
             parts = {"tense": "past", "time": time}
         elif form == "later":
             parts = {"tense": "later", "time": self.time(lambda time: "later" in time.others)}
         elif form.startswith("modal"):
-            time = self.time(lambda time: "modal" in time.others) if form == "modal timed" else None
+            time = (
+                self.time(lambda time: "modal" in time.others and not barred & time.others)
+                if form == "modal timed"
+                else None
+            )
             parts = {"modal": self.rng.choice(MODALS), "time": time}
             if time is None and self.chance(0.4):
                 parts = {"modal": self.rng.choice(PAST_MODALS)}
@@ -247,9 +253,9 @@ class Chooser:
                     parts["time"] = self.time(lambda time: time.present == "-" and time.others == {"past"})
         elif form == "gladly":
             parts = {"gladly": True}
-        frequent = parts.get("time") and "every" in parts["time"].time.others
+        fixed_time = parts.get("time") and {"every", "exact"} & parts["time"].time.others
         counted = isinstance(subject, NounPhrase) and not subject.definite
-        if not frequent and not counted and form != "gladly" and self.chance(0.15):
+        if not fixed_time and not counted and form != "gladly" and self.chance(0.15):
             parts["negated"] = True
         return parts
 

@@ -74,26 +74,27 @@ class Compound(Simple):
         clause = chooser.clause(verb, subject, tense=tense, **(given if rests else {}))
         hard = rests or conjunction == "obwohl"
         if self.rng.random() < 0.5:
-            beside = self.circumstance(Pronoun(pronoun), tense, hard)
+            beside = self.circumstance(Pronoun(pronoun), tense, hard, rests)
             opener = [Word(conjunction, gloss)]
             words = [*clause.main(), COMMA, *beside.verb_last(opener)]
             return sentence(words, f"{clause.statement()} {gloss} {beside.statement()}")
-        beside = self.circumstance(subject, tense, hard)
+        beside = self.circumstance(subject, tense, hard, rests)
         clause = replace(clause, subject=Pronoun(pronoun))
         opener = beside.verb_last([Word(conjunction, gloss)])
         words = clause.main(opener=[*opener, COMMA])
         return sentence(words, f"{gloss} {beside.statement()}, {clause.statement()}")
 
-    def circumstance(self, subject: Subject, tense: str, hard: bool) -> Clause:
-        """What speaks against going out (`hard`) or for it."""
+    def circumstance(self, subject: Subject, tense: str, hard: bool, rests: bool) -> Clause:
+        """What speaks against going out (`hard`) or for it; `rests`: also for staying at home."""
         choice = self.rng.random()
         if choice < 0.45:
-            states = ["tired", "sick", "sad", "hungry", "nervous", "thirsty"] if hard else ["happy"]
+            unwell = ["tired", "sick", "sad", "nervous"] + ([] if rests else ["hungry", "thirsty"])
+            states = unwell if hard else ["happy"]
             state = adjective(self.rng.choice(states))
             if self.rng.random() < 0.3:
                 state = more("sehr", "very", state)
             return Clause(subject, BE, tense, predicate=state)
-        if choice < 0.65:
+        if choice < 0.65 and not rests:
             return Clause(subject, HAVE, tense, negated=hard, object=NO_TIME if hard else TIME)
         if hard:
             falls = self.rng.choice([verb for verb in VERBS if verb.subjects == {"weather"}][:2])
@@ -116,7 +117,7 @@ class Compound(Simple):
             return chooser.clause(verb, subject, tense="present", reading="now")
 
         first, second = one(), one()
-        while second.subject == first.subject:
+        while second.subject == first.subject or isinstance(second.subject, Pronoun):
             second = one()
         opener = first.verb_last([Word("während", "while")])
         words = second.main(opener=[*opener, COMMA])
@@ -134,7 +135,9 @@ class Compound(Simple):
         if goal is HOMEWARDS or thing(clause.subject):
             return self.purpose()
         if clause.tense != "present" and self.rng.random() < 0.5:
-            timely = chooser.time(lambda time: clause.tense in time.others and "every" not in time.others)
+            timely = chooser.time(
+                lambda time: clause.tense in time.others and not {"every", "exact"} & time.others
+            )
             clause = replace(clause, time=timely)
         deed = replace(chooser.clause(aim, clause.subject, tense="present"), place=None)
         front = self.front(clause)

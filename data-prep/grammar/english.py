@@ -11,6 +11,7 @@ IRREGULAR_PLURALS = {
     "sheep": "sheep",
     "knife": "knives",
     "shelf": "shelves",
+    "scarf": "scarves",
 }
 IRREGULAR_VERBS = {
     line.split()[0]: line.split()[1:]

@@ -15,7 +15,7 @@ BE, BECOME, THERE_IS = NAMED["sein", "fixed"], NAMED["werden", "fixed"], NAMED["
 COST = NAMED["kosten", "fixed"]
 WHO = fixed("wer", "who")
 SILENT = Fixed((), "")
-CHEAP = ([5, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80], ["clothes", "paper", "toy", "flower"])
+CHEAP = ([5, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80], ["clothes", "toy"])
 DEAR = ([100, 150, 200, 250, 300, 400, 500, 600, 800], ["machine", "furniture"])
 
 
@@ -136,7 +136,11 @@ class Simple:
             return None
         bare = fixed(found.german, found.english)
         choice = self.rng.random()
-        return more("sehr", "very", bare) if choice < 0.3 else bare
+        return (
+            more("sehr", "very", bare)
+            if choice < 0.3 and (found.comparative or "state" in found.classes)
+            else bare
+        )
 
     def comparison(self) -> Sentence:
         """One thing is bigger than the other, or as big."""
