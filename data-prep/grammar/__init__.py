@@ -1,0 +1,1 @@
+"""A small German-English grammar: sentences built once, spoken in both languages."""
