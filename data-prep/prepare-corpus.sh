@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Turns a folder of train|valid|test.{src,tgt} text into binarised fairseq data; see --help.
+set -euo pipefail
+
+# shellcheck source=data-prep/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bash data-prep/prepare-corpus.sh [options] CORPUS_DIR OUT_DIR
+
+Turns the sentence pairs train|valid|test.{xx,yy} (plain or .gz) in CORPUS_DIR into fairseq data in OUT_DIR/data-bin,
+with the subword model and preparation.json beside the data. A second run goes on where the first stopped.
+
+  --source-lang xx       language of the source, the suffix of its files (required)
+  --target-lang yy       language of the target, the suffix of its files (required)
+  --tokenizer NAME       moses, or none for text that is already tokenized (default: moses)
+  --lowercase            lower-case both languages
+  --subword NAME         bpe, sentencepiece or none (default: bpe)
+  --separate-subword     learn one subword model for each language (default: one for both)
+  --merges N             BPE merges (default: 10000)
+  --vocab-size N         sentencepiece vocabulary (default: 8000)
+  --joined-dictionary    one dictionary for both languages, as --share-all-embeddings needs
+  --max-length N         drop training pairs with a side of more than N tokens (default: 175)
+  --ratio R              drop training pairs where one side is over R times as long as the other (default: 1.5)
+  --workers N            processes to work with (default: the number of cores)
+  --help                 show this text
+
+example:
+  bash data-prep/prepare-corpus.sh --source-lang de --target-lang en --lowercase --merges 6000 \
+    --joined-dictionary data/multi30k data/multi30k-prepared
+USAGE
+}
+
+source_lang='' target_lang='' tokenizer=moses lowercase='' subword=bpe separate='' joined=''
+merges=10000 vocab_size=8000 max_length=175 ratio=1.5
+workers=$(getconf _NPROCESSORS_ONLN)
+folders=()
+
+while (($#)); do
+  case $1 in
+    --source-lang | --target-lang | --tokenizer | --subword | --merges | --vocab-size | --max-length | --ratio | --workers)
+      (($# > 1)) || die "$1 needs a value."
+      option=${1#--}
+      printf -v "${option//-/_}" '%s' "$2"
+      shift
+      ;;
+    --lowercase) lowercase=--lowercase ;;
+    --separate-subword) separate=yes ;;
+    --joined-dictionary) joined=--joined-dictionary ;;
+    --help | -h) usage && exit ;;
+    -*) die "there is no option $1: see --help for those there are." ;;
+    *) folders+=("$1") ;;
+  esac
+  shift
+done
+
+((${#folders[@]} == 2)) || die "give two folders, CORPUS_DIR and OUT_DIR, not ${#folders[@]}: see --help for an example."
+corpus=${folders[0]}
+OUT_DIR=${folders[1]}
+[[ $source_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--source-lang needs a language, the suffix of its files (such as de), not '$source_lang'."
+[[ $target_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--target-lang needs a language, the suffix of its files (such as en), not '$target_lang'."
+[[ $source_lang != "$target_lang" ]] || die "--source-lang and --target-lang are both $source_lang: they must differ."
+[[ $tokenizer == moses || $tokenizer == none ]] || die "--tokenizer is moses or none, not '$tokenizer'."
+[[ $subword =~ ^(bpe|sentencepiece|none)$ ]] || die "--subword is bpe, sentencepiece or none, not '$subword'."
+whole_number --merges "$merges"
+whole_number --vocab-size "$vocab_size"
+whole_number --max-length "$max_length"
+whole_number --workers "$workers"
+[[ $ratio =~ ^[1-9][0-9]*(\.[0-9]+)?$ ]] || die "--ratio needs a number of at least 1, not '$ratio'."
+
+find_python
+tools=(fairseq)
+[[ $tokenizer == moses ]] && tools+=(sacremoses)
+[[ $subword == bpe ]] && tools+=(subword-nmt)
+[[ $subword == sentencepiece ]] && tools+=(sentencepiece)
+versions=$("$python" "$steps/tool_versions.py" "${tools[@]}")
+languages=("$source_lang" "$target_lang")
+
+say "checking $corpus"
+# One line for each file: its name, its path, its number of lines and its checksum.
+checked=$("$python" "$steps/check_corpus.py" "$corpus" "${languages[@]}")
+open_out_dir
+mkdir -p "$OUT_DIR/tokenized" "$OUT_DIR/subword"
+
+declare -A made # the settings that each file of text was made with
+while IFS=$'\t' read -r name path _ checksum; do
+  language=${name##*.}
+  made[$name]="tokenizer $tokenizer ${lowercase#--}, language $language, checksum $checksum, ${versions//$'\n'/, }"
+  stage "tokenized/$name" "${made[$name]}" "$python" "$steps/tokenize_text.py" --tokenizer "$tokenizer" \
+    --language "$language" $lowercase --workers "$workers" "$path"
+done <<<"$checked"
+
+made[cleaned]="at most $max_length tokens, ratio $ratio"
+for language in "${languages[@]}"; do
+  made[cleaned]+=$'\n'"train.$language: ${made[train.$language]}"
+done
+stage cleaned "${made[cleaned]}" "$python" "$steps/clean_pairs.py" --max-length "$max_length" --ratio "$ratio" \
+  "$OUT_DIR/tokenized/train.$source_lang" "$OUT_DIR/tokenized/train.$target_lang"
+
+text_file() { # the tokenized text of a split and a language, cleaned where it is train
+  if [[ $1 == train ]]; then printf '%s' "$OUT_DIR/cleaned/train.$2"; else printf '%s' "$OUT_DIR/tokenized/$1.$2"; fi
+}
+
+models=()
+if [[ $subword != none ]]; then
+  size=$merges suffix=codes
+  [[ $subword == sentencepiece ]] && size=$vocab_size suffix=model
+  learn() { # learn MODEL LANGUAGE...
+    local model=$1 language inputs=()
+    shift
+    for language in "$@"; do inputs+=("$(text_file train "$language")"); done
+    stage "$model" "$subword of size $size from $*"$'\n'"${made[cleaned]}" \
+      "$python" "$steps/learn_subword.py" --kind "$subword" --size "$size" "${inputs[@]}"
+    models+=("$OUT_DIR/$model")
+  }
+  if [[ $separate ]]; then
+    for language in "${languages[@]}"; do learn "$subword.$language.$suffix" "$language"; done
+  else
+    learn "$subword.$suffix" "${languages[@]}"
+  fi
+  for split in train valid test; do
+    for language in "${languages[@]}"; do
+      made[$split.$language]="$subword of size $size${separate:+, separate}"$'\n'"${made[$split.$language]}"$'\n'"${made[cleaned]}"
+      stage "subword/$split.$language" "${made[$split.$language]}" "$python" "$steps/apply_subword.py" \
+        --kind "$subword" --model "$OUT_DIR/$subword${separate:+.$language}.$suffix" --workers "$workers" \
+        "$(text_file "$split" "$language")"
+    done
+  done
+  text_file() { printf '%s' "$OUT_DIR/subword/$1.$2"; }
+fi
+
+settings="${joined#--} from $source_lang to $target_lang"
+prefixes=()
+for split in train valid test; do
+  for language in "${languages[@]}"; do settings+=$'\n'"$split.$language: ${made[$split.$language]}"; done
+  prefix=$(text_file "$split" '')
+  prefixes+=("--${split}pref" "${prefix%.}")
+done
+[[ $subword == none ]] && settings+=$'\n'"${made[cleaned]}"
+stage data-bin "$settings" "$python" "$steps/binarize.py" --source-lang "$source_lang" --target-lang "$target_lang" \
+  "${prefixes[@]}" $joined --workers "$workers" --tokenizer "$tokenizer" $lowercase --subword "$subword" \
+  ${models[@]+--models "${models[@]}"} --versions "$versions" --cleaned "$OUT_DIR/cleaned/counts.json" \
+  --log "$OUT_DIR/logs/fairseq-preprocess.log" --
+
+say "done: $OUT_DIR/data-bin"
