@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Turns a folder of train|valid|test.{src,tgt} text into binarised fairseq data; see --help.
 set -euo pipefail
+OUT_DIR=''
 
 # shellcheck source=data-prep/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -69,78 +70,83 @@ whole_number --max-length "$max_length"
 whole_number --workers "$workers"
 [[ $ratio =~ ^[1-9][0-9]*(\.[0-9]+)?$ ]] || die "--ratio needs a number of at least 1, not '$ratio'."
 
+check_out_dir
+
 find_python
 tools=(fairseq)
 [[ $tokenizer == moses ]] && tools+=(sacremoses)
 [[ $subword == bpe ]] && tools+=(subword-nmt)
 [[ $subword == sentencepiece ]] && tools+=(sentencepiece)
 versions=$("$python" "$steps/tool_versions.py" "${tools[@]}")
-languages=("$source_lang" "$target_lang")
+declare -A version
+while read -r tool number; do version[$tool]=$number; done <<<"$versions"
 
 say "checking $corpus"
-# One line for each file: its name, its path, its number of lines and its checksum.
+languages=("$source_lang" "$target_lang")
 checked=$("$python" "$steps/check_corpus.py" "$corpus" "${languages[@]}")
 open_out_dir
-mkdir -p "$OUT_DIR/tokenized" "$OUT_DIR/subword"
 
-declare -A made # the settings that each file of text was made with
-while IFS=$'\t' read -r name path _ checksum; do
+# For each split and language: the file that holds its text, as far as it is made, and the settings it was made with.
+declare -A text made
+while read -r name file checksum; do
   language=${name##*.}
-  made[$name]="tokenizer $tokenizer ${lowercase#--}, language $language, checksum $checksum, ${versions//$'\n'/, }"
+  text[$name]=$OUT_DIR/tokenized/$name
+  made[$name]="text $checksum, tokenizer $tokenizer ${version[sacremoses]-} for $language ${lowercase#--}"
   stage "tokenized/$name" "${made[$name]}" "$python" "$steps/tokenize_text.py" --tokenizer "$tokenizer" \
-    --language "$language" $lowercase --workers "$workers" "$path"
+    --language "$language" $lowercase --workers "$workers" "$corpus/$file"
 done <<<"$checked"
 
-made[cleaned]="at most $max_length tokens, ratio $ratio"
-for language in "${languages[@]}"; do
-  made[cleaned]+=$'\n'"train.$language: ${made[train.$language]}"
+source=train.$source_lang target=train.$target_lang
+cleaned="$source: ${made[$source]}"$'\n'"$target: ${made[$target]}"$'\n'"at most $max_length tokens, ratio $ratio"
+stage cleaned "$cleaned" "$python" "$steps/clean_pairs.py" --max-length "$max_length" --ratio "$ratio" \
+  "${text[$source]}" "${text[$target]}"
+for name in "$source" "$target"; do
+  text[$name]=$OUT_DIR/cleaned/$name
+  made[$name]=$cleaned
 done
-stage cleaned "${made[cleaned]}" "$python" "$steps/clean_pairs.py" --max-length "$max_length" --ratio "$ratio" \
-  "$OUT_DIR/tokenized/train.$source_lang" "$OUT_DIR/tokenized/train.$target_lang"
 
-text_file() { # the tokenized text of a split and a language, cleaned where it is train
-  if [[ $1 == train ]]; then printf '%s' "$OUT_DIR/cleaned/train.$2"; else printf '%s' "$OUT_DIR/tokenized/$1.$2"; fi
-}
-
+case $subword in
+  bpe) size=$merges suffix=codes tool=subword-nmt ;;
+  sentencepiece) size=$vocab_size suffix=model tool=sentencepiece ;;
+  none) size=null ;;
+esac
 models=()
-if [[ $subword != none ]]; then
-  size=$merges suffix=codes
-  [[ $subword == sentencepiece ]] && size=$vocab_size suffix=model
-  learn() { # learn MODEL LANGUAGE...
-    local model=$1 language inputs=()
-    shift
-    for language in "$@"; do inputs+=("$(text_file train "$language")"); done
-    stage "$model" "$subword of size $size from $*"$'\n'"${made[cleaned]}" \
-      "$python" "$steps/learn_subword.py" --kind "$subword" --size "$size" "${inputs[@]}"
-    models+=("$OUT_DIR/$model")
-  }
-  if [[ $separate ]]; then
-    for language in "${languages[@]}"; do learn "$subword.$language.$suffix" "$language"; done
-  else
-    learn "$subword.$suffix" "${languages[@]}"
-  fi
+
+# learn_and_apply MODEL LANGUAGE...: learns a subword model from the training text of the languages and applies it.
+learn_and_apply() {
+  local model=$1 settings inputs=() language split name
+  shift
+  for language in "$@"; do inputs+=("${text[train.$language]}"); done
+  settings="$cleaned"$'\n'"$tool ${version[$tool]}, size $size, from $*"
+  stage "$model" "$settings" "$python" "$steps/learn_subword.py" --kind "$subword" --size "$size" "${inputs[@]}"
+  models+=("$OUT_DIR/$model")
   for split in train valid test; do
-    for language in "${languages[@]}"; do
-      made[$split.$language]="$subword of size $size${separate:+, separate}"$'\n'"${made[$split.$language]}"$'\n'"${made[cleaned]}"
-      stage "subword/$split.$language" "${made[$split.$language]}" "$python" "$steps/apply_subword.py" \
-        --kind "$subword" --model "$OUT_DIR/$subword${separate:+.$language}.$suffix" --workers "$workers" \
-        "$(text_file "$split" "$language")"
+    for language in "$@"; do
+      name=$split.$language
+      made[$name]+=$'\n'$settings
+      stage "subword/$name" "${made[$name]}" "$python" "$steps/apply_subword.py" --kind "$subword" \
+        --model "$OUT_DIR/$model" --workers "$workers" "${text[$name]}"
+      text[$name]=$OUT_DIR/subword/$name
     done
   done
-  text_file() { printf '%s' "$OUT_DIR/subword/$1.$2"; }
+}
+
+if [[ $subword != none && $separate ]]; then
+  for language in "${languages[@]}"; do learn_and_apply "$subword.$language.$suffix" "$language"; done
+elif [[ $subword != none ]]; then
+  learn_and_apply "$subword.$suffix" "${languages[@]}"
 fi
 
-settings="${joined#--} from $source_lang to $target_lang"
+settings="fairseq ${version[fairseq]}, from $source_lang to $target_lang ${joined#--}"
 prefixes=()
 for split in train valid test; do
   for language in "${languages[@]}"; do settings+=$'\n'"$split.$language: ${made[$split.$language]}"; done
-  prefix=$(text_file "$split" '')
-  prefixes+=("--${split}pref" "${prefix%.}")
+  prefixes+=("--${split}pref" "${text[$split.$source_lang]%.*}")
 done
-[[ $subword == none ]] && settings+=$'\n'"${made[cleaned]}"
+description=$(printf '{"tokenizer": "%s", "lowercase": %s, "subword": "%s", "subword_size": %s, "max_length": %s, "ratio": %s}' \
+  "$tokenizer" "$([[ $lowercase ]] && echo true || echo false)" "$subword" "$size" "$max_length" "$ratio")
 stage data-bin "$settings" "$python" "$steps/binarize.py" --source-lang "$source_lang" --target-lang "$target_lang" \
-  "${prefixes[@]}" $joined --workers "$workers" --tokenizer "$tokenizer" $lowercase --subword "$subword" \
-  ${models[@]+--models "${models[@]}"} --versions "$versions" --cleaned "$OUT_DIR/cleaned/counts.json" \
-  --log "$OUT_DIR/logs/fairseq-preprocess.log" --
+  "${prefixes[@]}" $joined --workers "$workers" --settings "$description" --versions "$versions" \
+  --cleaned "$OUT_DIR/cleaned/counts.json" --log "$OUT_DIR/logs/fairseq-preprocess.log" --models "${models[@]}" --
 
 say "done: $OUT_DIR/data-bin"

@@ -1,4 +1,4 @@
-"""Check the text of a corpus and print, for each file, its name, path, number of lines and checksum."""
+"""Check the text of a corpus and print, for each split and language, its file and its checksum."""
 
 import argparse
 import gzip
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from step import StepError, run
-from text_lines import open_bytes, progress, tidy
+from text_lines import open_bytes, tidy
+from tqdm import tqdm
 
 SPLITS = ("train", "valid", "test")
 
@@ -29,9 +30,7 @@ def find_file(corpus: Path, name: str) -> Path:
     if plain.is_file() and gzipped.is_file():
         raise StepError(f"{corpus} has both {name} and {name}.gz: remove the one that is not meant.")
     if not plain.is_file() and not gzipped.is_file():
-        raise StepError(
-            f"{corpus} has neither {name} nor {name}.gz: put the text there, one sentence a line."
-        )
+        raise StepError(f"{corpus} has neither {name} nor {name}.gz: put its text there.")
     return plain if plain.is_file() else gzipped
 
 
@@ -41,7 +40,7 @@ def check_file(path: Path, name: str) -> CheckedFile:
     number = 0
     try:
         with open_bytes(path) as file:
-            for number, line in enumerate(progress(file, name), 1):
+            for number, line in enumerate(tqdm(file, desc=name, unit=" lines", disable=None, leave=False), 1):
                 digest.update(line)
                 text = line.decode("utf-8").removeprefix("\ufeff" if number == 1 else "")
                 if not name.startswith("train.") and not tidy(text):
@@ -50,9 +49,7 @@ def check_file(path: Path, name: str) -> CheckedFile:
                         "remove it from both languages."
                     )
     except UnicodeDecodeError:
-        raise StepError(
-            f"line {number} of {path} is not UTF-8: convert the file, for example with iconv."
-        ) from None
+        raise StepError(f"line {number} of {path} is not UTF-8: convert the file with iconv.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise StepError(f"{path} is not a whole gzip file: fetch or compress it again.") from None
     if number == 0:
@@ -83,7 +80,7 @@ def main() -> None:
     parser.add_argument("languages", nargs=2, metavar="LANGUAGE", help="suffix of the files of a language")
     args = parser.parse_args()
     for file in check_corpus(args.corpus, tuple(args.languages)):
-        print(file.name, file.path, file.lines, file.checksum, sep="\t")
+        print(file.name, file.path.name, file.checksum)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,8 @@ class PairFilter:
 def main() -> None:
     """Clean."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--max-length", type=int, default=175, help="most tokens of a side (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--ratio", type=float, default=1.5, help="most that one side is longer (default: %(default)s)"
-    )
+    parser.add_argument("--max-length", type=int, default=175, help="most tokens of a side")
+    parser.add_argument("--ratio", type=float, default=1.5, help="most that one side is longer")
     parser.add_argument("source", type=Path, help="tokenized text")
     parser.add_argument("target", type=Path, help="tokenized text")
     parser.add_argument("output", type=Path, help="folder for the pairs kept and counts.json")

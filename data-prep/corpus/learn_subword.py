@@ -23,9 +23,7 @@ def learn_bpe(inputs: list[Path], merges: int, output: Path) -> None:
         try:
             learn_bpe(lines, codes, merges)
         except ValueError:
-            raise StepError(
-                f"there is too little text to learn {merges} BPE merges: lower --merges."
-            ) from None
+            raise StepError("there is too little text to learn BPE merges from: add text.") from None
 
 
 def learn_sentencepiece(inputs: list[Path], size: int, output: Path) -> None:

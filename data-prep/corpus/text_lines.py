@@ -4,6 +4,7 @@ import gzip
 import multiprocessing
 import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -44,12 +45,12 @@ def writing(path: Path) -> Iterator[Callable[[str], object]]:
 
 
 def progress(lines: Iterable[str], label: str) -> Iterable[str]:
-    """The lines, with a progress bar while stderr is a terminal."""
-    return tqdm(lines, desc=label, unit=" lines", unit_scale=True, disable=None, leave=False)
+    """The lines; their number shows on stdout when going through them takes long."""
+    return tqdm(lines, desc=label, unit=" lines", unit_scale=True, delay=2, leave=False, file=sys.stdout)
 
 
 def map_lines(make: Callable[[], Callable[[str], str]], lines: Iterable[str], workers: int) -> Iterator[str]:
-    """The lines under the function that `make` makes in every process, in order and without holding them all."""
+    """The lines under the function that `make` makes in each process, in order, holding only a few."""
     if workers == 1:
         yield from map(make(), lines)
         return
