@@ -43,7 +43,8 @@ def learn_sentencepiece(inputs: list[Path], size: int, output: Path) -> None:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise StepError(f"sentencepiece cannot learn --vocab-size {size}: {error}") from None
+        reason = str(error).rpartition("] ")[2]
+        raise StepError(f"sentencepiece cannot learn --vocab-size {size}: {reason}") from None
     output.write_bytes(model.getvalue())
 
 

@@ -40,8 +40,12 @@ def read_lines(path: Path) -> Iterator[str]:
 @contextmanager
 def writing(path: Path) -> Iterator[Callable[[str], object]]:
     """A function that writes one line to the file."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        yield lambda line: file.write(line + "\n")
+    try:
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield lambda line: file.write(line + "\n")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def progress(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -65,7 +69,7 @@ def map_lines(make: Callable[[], Callable[[str], str]], lines: Iterable[str], wo
             while pending:
                 yield from pending.popleft().result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(make: Callable[[], Callable[[str], str]]) -> None:
