@@ -33,7 +33,7 @@ WORDS = {
 LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]
 LOWERCASED = [*LANGUAGES, "--lowercase", "--merges", "80", "--joined-dictionary", "--workers", "1"]
 SENTENCEPIECE = [*LANGUAGES, "--tokenizer", "none", "--subword", "sentencepiece", "--separate-subword"]
-SENTENCEPIECE += ["--vocab-size", "40"]
+SENTENCEPIECE += ["--vocab-size", "32"]
 
 
 def sentence(language: str, number: int) -> str:
