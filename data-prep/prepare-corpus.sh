@@ -57,6 +57,7 @@ while (($#)); do
 done
 
 ((${#folders[@]} == 2)) || die "give two folders, CORPUS_DIR and OUT_DIR, not ${#folders[@]}: see --help for an example."
+[[ ${folders[0]} && ${folders[1]} ]] || die "the name of a folder is empty: see --help for an example."
 corpus=${folders[0]}
 OUT_DIR=${folders[1]}
 [[ $source_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--source-lang needs a language, the suffix of its files (such as de), not '$source_lang'."

@@ -236,8 +236,9 @@ def test_wrong_arguments_are_refused(corpus: Path, tmp_path: Path, arguments: li
     assert not (tmp_path / "out").exists()
 
 
-def test_flag_without_value_is_refused():
+def test_missing_values_are_refused(corpus: Path):
     assert_one_sentence(prepare("--merges"), "--merges needs a value")
+    assert_one_sentence(prepare(*LANGUAGES, corpus, ""), "name of a folder is empty")
 
 
 def test_folders_that_will_not_do_are_refused(corpus: Path, tmp_path: Path):
