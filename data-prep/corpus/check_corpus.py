@@ -1,0 +1,87 @@
+"""Check the text of a corpus and print, for each split and language, its file and its checksum."""
+
+import argparse
+import gzip
+import hashlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from step import StepError, run
+from text_lines import open_bytes, tidy
+from tqdm import tqdm
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file of text that is fit for preparation."""
+
+    name: str
+    path: Path
+    lines: int
+    checksum: str
+
+
+def find_file(corpus: Path, name: str) -> Path:
+    """The file of that name in the corpus, plain or gzipped."""
+    plain, gzipped = corpus / name, corpus / f"{name}.gz"
+    if plain.is_file() and gzipped.is_file():
+        raise StepError(f"{corpus} has both {name} and {name}.gz: remove the one that is not meant.")
+    if not plain.is_file() and not gzipped.is_file():
+        raise StepError(f"{corpus} has neither {name} nor {name}.gz: put its text there.")
+    return plain if plain.is_file() else gzipped
+
+
+def check_file(path: Path, name: str) -> CheckedFile:
+    """Read a file to its end: it must be whole, UTF-8 and not empty, and only train may have empty lines."""
+    digest = hashlib.sha256()
+    number = 0
+    try:
+        with open_bytes(path) as file:
+            for number, line in enumerate(tqdm(file, desc=name, unit=" lines", disable=None, leave=False), 1):
+                digest.update(line)
+                text = line.decode("utf-8").removeprefix("\ufeff" if number == 1 else "")
+                if not name.startswith("train.") and not tidy(text):
+                    raise StepError(
+                        f"line {number} of {path} is empty, and valid and test keep every line: "
+                        "remove it from both languages."
+                    )
+    except UnicodeDecodeError:
+        raise StepError(f"line {number} of {path} is not UTF-8: convert the file with iconv.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise StepError(f"{path} is not a whole gzip file: fetch or compress it again.") from None
+    if number == 0:
+        raise StepError(f"{path} is empty: put its sentences there, one a line.")
+    return CheckedFile(name, path, number, digest.hexdigest())
+
+
+def check_corpus(corpus: Path, languages: tuple[str, str]) -> list[CheckedFile]:
+    """Check all files of a corpus; the two of a pair must have the same number of lines."""
+    if not corpus.is_dir():
+        raise StepError(f"there is no folder {corpus}: give the folder that holds the text of the corpus.")
+    names = [f"{split}.{language}" for split in SPLITS for language in languages]
+    paths = [find_file(corpus, name) for name in names]
+    files = [check_file(path, name) for path, name in zip(paths, names, strict=True)]
+    for source, target in zip(files[::2], files[1::2], strict=True):
+        if source.lines != target.lines:
+            raise StepError(
+                f"{source.path} has {source.lines} lines and {target.path} has {target.lines}: "
+                "line by line they must be translations of each other."
+            )
+    return files
+
+
+def main() -> None:
+    """Check and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path, help="folder of the corpus")
+    parser.add_argument("languages", nargs=2, metavar="LANGUAGE", help="suffix of the files of a language")
+    args = parser.parse_args()
+    for file in check_corpus(args.corpus, tuple(args.languages)):
+        print(file.name, file.path.name, file.checksum)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# Shell functions shared by the prepare-*.sh scripts. They speak of the folder OUT_DIR, which the script sets.
+
+script=$(basename "$0" .sh)
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck disable=SC2034 # the scripts use it
+steps=$repository/data-prep/corpus
+
+# die SENTENCE: one plain sentence on stderr, then the end.
+die() {
+  printf '%s: %s\n' "$script" "$1" >&2
+  exit 1
+}
+
+((BASH_VERSINFO[0] >= 5)) || die "this needs bash 5 or later, and this is bash $BASH_VERSION."
+[[ -t 1 ]] || export TQDM_MININTERVAL=10 # seconds between the progress lines that go to a file
+
+# say TEXT: progress, on stdout and in OUT_DIR/logs.
+say() {
+  printf '%(%T)T %s\n' -1 "$1"
+  if [[ -d $OUT_DIR/logs ]]; then
+    { printf '%(%F %T)T %s\n' -1 "$1" >>"$OUT_DIR/logs/$script.log"; } 2>/dev/null || true
+  fi
+}
+
+# whole_number FLAG VALUE: dies unless VALUE is a whole number of at least 1.
+whole_number() {
+  [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || die "$1 needs a whole number of at least 1, not '$2'."
+}
+
+# find_python: sets `python` to the active Python that has fairseq, else to that of the repository's .venv.
+find_python() {
+  local candidate
+  for candidate in python python3 "$repository/.venv/bin/python"; do
+    python=$(command -v "$candidate") || continue
+    "$python" -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' \
+      >/dev/null 2>&1 && return
+  done
+  die "no active Python has fairseq: activate the environment that this project is installed in, or make one in $repository/.venv and run '.venv/bin/pip install -e . -c constraints.txt' there."
+}
+
+# check_out_dir: dies if OUT_DIR is there but is not a folder of a preparation.
+check_out_dir() {
+  [[ ! -e $OUT_DIR || -d $OUT_DIR ]] || die "$OUT_DIR is not a folder: give a folder for the output."
+  [[ ! -d $OUT_DIR || -d $OUT_DIR/.stages || -z $(ls -A "$OUT_DIR") ]] ||
+    die "$OUT_DIR holds other files: give a new folder, or that of an earlier run."
+}
+
+# open_out_dir: makes OUT_DIR and waits until no other run, nor what a killed run left working, is at work in it.
+open_out_dir() {
+  { mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock"; } 2>/dev/null ||
+    die "cannot write in $OUT_DIR: check its permissions and the space on its disk."
+  command -v flock >/dev/null || return 0
+  exec 9>>"$OUT_DIR/.stages/lock"
+  flock -n 9 && return
+  say "waiting for another run in $OUT_DIR to end"
+  flock 9
+}
+
+# stage OUTPUT SETTINGS COMMAND...: makes the file or folder OUT_DIR/OUTPUT with `COMMAND... OUT_DIR/OUTPUT.tmp`,
+# unless it is there and was made with the same SETTINGS, a text that names all that it depends on.
+stage() {
+  local name=$1 settings=$2 status=0
+  local output=$OUT_DIR/$name stamp=$OUT_DIR/.stages/${name//\//.}
+  shift 2
+  if [[ -e $output && -f $stamp && $(<"$stamp") == "$settings" ]]; then
+    say "$name: already made"
+    return
+  fi
+  say "$name: making it"
+  { rm -rf "$stamp" "$output.tmp" && mkdir -p "$(dirname "$output")"; } 2>/dev/null ||
+    die "cannot write $name in $OUT_DIR: check its permissions and the space on its disk."
+  "$@" "$output.tmp" || status=$?
+  if ((status)); then
+    rm -rf "$output.tmp"
+    ((status > 128)) || exit "$status"
+    die "making $name was stopped by signal $((status - 128)) (9 often means too little memory): the same command goes on from there."
+  fi
+  { rm -rf "$output" && mv "$output.tmp" "$output" &&
+    printf '%s\n' "$settings" >"$stamp.tmp" && mv "$stamp.tmp" "$stamp"; } 2>/dev/null ||
+    die "cannot put $name in place in $OUT_DIR: check its permissions and the space on its disk, then run the same command again."
+}
