@@ -30,9 +30,7 @@ def distinct(count: int, rng: Random) -> list[Sentence]:
         if german in seen or english in seen or len(sentence.german.split()) not in LENGTHS:
             misses += 1
             if misses == PATIENCE:
-                raise ValueError(
-                    f"the grammar gave only {len(found)} of the {count} distinct sentences asked for"
-                )
+                raise ValueError(f"the grammar gave only {len(found)} of the {count} distinct sentences asked for")
             continue
         misses = 0
         seen |= {german, english}

@@ -80,9 +80,7 @@ def test_same_seed_same_bytes_in_another_process(lines, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert sorted(path.name for path in (elsewhere / "again").iterdir()) == sorted(NAMES)
     for name in NAMES:
-        assert (elsewhere / "again" / name).read_bytes().decode() == "".join(
-            f"{line}\n" for line in lines[name]
-        )
+        assert (elsewhere / "again" / name).read_bytes().decode() == "".join(f"{line}\n" for line in lines[name])
 
 
 def test_another_seed_other_sentences(lines, tmp_path):
@@ -203,9 +201,7 @@ def test_prepositions_contract():
     park = NounPhrase(noun("Park"))
     assert forms(Prepositional("in", "dat", park, "in").german()) == "im Park"
     assert forms(Prepositional("in", "acc", park, "to").german()) == "in den Park"
-    assert (
-        forms(Prepositional("zu", "dat", NounPhrase(noun("Universität")), "to").german()) == "zur Universität"
-    )
+    assert forms(Prepositional("zu", "dat", NounPhrase(noun("Universität")), "to").german()) == "zur Universität"
 
 
 @pytest.mark.parametrize(
@@ -224,9 +220,7 @@ def test_present(infinitive, expected):
 
 
 def test_participles():
-    expected = (
-        "gekauft repariert besucht eingekauft aufgestanden vorgelesen verkauft geöffnet gewandert erzählt"
-    )
+    expected = "gekauft repariert besucht eingekauft aufgestanden vorgelesen verkauft geöffnet gewandert erzählt"
     infinitives = "kaufen reparieren besuchen einkaufen aufstehen vorlesen verkaufen öffnen wandern erzählen"
     assert [verb(infinitive).participle for infinitive in infinitives.split()] == expected.split()
 
@@ -243,9 +237,7 @@ def test_separable_verbs_split_and_join():
 
 
 def test_verb_goes_last_in_subordinate_clauses():
-    wants = Clause(
-        MAN, verb("lesen", "acc"), modal=Modal("müssen", "present", "have to", "must"), object=BOOK
-    )
+    wants = Clause(MAN, verb("lesen", "acc"), modal=Modal("müssen", "present", "have to", "must"), object=BOOK)
     assert forms(wants.main()) == "der Mann muss das Buch lesen"
     assert forms(wants.verb_last([Word("weil", "because")])) == "weil der Mann das Buch lesen muss"
     assert wants.statement() == "the man has to read the book"
@@ -320,9 +312,7 @@ def test_gern_and_gefallen_turn_round():
 def test_recipients():
     gives = Clause(MAN, verb("geben", "dat", "acc"), recipient=ANNA, object=BOOK)
     assert gives.statement() == "the man gives the book to Anna"
-    assert Clause(MAN, gives.verb, recipient=Pronoun("ich"), object=BOOK).statement() == (
-        "the man gives me the book"
-    )
+    assert Clause(MAN, gives.verb, recipient=Pronoun("ich"), object=BOOK).statement() == ("the man gives me the book")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,4 @@ def run(main: Callable[[], None]) -> None:
         sys.exit(f"{name}: a worker was killed, often for memory: run again with fewer --workers.")
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        sys.exit(
-            f"{name}: {error.strerror or error}{place}: put that right, then run the same command again."
-        )
+        sys.exit(f"{name}: {error.strerror or error}{place}: put that right, then run the same command again.")

@@ -125,9 +125,7 @@ class Chooser:
 
     def other_pronoun(self, subject: Subject, keys: str) -> Pronoun | None:
         """One of the pronouns `keys` that does not mean the subject, for a known subject."""
-        banned = {"ich": ["ich", "wir"], "wir": ["ich", "wir", "du"], "du": ["du", "wir"]}.get(
-            subject.person, []
-        )
+        banned = {"ich": ["ich", "wir"], "wir": ["ich", "wir", "du"], "du": ["du", "wir"]}.get(subject.person, [])
         free = [key for key in keys.split() if key not in banned]
         return Pronoun(self.rng.choice(free)) if free else None
 
@@ -234,9 +232,7 @@ class Chooser:
                 parts = {"reading": time.time.present, "time": time}
         elif form.startswith("past"):
             timed = form == "past timed" and "t" not in verb.flags
-            time = (
-                self.time(lambda time: "past" in time.others and not barred & time.others) if timed else None
-            )
+            time = self.time(lambda time: "past" in time.others and not barred & time.others) if timed else None
             parts = {"tense": "past", "time": time}
         elif form == "later":
             parts = {"tense": "later", "time": self.time(lambda time: "later" in time.others)}
@@ -274,9 +270,7 @@ class Chooser:
             elif role == "dir":
                 chosen["goal"] = self.goal(classes, owner)
             elif role in ("onto", "on"):
-                chosen["goal" if role == "onto" else "place"] = self.surface(
-                    "acc" if role == "onto" else "dat"
-                )
+                chosen["goal" if role == "onto" else "place"] = self.surface("acc" if role == "onto" else "dat")
             elif role == "loc":
                 chosen["place"] = self.place(classes, owner)
             else:

@@ -135,9 +135,7 @@ class Compound(Simple):
         if goal is HOMEWARDS or thing(clause.subject):
             return self.purpose()
         if clause.tense != "present" and self.rng.random() < 0.5:
-            timely = chooser.time(
-                lambda time: clause.tense in time.others and not {"every", "exact"} & time.others
-            )
+            timely = chooser.time(lambda time: clause.tense in time.others and not {"every", "exact"} & time.others)
             clause = replace(clause, time=timely)
         deed = replace(chooser.clause(aim, clause.subject, tense="present"), place=None)
         front = self.front(clause)

@@ -110,11 +110,7 @@ class NounPhrase:
 
     def german(self, case: str) -> list[Word]:
         words = []
-        ends = (
-            self.determiner
-            if self.determiner in ("der", "ein", "kein", "dies", "jed", *POSSESSIVES)
-            else None
-        )
+        ends = self.determiner if self.determiner in ("der", "ein", "kein", "dies", "jed", *POSSESSIVES) else None
         if self.determiner:
             inflects = ends or self.determiner == "viel"
             form = german.article(self.determiner, case, self.gender) if inflects else self.determiner

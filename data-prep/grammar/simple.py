@@ -73,11 +73,7 @@ class Simple:
                 return [Word("wo", "where")], replace(clause, place=None), "where"
             if kind == "goal" and clause.goal and "dir" in clause.verb.governs:
                 return [Word("wohin", "where")], replace(clause, goal=None), "where"
-            if (
-                kind == "time"
-                and "s" not in clause.verb.flags
-                and (clause.time is None or clause.tense != "present")
-            ):
+            if kind == "time" and "s" not in clause.verb.flags and (clause.time is None or clause.tense != "present"):
                 return [Word("wann", "when")], replace(clause, time=None), "when"
             if kind == "why" and "t" not in clause.verb.flags:
                 return [Word("warum", "why")], clause, "why"
@@ -136,11 +132,7 @@ class Simple:
             return None
         bare = fixed(found.german, found.english)
         choice = self.rng.random()
-        return (
-            more("sehr", "very", bare)
-            if choice < 0.3 and (found.comparative or "state" in found.classes)
-            else bare
-        )
+        return more("sehr", "very", bare) if choice < 0.3 and (found.comparative or "state" in found.classes) else bare
 
     def comparison(self) -> Sentence:
         """One thing is bigger than the other, or as big."""
@@ -162,14 +154,11 @@ class Simple:
                 "job",
             ]
         )
-        first, second = (
-            replace(chooser.noun_phrase([group], kind="definite"), adjective=None) for _ in range(2)
-        )
+        first, second = (replace(chooser.noun_phrase([group], kind="definite"), adjective=None) for _ in range(2))
         comparable = [
             adjective
             for adjective in ADJECTIVES
-            if adjective.comparative
-            and all(adjective in chooser.adjectives(phrase.noun) for phrase in (first, second))
+            if adjective.comparative and all(adjective in chooser.adjectives(phrase.noun) for phrase in (first, second))
         ]
         if first.noun == second.noun or not comparable:
             return self.comparison()
@@ -196,9 +185,7 @@ class Simple:
         subject = self.chooser.subject(frozenset(["person"]))
         female = isinstance(subject, NounPhrase) and subject.gender == "e"
         female = female or pronoun_of(subject) == "sie1"
-        if subject.person in ("wir", "sie") or (
-            isinstance(subject, NounPhrase) and "kin" not in subject.noun.classes
-        ):
+        if subject.person in ("wir", "sie") or (isinstance(subject, NounPhrase) and "kin" not in subject.noun.classes):
             return self.profession()
         gender = "e" if female else "r"
         jobs = [noun for noun in NOUNS if "job" in noun.classes and noun.gender == gender]
@@ -228,9 +215,7 @@ class Simple:
         place = chooser.place([where], None)
         nothing = self.rng.random() < 0.2
         found = chooser.noun_phrase(what, kind="none" if nothing else "indefinite")
-        clause = Clause(
-            Expletive("there", found.person), THERE_IS, object=found, negated=nothing, place=place
-        )
+        clause = Clause(Expletive("there", found.person), THERE_IS, object=found, negated=nothing, place=place)
         if not nothing and self.rng.random() < 0.25:
             return sentence(clause.verb_first(), clause.question(), "?")
         front = self.rng.choice(["place", "subject"])

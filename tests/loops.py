@@ -1,0 +1,105 @@
+"""Evolving attention as plain loops over the equations of the papers, in float64: an oracle, written to be read.
+
+Maps are indexed [head][query][key]; nothing here is shared with the package.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+# What a tap (row, column) of a k x k kernel reads, relative to the entry it writes; r = (k - 1) / 2.
+OFFSETS = {
+    "encoder": lambda row, column, r: (row - r, column - r),
+    "decoder": lambda row, column, r: (row - 2 * r, column - 2 * r),
+    "cross": lambda row, column, r: (row - 2 * r, column - r),
+}
+
+
+def convolve(maps, weight, bias, kind):
+    """ReLU of the convolution of one sentence's maps (K, T, S), entries beyond the map being zero."""
+    heads, queries, keys = maps.shape
+    kernel = weight.size(-1)
+    radius = (kernel - 1) // 2
+    result = torch.zeros_like(maps)
+    for out in range(heads):
+        for t in range(queries):
+            for s in range(keys):
+                total = bias[out].item()
+                for row in range(kernel):
+                    for column in range(kernel):
+                        down, right = OFFSETS[kind](row, column, radius)
+                        if 0 <= t + down < queries and 0 <= s + right < keys:
+                            for head in range(heads):
+                                entry = maps[head, t + down, s + right]
+                                total += weight[out, head, row, column].item() * entry.item()
+                result[out, t, s] = max(total, 0.0)
+    return result
+
+
+def attend(attention, queries, keys, kind, previous, real_queries, real_keys, alpha, beta):
+    """One sentence through one attention.
+
+    Args:
+        queries: (T, C); keys: (S, C); previous: (K, T, S) or None.
+        real_queries, real_keys: how many at the beginning are words; the rest is padding.
+        alpha, beta: 0 where the skip connection or the convolution is off.
+
+    Returns:
+        Output (T, C) and logits (K, T, S).
+    """
+    heads = attention.num_heads
+    width = queries.size(1) // heads
+    projected_queries = attention.q_proj(queries)
+    projected_keys = attention.k_proj(keys)
+    values = attention.v_proj(keys)
+    mix = torch.zeros(heads, len(queries), len(keys), dtype=torch.float64)
+    masked = torch.zeros(len(queries), len(keys), dtype=torch.bool)
+    for t in range(len(queries)):
+        for s in range(len(keys)):
+            masked[t, s] = s >= real_keys or (kind == "decoder" and s > t)
+            for head in range(heads):
+                part = slice(head * width, (head + 1) * width)
+                own = (projected_queries[t, part] @ projected_keys[s, part]) / math.sqrt(width)
+                if previous is not None and alpha > 0:
+                    own = alpha * previous[head, t, s] + (1 - alpha) * own
+                hidden = masked[t, s] or (kind == "encoder" and t >= real_queries)
+                mix[head, t, s] = 0.0 if hidden else own
+    logits = mix
+    if beta > 0:
+        logits = beta * convolve(mix, attention.conv.weight, attention.conv.bias, kind) + (1 - beta) * mix
+    mixed_values = torch.zeros(len(queries), heads * width, dtype=torch.float64)
+    for head in range(heads):
+        part = slice(head * width, (head + 1) * width)
+        for t in range(len(queries)):
+            visible = [s for s in range(len(keys)) if not masked[t, s]]
+            scale = sum(math.exp(logits[head, t, s]) for s in visible)
+            for s in visible:
+                mixed_values[t, part] += math.exp(logits[head, t, s]) / scale * values[s, part]
+    return attention.out_proj(mixed_values), logits
+
+
+def feed_forward(layer, x):
+    return layer.final_layer_norm(x + layer.fc2(F.relu(layer.fc1(x))))
+
+
+def encode(model, x, length, alpha, beta):
+    """One sentence (S, C), its first ``length`` vectors words, through the encoder's layers."""
+    logits = None
+    for layer in model.encoder.layers:
+        out, logits = attend(layer.self_attn, x, x, "encoder", logits, length, length, alpha, beta)
+        x = feed_forward(layer, layer.self_attn_layer_norm(x + out))
+    return x
+
+
+def decode(model, y, x, target_length, source_length, alphas, betas):
+    """One target sentence (T, C) through the decoder's layers; ``alphas`` and ``betas`` name both attentions."""
+    own = cross = None
+    for layer in model.decoder.layers:
+        sizes = (target_length, target_length)
+        out, own = attend(layer.self_attn, y, y, "decoder", own, *sizes, alphas["decoder"], betas["decoder"])
+        y = layer.self_attn_layer_norm(y + out)
+        sizes = (target_length, source_length)
+        out, cross = attend(layer.encoder_attn, y, x, "cross", cross, *sizes, alphas["cross"], betas["cross"])
+        y = feed_forward(layer, layer.encoder_attn_layer_norm(y + out))
+    return y
