@@ -3,8 +3,9 @@
 set -euo pipefail
 OUT_DIR=''
 
-# shellcheck source=data-prep/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+steps=$repository/data-prep/corpus
 
 usage() {
   cat <<'USAGE'

@@ -1,10 +1,8 @@
 # shellcheck shell=bash
-# Shell functions shared by the prepare-*.sh scripts. They speak of the folder OUT_DIR, which the script sets.
+# Shell functions that the scripts share. Those for work in stages speak of the folder OUT_DIR, which the script sets.
 
 script=$(basename "$0" .sh)
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck disable=SC2034 # the scripts use it
-steps=$repository/data-prep/corpus
 
 # die SENTENCE: one plain sentence on stderr, then the end.
 die() {

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the tests in the project's own environment; see --help.
+set -euo pipefail
+OUT_DIR=''
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/environment.sh
+source "$repository/scripts/environment.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bash scripts/test.sh [pytest arguments]
+
+Makes the environment .venv if needed and runs the tests. Those marked slow run with -m slow.
+
+example:
+  bash scripts/test.sh tests/test_laws.py -k causal
+USAGE
+}
+
+[[ ${1:-} != --help && ${1:-} != -h ]] || { usage && exit; }
+enter_environment
+cd "$repository"
+exec python -m pytest "$@"
