@@ -20,8 +20,8 @@ Run again, it goes on where it stopped, and prints the report again when all is 
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
   --target-lang yy     language of the target, the suffix of its files (default: en)
-  --merges N           BPE merges (default: 3000; for --corpus 8000)
-  --max-update N       updates of each training (default: 1000; for --corpus 20000)
+  --merges N           BPE merges (default: 2000; for --corpus 8000)
+  --max-update N       updates of each training (default: 900; for --corpus 20000)
   --max-tokens N       target tokens in a batch (default: 1024; for --corpus 4096)
   --out DIR            folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy)
   --help               show this text
@@ -54,9 +54,9 @@ if [[ $corpus ]]; then
   learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2)
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
-  : "${merges:=3000}" "${max_update:=1000}" "${max_tokens:=1024}"
+  : "${merges:=2000}" "${max_update:=900}" "${max_tokens:=1024}"
   : "${out:=$repository/runs/quickstart}"
-  learning=(--lr 2e-3 --warmup-updates 300 --dropout 0)
+  learning=(--lr 1.5e-3 --warmup-updates 400 --dropout 0)
 fi
 whole_number --merges "$merges"
 whole_number --max-update "$max_update"
@@ -102,7 +102,7 @@ train() {
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1
     --max-tokens "$max_tokens" --max-update "$max_update" --seed 1 --num-workers 0
     --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1
-    --log-format simple --log-interval 50 --log-file "$OUT_DIR/$1/train.log" --save-dir "$OUT_DIR/$1")
+    --log-format simple --log-interval 50 --save-dir "$OUT_DIR/$1")
   ! command -v setpriv >/dev/null || command=(setpriv --pdeathsig KILL "${command[@]}")
   OMP_NUM_THREADS=$threads "${command[@]}" 2>"$OUT_DIR/$1/train.err"
 }
@@ -113,8 +113,8 @@ trainings=()
 settings="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]}, $max_tokens tokens, $max_update updates"
 for arch in "${archs[@]}"; do
   [[ ! -f $OUT_DIR/$arch/trained || $(<"$OUT_DIR/$arch/trained") != "$settings" ]] || continue
-  say "training $arch ($threads threads)"
-  train "$arch" > >(sed -u "s/.*| INFO | fairseq[^|]*| /[$arch] /; s/.*| INFO | /[$arch] /") &
+  say "training $arch with $threads threads, all of its log in $OUT_DIR/$arch/train.log"
+  train "$arch" > >(tee -a "$OUT_DIR/$arch/train.log" | sed -nuE "s/^.* \| INFO \| (train|valid|train_inner) \| /[$arch] \1 | /p") &
   trainings+=("$!:$arch")
 done
 for training in ${trainings[@]+"${trainings[@]}"}; do
@@ -123,12 +123,15 @@ for training in ${trainings[@]+"${trainings[@]}"}; do
   printf '%s\n' "$settings" >"$OUT_DIR/$arch/trained"
 done
 
-# translate ARCH FOLDER: translates the test set with a trained model.
+# translate ARCH FOLDER: translates the test set with a trained model. fairseq leaves out the last batch of a test set
+# where its size is no multiple of 8, its default; with 1 it translates all.
 translate() {
   local checkpoint=$OUT_DIR/$1/checkpoint_best.pt
   [[ -e $checkpoint ]] || checkpoint=$OUT_DIR/$1/checkpoint_last.pt
-  fairseq-generate "$data_bin" --user-dir "$repository/ea_fairseq" --path "$checkpoint" --beam 5 --max-tokens 4096 \
-    --remove-bpe --tokenizer moses --results-path "$2" --log-format simple
+  fairseq-generate "$data_bin" --source-lang "$source_lang" --target-lang "$target_lang" \
+    --user-dir "$repository/ea_fairseq" --path "$checkpoint" --beam 5 --required-batch-size-multiple 1 \
+    --max-tokens 4096 --remove-bpe --tokenizer moses --results-path "$2" >"$OUT_DIR/$1/translate.log" 2>&1 ||
+    die "translating with $1 failed: see the end of $OUT_DIR/$1/translate.log."
 }
 
 for arch in "${archs[@]}"; do

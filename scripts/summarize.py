@@ -30,19 +30,20 @@ class Result:
 
 
 def read_result(folder: Path, data_bin: Path) -> Result:
-    """Reads a folder with checkpoint_last.pt, train.log and translation/generate-test.txt."""
+    """Reads a folder with checkpoint_last.pt, train.log, translate.log and translation/generate-test.txt."""
     models, _, _ = checkpoint_utils.load_model_ensemble_and_task(
         [str(folder / "checkpoint_last.pt")], arg_overrides={"data": str(data_bin)}
     )
     log = (folder / "train.log").read_text(encoding="utf-8")
+    translation_log = (folder / "translate.log").read_text(encoding="utf-8")
     generated = (folder / "translation" / "generate-test.txt").read_text(encoding="utf-8")
     return Result(
         name=folder.name,
         cost=cost(models[0], LENGTH),
         translations=detokenized(generated),
-        updates=max(int(number) for number in re.findall(r"num_updates=(\d+)", log)),
-        training_speed=statistics.median(float(wps) for wps in re.findall(r"train_inner \|.* wps=([\d.]+)", log)),
-        translation_speed=float(re.search(r"([\d.,]+) tokens/s\)", generated)[1].replace(",", "")),
+        updates=max(int(number) for number in re.findall(r"\bnum_updates[= ](\d+)", log)),
+        training_speed=statistics.median(float(wps) for wps in re.findall(r"\| train.* wps[= ]([\d.]+)", log)),
+        translation_speed=float(re.findall(r"([\d.]+) tokens/s\)", translation_log)[-1]),
     )
 
 
