@@ -93,18 +93,18 @@ mend_checkpoints() {
   [[ ! $newest || -e $last ]] || { cp "$newest" "$last.tmp" && mv "$last.tmp" "$last"; }
 }
 
-# train ARCH: trains to the last update, going on from the last checkpoint; it does not outlive this script.
+# train ARCH: becomes the training of ARCH, which goes on from its last checkpoint and does not outlive this script.
 train() {
-  mkdir -p "$OUT_DIR/$1"
+  local tie=()
   mend_checkpoints "$OUT_DIR/$1"
-  local command=(fairseq-train "$data_bin" --user-dir "$repository/ea_fairseq" --arch "$1" --share-all-embeddings
-    --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt "${learning[@]}"
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-    --max-tokens "$max_tokens" --max-update "$max_update" --seed 1 --num-workers 0
-    --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1
-    --log-format simple --log-interval 50 --save-dir "$OUT_DIR/$1")
-  ! command -v setpriv >/dev/null || command=(setpriv --pdeathsig KILL "${command[@]}")
-  OMP_NUM_THREADS=$threads "${command[@]}" 2>"$OUT_DIR/$1/train.err"
+  ! command -v setpriv >/dev/null || tie=(setpriv --pdeathsig KILL)
+  export OMP_NUM_THREADS=$threads
+  exec ${tie[@]+"${tie[@]}"} fairseq-train "$data_bin" --user-dir "$repository/ea_fairseq" --arch "$1" \
+    --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt "${learning[@]}" \
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$max_tokens" \
+    --max-update "$max_update" --seed 1 --num-workers 0 --save-dir "$OUT_DIR/$1" \
+    --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1 \
+    --log-format simple --log-interval 50 2>"$OUT_DIR/$1/train.err"
 }
 
 cores=$(getconf _NPROCESSORS_ONLN)
@@ -113,6 +113,7 @@ trainings=()
 settings="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]}, $max_tokens tokens, $max_update updates"
 for arch in "${archs[@]}"; do
   [[ ! -f $OUT_DIR/$arch/trained || $(<"$OUT_DIR/$arch/trained") != "$settings" ]] || continue
+  mkdir -p "$OUT_DIR/$arch"
   say "training $arch with $threads threads, all of its log in $OUT_DIR/$arch/train.log"
   train "$arch" > >(tee -a "$OUT_DIR/$arch/train.log" | sed -nuE "s/^.* \| INFO \| (train|valid|train_inner) \| /[$arch] \1 | /p") &
   trainings+=("$!:$arch")

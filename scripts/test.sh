@@ -12,7 +12,8 @@ usage() {
   cat <<'USAGE'
 usage: bash scripts/test.sh [pytest arguments]
 
-Makes the environment .venv if needed and runs the tests. Those marked slow run with -m slow.
+Makes the environment .venv if needed and runs the tests, as many files at once as there are cores. Those marked slow
+run with -m slow.
 
 example:
   bash scripts/test.sh tests/test_laws.py -k causal
@@ -22,4 +23,5 @@ USAGE
 [[ ${1:-} != --help && ${1:-} != -h ]] || { usage && exit; }
 enter_environment
 cd "$repository"
-exec python -m pytest "$@"
+export OMP_NUM_THREADS=1
+exec python -m pytest --numprocesses auto --dist loadfile "$@"

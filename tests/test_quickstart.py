@@ -1,0 +1,100 @@
+"""scripts/quickstart.sh on a tiny corpus: it ends with a report, resumes after a kill and repeats nothing."""
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+QUICKSTART = ROOT / "scripts" / "quickstart.sh"
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / ".venv" / "complete").exists(), reason="needs the environment .venv that scripts/test.sh makes"
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Sentences of letters, translated by turning them round."""
+    folder = tmp_path_factory.mktemp("a corpus")
+    draw = random.Random(1)
+    for split, size in {"train": 200, "valid": 20, "test": 11}.items():
+        source = [" ".join(draw.choices("abcdefgh", k=draw.randint(3, 8))) for _ in range(size)]
+        (folder / f"{split}.xx").write_text("\n".join(source) + "\n")
+        (folder / f"{split}.yy").write_text("\n".join(line[::-1] for line in source) + "\n")
+    return folder
+
+
+def command(corpus, out, *options):
+    options = ["--source-lang", "xx", "--target-lang", "yy", "--merges", "4", *options]
+    return ["bash", str(QUICKSTART), "--corpus", str(corpus), "--out", str(out), *options]
+
+
+def run(*arguments):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_report_resume_and_repetition(corpus, tmp_path):
+    out = tmp_path / "an out"
+    options = ["--max-update", "6", "--max-tokens", "100"]
+    with (tmp_path / "log").open("w") as log:
+        killed = subprocess.Popen(command(corpus, out, *options), stdout=log, start_new_session=True)
+        while not (out / "ea_transformer_lite" / "train.log").exists():
+            assert killed.poll() is None
+            time.sleep(0.2)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    resumed = run(corpus, out, *options)
+    assert resumed.returncode == 0, resumed.stderr
+    for needed in ("BLEU", "2,485,224", "162.97M", "training, target words/s", "sacreBLEU nrefs:1", "reference"):
+        assert needed in resumed.stdout
+    checkpoint = out / "ea_transformer_lite" / "checkpoint_last.pt"
+    written = checkpoint.stat().st_mtime_ns
+    again = run(corpus, out, *options)
+    assert again.returncode == 0, again.stderr
+    assert checkpoint.stat().st_mtime_ns == written
+    assert report(again.stdout) == report(resumed.stdout)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    further = run(corpus, out, "--max-update", "8", "--max-tokens", "100")
+    assert further.returncode == 0, further.stderr
+
+
+def report(output: str) -> str:
+    return output[output.index("transformer_lite  ea_transformer_lite") :].rpartition("all of this")[0][:-9]
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        (["--max-update", "many"], "--max-update"),
+        (["--corpus", "/nowhere"], "--corpus"),
+        (["--colour"], "--colour"),
+        (["--source-lang", "fi"], "--corpus"),
+        (["--merges"], "--merges"),
+    ],
+)
+def test_bad_options_are_named_in_one_sentence(options, flag, tmp_path):
+    out = tmp_path / "out"
+    failed = subprocess.run(["bash", QUICKSTART, "--out", out, *options], capture_output=True, text=True)
+    assert failed.returncode != 0
+    assert flag in failed.stderr
+    assert len(failed.stderr.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def test_help_has_an_example():
+    usage = subprocess.run(["bash", QUICKSTART, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "example:" in usage
+    assert "--max-update" in usage
+
+
+def test_summary_takes_the_best_translation_in_the_order_of_the_test_set(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from summarize import detokenized
+
+    generated = "S-1\tb\nH-1\t-1\tx\nD-1\t-1.5\tlast one.\nD-1\t-2\tworse\nD-0\t-1\tfirst\tone.\nP-0\t-1\n"
+    assert detokenized(generated) == ["first\tone.", "last one."]
