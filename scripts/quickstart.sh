@@ -109,19 +109,24 @@ train() {
 
 cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
+recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens"
 trainings=()
-settings="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]}, $max_tokens tokens, $max_update updates"
 for arch in "${archs[@]}"; do
-  [[ ! -f $OUT_DIR/$arch/trained || $(<"$OUT_DIR/$arch/trained") != "$settings" ]] || continue
-  mkdir -p "$OUT_DIR/$arch"
-  say "training $arch with $threads threads, all of its log in $OUT_DIR/$arch/train.log"
-  train "$arch" > >(tee -a "$OUT_DIR/$arch/train.log" | sed -nuE "s/^.* \| INFO \| (train|valid|train_inner) \| /[$arch] \1 | /p") &
+  folder=$OUT_DIR/$arch
+  if [[ ! -f $folder/recipe || $(<"$folder/recipe") != "$recipe" ]]; then
+    rm -rf "$folder"
+    mkdir "$folder"
+    printf '%s\n' "$recipe" >"$folder/recipe"
+  fi
+  [[ ! -f $folder/trained || $(<"$folder/trained") != "$max_update" ]] || continue
+  say "training $arch with $threads threads, all of its log in $folder/train.log"
+  train "$arch" > >(tee -a "$folder/train.log" | sed -nuE "s/^.* \| INFO \| (train|valid|train_inner) \| /[$arch] \1 | /p") &
   trainings+=("$!:$arch")
 done
 for training in ${trainings[@]+"${trainings[@]}"}; do
   arch=${training#*:}
   wait "${training%%:*}" || die "training $arch failed: see the end of $OUT_DIR/$arch/train.err."
-  printf '%s\n' "$settings" >"$OUT_DIR/$arch/trained"
+  printf '%s\n' "$max_update" >"$OUT_DIR/$arch/trained"
 done
 
 # translate ARCH FOLDER: translates the test set with a trained model. fairseq leaves out the last batch of a test set
@@ -136,7 +141,7 @@ translate() {
 }
 
 for arch in "${archs[@]}"; do
-  stage "$arch/translation" "$settings" translate "$arch"
+  stage "$arch/translation" "$recipe, $max_update updates" translate "$arch"
 done
 python "$repository/scripts/summarize.py" --corpus "$corpus" --data-bin "$data_bin" --source-lang "$source_lang" \
   --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
