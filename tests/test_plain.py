@@ -38,7 +38,7 @@ def test_same_outputs_to_the_last_bit(pair, training):
 
 @torch.no_grad()
 def test_same_outputs_step_by_step(pair):
-    plain, ours = pair
+    plain = pair[0]
     source, target = sentences(plain.encoder.padding_idx)
     outputs = []
     for model in pair:
