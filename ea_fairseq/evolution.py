@@ -91,7 +91,7 @@ class EvolutionOptions:
 
     def __post_init__(self):
         for opt in fields(self):
-            check(opt, getattr(self, opt.name))
+            object.__setattr__(self, opt.name, check(opt, getattr(self, opt.name)))
 
     @classmethod
     def from_namespace(cls, args) -> "EvolutionOptions":
@@ -137,7 +137,7 @@ def check(opt, value):
     """Returns the parsed value of one option; raises ValueError with a sentence that names its flag."""
     try:
         return opt.metadata["parse"](value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise ValueError(f"{flag(opt)} must be {opt.metadata['wanted']}, not {value!r}") from None
 
 

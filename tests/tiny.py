@@ -27,7 +27,7 @@ def dictionary(size: int = VOCABULARY) -> Dictionary:
 
 def build(arch: str = "ea_transformer", seed: int = 1, **options):
     """A model in evaluation mode, as fairseq's command line would build it from these options."""
-    args = argparse.Namespace(arch=arch, dropout=0.0, **options)
+    args = argparse.Namespace(**{"arch": arch, "dropout": 0.0, **options})
     ARCH_CONFIG_REGISTRY[arch](args)
     words = dictionary()
     torch.manual_seed(seed)
@@ -37,15 +37,18 @@ def build(arch: str = "ea_transformer", seed: int = 1, **options):
 
 def build_loud(seed: int = 1, loudness: float = 1.0, **options):
     """A tiny evolving model whose convolutions dominate its logits, so that one wrong tap shows in the output."""
-    model = build(seed=seed, **{**TINY, "ea_alpha": 0.5, "ea_beta": 0.5, **options})
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("conv.weight"):
-                parameter.normal_(std=loudness)
-            elif name.endswith("conv.bias"):
-                parameter.normal_(std=0.1 * loudness)
-            elif "_proj.weight" in name:
-                parameter.mul_(2.0)
+    return make_loud(build(seed=seed, **{**TINY, "ea_alpha": 0.5, "ea_beta": 0.5, **options}), loudness)
+
+
+@torch.no_grad()
+def make_loud(model, loudness: float = 1.0):
+    for name, parameter in model.named_parameters():
+        if name.endswith("conv.weight"):
+            parameter.normal_(std=loudness)
+        elif name.endswith("conv.bias"):
+            parameter.normal_(std=0.1 * loudness)
+        elif "_proj.weight" in name:
+            parameter.mul_(2.0)
     return model
 
 

@@ -1,0 +1,148 @@
+"""Checkpoints load safely and come back as they were saved; a broken fairseq is refused."""
+
+import argparse
+import os
+import pickle
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils, options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
+
+from commands import PLUGIN, ROOT, SIZES, run, run_python
+from ea_fairseq.fairseq_check import REMEDY
+from tiny import dictionary, make_loud, random_tokens
+
+LOAD_AND_RUN = """
+import sys
+import torch
+from argparse import Namespace
+from fairseq import checkpoint_utils, utils
+
+plugin, checkpoint, data, inputs, outputs = sys.argv[1:]
+utils.import_user_module(Namespace(user_dir=plugin))
+(model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([checkpoint], {"data": data})
+source, target = torch.load(inputs)
+torch.save([model.train(training)(source, None, target)[0].detach() for training in (False, True)], outputs)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A data folder with two dictionaries."""
+    folder = tmp_path_factory.mktemp("two words")
+    for language in ("src", "tgt"):
+        dictionary().save(str(folder / f"dict.{language}.txt"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def saved(folder):
+    """(model, checkpoint) as fairseq's trainer writes it, of a model whose convolutions are loud."""
+    flags = [str(folder), "-s", "src", "-t", "tgt", "--arch", "ea_transformer", *SIZES]
+    flags += ["--ea-beta", "0.5", "--decoder-skip", "--cross-skip", "--dropout", "0", "--optimizer", "adam", "--cpu"]
+    args = options.parse_args_and_arch(options.get_training_parser(), flags)
+    config = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(config.task)
+    model = make_loud(task.build_model(config.model))
+    checkpoint = folder / "checkpoint.pt"
+    trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(checkpoint), {})
+    return model, checkpoint
+
+
+@pytest.fixture
+def without_allow_list():
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    yield
+    torch.serialization.add_safe_globals(allowed)
+
+
+def test_a_checkpoint_loads_under_torchs_default(saved):
+    model, checkpoint = saved
+    state = torch.load(checkpoint)
+    assert isinstance(state["cfg"]["model"], argparse.Namespace)
+    assert state["model"].keys() == model.state_dict().keys()
+
+
+def test_it_is_the_allow_list_that_lets_it_load(saved, without_allow_list):
+    with pytest.raises(pickle.UnpicklingError, match=r"argparse\.Namespace"):
+        torch.load(saved[1])
+
+
+def test_a_fresh_process_computes_the_same_in_evaluation_and_in_training_without_dropout(saved, folder, tmp_path):
+    model, checkpoint = saved
+    generator = torch.Generator().manual_seed(1)
+    source, target = random_tokens(generator, 3, 7), random_tokens(generator, 3, 6)
+    source[0, :3] = target[1, 4:] = model.encoder.padding_idx
+    torch.save((source, target), tmp_path / "inputs.pt")
+    files = PLUGIN, checkpoint, folder, tmp_path / "inputs.pt", tmp_path / "outputs.pt"
+    result = run_python(LOAD_AND_RUN, *files, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    with torch.no_grad():
+        expected = model.eval()(source, None, target)[0]
+    evaluation, training = torch.load(tmp_path / "outputs.pt")
+    torch.testing.assert_close(evaluation, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(training, expected, atol=1e-5, rtol=0)
+
+
+class Hostile:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.marker}'",)
+
+
+def test_a_hostile_checkpoint_runs_no_code(saved, folder, tmp_path):
+    hostile, marker = tmp_path / "hostile.pt", tmp_path / "marker"
+    state = torch.load(saved[1])
+    state["extra_state"] = Hostile(marker)
+    checkpoint_utils.torch_persistent_save(state, str(hostile))
+    command = ["fairseq-generate", folder, "--user-dir", PLUGIN, "--path", hostile, "-s", "src", "-t", "tgt", "--cpu"]
+    result = run(*command, cwd=tmp_path)
+    assert result.returncode != 0
+    assert "UnpicklingError" in result.stderr
+    assert not marker.exists()
+
+    torch.load(hostile, weights_only=False)
+    assert marker.exists()  # it would have, so the test above says something
+
+
+FAKE_FAIRSEQ = {
+    "twin weights": {
+        "__init__.py": "",
+        "models/__init__.py": "",
+        "models/transformer.py": """
+            from types import SimpleNamespace
+            class TransformerConfig:
+                encoder = SimpleNamespace()
+        """,
+        "modules/__init__.py": "",
+        "modules/transformer_layer.py": """
+            class TransformerEncoderLayerBase:
+                def __init__(self, config):
+                    self.in_proj_weight = None
+        """,
+    },
+    "too old for this Python": {"__init__.py": "raise ValueError('mutable default for field common')"},
+    "incomplete": {"__init__.py": "import a_module_that_does_not_exist"},
+}
+
+
+@pytest.mark.parametrize("sources", FAKE_FAIRSEQ.values(), ids=FAKE_FAIRSEQ)
+def test_a_broken_fairseq_is_refused_with_what_to_install(sources, tmp_path):
+    for name, source in sources.items():
+        path = tmp_path / "fairseq" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(source))
+    result = run_python("import ea_fairseq", cwd=tmp_path, PYTHONPATH=os.pathsep.join(map(str, [tmp_path, ROOT])))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith(f"ImportError: {REMEDY}")
