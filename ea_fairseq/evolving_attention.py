@@ -110,7 +110,7 @@ class EvolvingAttention(MultiheadAttention):
             blank: broadcastable to (B, 1, T, S), true where an entry is padding or lies in the future.
 
         Returns:
-            (B, K, T, S); what it holds at blank entries depends on none of them, and nothing else on it.
+            (B, K, T, S). Real entries depend on no blank one; what blank ones hold is cleared before it is read.
         """
         logits = own
         if self.evolution.alpha > 0 and previous is not None:
