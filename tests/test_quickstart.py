@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Sentences of letters, translated by turning them round."""
+    """Sentences of made-up words, translated by turning their order round."""
     folder = tmp_path_factory.mktemp("a corpus")
     draw = random.Random(1)
     for split, size in {"train": 200, "valid": 20, "test": 11}.items():
-        source = [" ".join(draw.choices("abcdefgh", k=draw.randint(3, 8))) for _ in range(size)]
-        (folder / f"{split}.xx").write_text("\n".join(source) + "\n")
-        (folder / f"{split}.yy").write_text("\n".join(line[::-1] for line in source) + "\n")
+        source = [draw.choices(["bado", "kimu", "sola", "tibado", "musola"], k=draw.randint(3, 8)) for _ in range(size)]
+        (folder / f"{split}.xx").write_text("".join(" ".join(words) + "\n" for words in source))
+        (folder / f"{split}.yy").write_text("".join(" ".join(words[::-1]) + "\n" for words in source))
     return folder
 
 
