@@ -5,12 +5,23 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.evolution import Evolution, EvolutionOptions
 from ea_fairseq.evolving_attention import EvolvingAttention, LayerLogits
 
 
 class SubLayers:
-    """The two steps that encoder and decoder layers share; x is (T, B, C) throughout."""
+    """What encoder and decoder layers share; x is (T, B, C) throughout."""
+
+    def build_attention(self, embed_dim: int, num_heads: int, evolution: Evolution, cfg, **kwargs) -> EvolvingAttention:
+        return EvolvingAttention(
+            embed_dim,
+            num_heads,
+            evolution,
+            dropout=cfg.attention_dropout,
+            q_noise=self.quant_noise,
+            qn_block_size=self.quant_noise_block_size,
+            **kwargs,
+        )
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
         return norm(x) if self.normalize_before else x
@@ -30,15 +41,8 @@ class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
     """An encoder layer that takes the previous layer's logits and hands on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
-        return EvolvingAttention(
-            embed_dim,
-            cfg.encoder.attention_heads,
-            EvolutionOptions.from_namespace(cfg).encoder,
-            dropout=cfg.attention_dropout,
-            self_attention=True,
-            q_noise=self.quant_noise,
-            qn_block_size=self.quant_noise_block_size,
-        )
+        evolution = EvolutionOptions.from_namespace(cfg).encoder
+        return self.build_attention(embed_dim, cfg.encoder.attention_heads, evolution, cfg, self_attention=True)
 
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, previous_logits: Tensor | None = None
@@ -69,28 +73,20 @@ class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
     """A decoder layer that takes the previous layer's logits, of both its attentions, and hands on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> EvolvingAttention:
-        return EvolvingAttention(
-            embed_dim,
-            cfg.decoder.attention_heads,
-            EvolutionOptions.from_namespace(cfg).decoder,
-            dropout=cfg.attention_dropout,
-            self_attention=True,
-            q_noise=self.quant_noise,
-            qn_block_size=self.quant_noise_block_size,
-            **kwargs,
+        evolution = EvolutionOptions.from_namespace(cfg).decoder
+        return self.build_attention(
+            embed_dim, cfg.decoder.attention_heads, evolution, cfg, self_attention=True, **kwargs
         )
 
     def build_encoder_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
-        return EvolvingAttention(
+        return self.build_attention(
             embed_dim,
             cfg.decoder.attention_heads,
             EvolutionOptions.from_namespace(cfg).cross,
+            cfg,
             kdim=cfg.encoder.embed_dim,
             vdim=cfg.encoder.embed_dim,
-            dropout=cfg.attention_dropout,
             encoder_decoder_attention=True,
-            q_noise=self.quant_noise,
-            qn_block_size=self.quant_noise_block_size,
         )
 
     def forward(
