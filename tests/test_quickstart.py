@@ -11,10 +11,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "scripts" / "quickstart.sh"
 
-pytestmark = pytest.mark.skipif(
-    not (ROOT / ".venv" / "complete").exists(), reason="needs the environment .venv that scripts/test.sh makes"
-)
-
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
@@ -38,6 +34,9 @@ def run(*arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    not (ROOT / ".venv" / "complete").exists(), reason="needs the environment .venv that scripts/test.sh makes"
+)
 def test_report_resume_and_repetition(corpus, tmp_path):
     out = tmp_path / "an out"
     options = ["--max-update", "6", "--max-tokens", "100"]
