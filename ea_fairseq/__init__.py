@@ -1,10 +1,13 @@
 """Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``)."""
 
-from ea_fairseq.fairseq_check import require_working_fairseq
+from ea_fairseq.fairseq_check import know_all_paths, require_working_fairseq
+from ea_fairseq.user_error import UserError, show_sentences
 
+show_sentences()
 require_working_fairseq()
+know_all_paths(__path__)
 
 from ea_fairseq import checkpoint_safety, ea_transformer, transformer_lite  # noqa: E402, F401
 from ea_fairseq.ea_transformer import EATransformerModel  # noqa: E402
 
-__all__ = ["EATransformerModel"]
+__all__ = ["EATransformerModel", "UserError"]
