@@ -1,11 +1,98 @@
-"""Lets fairseq's checkpoints load while torch still refuses every class it was not told about.
-
-torch >= 2.6 loads with ``weights_only=True``. ``argparse.Namespace``, which holds the model's options, is the one
-class in a translation checkpoint that torch does not know; it runs no code when it is loaded.
-"""
+"""Checkpoints: loaded without running what they hold, refused in one sentence, and saved whole or not at all."""
 
 import argparse
+import pickle
+import re
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
 
-torch.serialization.add_safe_globals([argparse.Namespace])
+from ea_fairseq.user_error import UserError
+
+fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
+fairseq_save = checkpoint_utils.torch_persistent_save
+fairseq_copy = PathManager.copy
+
+
+def make_checkpoints_safe():
+    """Puts the functions below into fairseq, for all of its commands.
+
+    torch >= 2.6 loads no class that it was not told about. ``argparse.Namespace``, which holds the model's options, is
+    the one class in a translation checkpoint that torch does not know; it runs no code when it is loaded.
+    """
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    checkpoint_utils.load_checkpoint_to_cpu = load_or_refuse
+    checkpoint_utils.torch_persistent_save = save_whole
+    PathManager.copy = staticmethod(copy_whole)
+
+
+def load_or_refuse(path: str, *args, **kwargs) -> dict:
+    """Loads a checkpoint as fairseq does.
+
+    Raises:
+        UserError: naming the file, where it is not a whole checkpoint or holds more than data.
+        OSError: where it cannot be read.
+    """
+    try:
+        return fairseq_load(path, *args, **kwargs)
+    except pickle.UnpicklingError as error:
+        foreign = re.search(r"(?i:global) (\S+?\.\S+)", f"{error.__context__} {error}")
+        if foreign:
+            raise UserError(f"{path} is refused: it wants to run {foreign[1]}, and a checkpoint is data") from error
+        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+    except RuntimeError as error:
+        if "memory" in str(error):
+            raise
+        if "zip archive" in str(error):
+            raise UserError(f"{path} is not whole: its end is missing or damaged") from error
+        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+    except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+
+
+def save_whole(state: dict, path: str, async_write: bool = False):
+    """Saves a checkpoint as fairseq does, without its second and third attempt, which write behind half a file.
+
+    Raises:
+        UserError: naming the file, where it cannot be written; what was there before is still there.
+    """
+    if async_write or not is_local(path):
+        return fairseq_save(state, path, async_write)
+    with replacing(path) as unfinished, open(unfinished, "wb") as file:  # noqa: PTH123
+        torch.save(state, file)
+
+
+def copy_whole(source: str, target: str, overwrite: bool = False) -> bool:
+    """Copies a file as fairseq does, except that a copy that is cut short replaces nothing.
+
+    Raises:
+        UserError: naming the target, where it cannot be written; what was there before is still there.
+    """
+    if not (overwrite and is_local(source) and is_local(target)):
+        return fairseq_copy(source, target, overwrite)
+    with replacing(target) as unfinished:
+        shutil.copyfile(source, unfinished)
+    return True
+
+
+def is_local(path: str) -> bool:
+    return not PathManager.path_requires_pathmanager(path)
+
+
+@contextmanager
+def replacing(path: str):
+    """Yields a path to write to and lets that file take the place of ``path`` at the end, unless writing fails."""
+    unfinished = Path(f"{path}.tmp")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UserError(
+            f"could not save {path}: {error.strerror}; the checkpoints saved before are unharmed, and training resumes "
+            "from the last one"
+        ) from error

@@ -1,11 +1,14 @@
 """The model ``ea_transformer`` and its architectures."""
 
+from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
 from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evolution
 from ea_fairseq.transformer_lite import lite_sizes
 from ea_fairseq.transformer_stack import EATransformerDecoder, EATransformerEncoder
+from ea_fairseq.user_error import UserError
 
 UNSUPPORTED = {
     "cross_self_attention": "evolving attention keeps separate maps for target and source words",
@@ -36,13 +39,29 @@ class EATransformerModel(TransformerModel):
     def build_model(cls, args, task):
         """
         Raises:
-            ValueError: naming the flag, when an option is out of range or does not go with evolving attention.
+            UserError: naming the flag, when an option is out of range or does not go with evolving attention.
         """
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
-                raise ValueError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
+                raise UserError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
         EvolutionOptions.from_namespace(args)
         return super().build_model(args, task)
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """Loads the parameters of an EA-Transformer or, with convolutions that start anew, of a plain Transformer.
+
+        Raises:
+            UserError: naming the first parameter that does not fit, before any is loaded.
+        """
+        self.upgrade_state_dict(state_dict)
+        state_dict = prune_state_dict(state_dict, model_cfg or args)
+        new = missing_evolution(self, state_dict)
+        state_dict |= {name: self.state_dict()[name] for name in new}
+        if strict:
+            refuse_mismatch(self, state_dict)
+        if new:
+            start_evolution(self, identity=EvolutionOptions.from_namespace(self.args).ea_init != "random")
+        return super().load_state_dict(state_dict, strict)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

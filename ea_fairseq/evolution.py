@@ -3,6 +3,8 @@
 import argparse
 from dataclasses import dataclass, field, fields
 
+from ea_fairseq.user_error import UserError
+
 
 @dataclass(frozen=True)
 class Window:
@@ -27,6 +29,9 @@ ENCODER_WINDOW = Window(left=1, right=1, above=1, below=1)
 DECODER_WINDOW = Window(left=2, right=0, above=2, below=0)  # shifted one down and one right
 CROSS_WINDOW = Window(left=1, right=1, above=2, below=0)  # shifted along the target axis
 
+STARTS = ("auto", "identity", "random")
+METAVARS = {int: "N", float: "F", str: "START"}
+
 
 @dataclass(frozen=True)
 class Evolution:
@@ -37,12 +42,14 @@ class Evolution:
         alpha: weight of the previous layer's logits; 0 means no skip connection.
         beta: weight of the convolution's output; 0 means no convolution.
         kernel_size: odd size of the square kernel.
+        identity: whether the convolution starts as one that changes no probability, instead of at random.
     """
 
     window: Window
     alpha: float
     beta: float
     kernel_size: int
+    identity: bool = False
 
     @property
     def is_off(self) -> bool:
@@ -65,6 +72,13 @@ def odd(text: str) -> int:
     return number
 
 
+def start(text: str) -> str:
+    """Returns the name of an initialisation; raises ValueError for any other text."""
+    if text not in STARTS:
+        raise ValueError(text)
+    return text
+
+
 def option(default, parse, description: str, wanted: str = ""):
     return field(default=default, metadata={"parse": parse, "help": description, "wanted": wanted})
 
@@ -74,7 +88,7 @@ class EvolutionOptions:
     """The command-line options of evolving attention; defaults are those of the papers' base model.
 
     Raises:
-        ValueError: naming the flag, when a value is out of range.
+        UserError: naming the flag, when a value is out of range.
     """
 
     ea_alpha: float = option(
@@ -82,6 +96,13 @@ class EvolutionOptions:
     )
     ea_beta: float = option(0.1, fraction, "weight of the convolved logits", "a number from 0 to 1")
     ea_kernel_size: int = option(3, odd, "size of the convolution's square kernel", "an odd number from 1 up")
+    ea_init: str = option(
+        "auto",
+        start,
+        "how the convolutions start: at random, as the identity, or (auto) as the identity where the checkpoint of a "
+        "plain Transformer is loaded and at random otherwise",
+        "auto, identity or random",
+    )
     no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
     no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
     no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
@@ -105,7 +126,7 @@ class EvolutionOptions:
             if opt.type is bool:
                 kind = {"action": "store_true"}
             else:
-                kind = {"type": argument_type(opt), "metavar": "N" if opt.type is int else "F"}
+                kind = {"type": argument_type(opt), "metavar": METAVARS[opt.type]}
             parser.add_argument(flag(opt), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
 
     @property
@@ -126,6 +147,7 @@ class EvolutionOptions:
             alpha=self.ea_alpha if skip else 0.0,
             beta=self.ea_beta if convolution else 0.0,
             kernel_size=self.ea_kernel_size,
+            identity=self.ea_init == "identity",
         )
 
 
@@ -134,11 +156,11 @@ def flag(opt) -> str:
 
 
 def check(opt, value):
-    """Returns the parsed value of one option; raises ValueError with a sentence that names its flag."""
+    """Returns the parsed value of one option; raises UserError with a sentence that names its flag."""
     try:
         return opt.metadata["parse"](value)
     except (OverflowError, TypeError, ValueError):
-        raise ValueError(f"{flag(opt)} must be {opt.metadata['wanted']}, not {value!r}") from None
+        raise UserError(f"{flag(opt)} must be {opt.metadata['wanted']}, not {value!r}") from None
 
 
 def argument_type(opt):
@@ -147,7 +169,7 @@ def argument_type(opt):
     def parse(text):
         try:
             return check(opt, text)
-        except ValueError as error:
+        except UserError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return parse

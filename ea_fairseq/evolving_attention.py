@@ -27,10 +27,29 @@ class EvolvingAttention(MultiheadAttention):
     evolution off this is fairseq's attention itself.
     """
 
+    IDENTITY_SHIFT = 20.0
+
     def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.evolution = evolution
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
+        if self.conv is not None and evolution.identity:
+            self.start_as_identity()
+        if self.conv is None and evolution.alpha > 0:
+            # Marks the checkpoint: a plain Transformer would load it, and lose the skip connection, without a word.
+            self.register_buffer("skip", torch.empty(0))
+
+    @torch.no_grad()
+    def start_as_identity(self):
+        """Lets each head of ``conv`` copy its own entry and add a constant.
+
+        beta * ReLU(x + c) + (1 - beta) * x = x + beta * c wherever x > -c, and the softmax does not see what is added
+        to a whole row: the attention starts out with the probabilities it would have without its convolution.
+        """
+        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
+        self.conv.weight.zero_()
+        self.conv.weight[:, :, above, left].fill_diagonal_(1.0)
+        self.conv.bias.fill_(self.IDENTITY_SHIFT)
 
     def forward(
         self,

@@ -1,8 +1,6 @@
 """fairseq's console commands, run as a user does, train and translate with evolving attention."""
 
-import json
 import os
-import random
 import shutil
 import sys
 from argparse import Namespace
@@ -14,36 +12,16 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 import ea_fairseq
-from commands import PLUGIN, ROOT, SIZES, run, run_python, run_well
+from commands import PLUGIN, ROOT, run, run_python, run_well
+from reversal import DATA, SENTENCES, binarize, train
 
-SENTENCES = {"train": 60, "valid": 8, "test": 6}
 OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A user's folder, with binarized data for reversing sentences in 'my data', a path with a space."""
-    home = tmp_path_factory.mktemp("user")
-    letters = random.Random(1)
-    for split, count in SENTENCES.items():
-        sources = [[letters.choice("abcdefgh") for _ in range(letters.randint(2, 7))] for _ in range(count)]
-        for language, step in (("src", 1), ("tgt", -1)):
-            lines = [" ".join(words[::step]) + "\n" for words in sources]
-            (home / f"{split}.{language}").write_text("".join(lines))
-    prefixes = [part for split in SENTENCES for part in (f"--{split}pref", split)]
-    run_well("fairseq-preprocess", "-s", "src", "-t", "tgt", *prefixes, "--destdir", "my data", cwd=home)
-    return home
-
-
-def train(home, folder: str, updates: int, *flags, arch="ea_transformer"):
-    """Trains; returns the loss of each update."""
-    command = ["fairseq-train", "my data", "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
-    command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
-    command += ["--log-format", "json", "--log-interval", "1", "--cpu", *flags]
-    output = run_well(*command, cwd=home)
-    logged = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "| train_inner | {" in line]
-    return [float(entry["loss"]) for entry in logged]
+    return binarize(tmp_path_factory.mktemp("user"))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +46,7 @@ def test_generate_translates_every_sentence(home):
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
     flags = ["--beam", "3", "--print-alignment", "hard", "--cpu", "--max-len-b", "10"]
     flags += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
-    output = run_well("fairseq-generate", "my data", "--user-dir", PLUGIN, "--path", path, *flags, cwd=home)
+    output = run_well("fairseq-generate", DATA, "--user-dir", PLUGIN, "--path", path, *flags, cwd=home)
     for kind in "SHDA":
         numbers = [int(line[2:].split("\t")[0]) for line in output.splitlines() if line.startswith(f"{kind}-")]
         assert sorted(numbers) == list(range(SENTENCES["test"]))
@@ -77,7 +55,7 @@ def test_generate_translates_every_sentence(home):
 @pytest.mark.usefixtures("losses")
 def test_interactive_translates_a_line(home):
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
-    command = ["fairseq-interactive", "my data", "--user-dir", PLUGIN, "--path", path, "--cpu", "--max-len-b", "10"]
+    command = ["fairseq-interactive", DATA, "--user-dir", PLUGIN, "--path", path, "--cpu", "--max-len-b", "10"]
     output = run_well(*command, cwd=home, stdin="a b c\n")
     assert "S-0\ta b c" in output
     hypothesis = next(line for line in output.splitlines() if line.startswith("H-0\t"))
@@ -93,7 +71,7 @@ def test_with_all_switches_off_it_trains_as_fairseqs_transformer(home):
 
 
 def test_a_bad_flag_value_is_refused(home):
-    command = ["fairseq-train", "my data", "--user-dir", PLUGIN, "--arch", "ea_transformer", "--ea-alpha", "2"]
+    command = ["fairseq-train", DATA, "--user-dir", PLUGIN, "--arch", "ea_transformer", "--ea-alpha", "2"]
     result = run(*command, cwd=home)
     assert result.returncode == 2
     assert "--ea-alpha must be a number from 0 to 1, not '2'" in result.stderr.splitlines()[-1]
