@@ -24,7 +24,7 @@ def binarize(home: Path) -> Path:
 
 
 def train_command(folder: str, updates: int, *flags, arch: str = "ea_transformer") -> list:
-    """A training of about 12 updates an epoch that saves to ``folder`` and logs every update."""
+    """A training of 7 updates an epoch that saves to ``folder`` and logs every update."""
     command = ["fairseq-train", DATA, "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
     command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
     return [*command, "--log-format", "json", "--log-interval", "1", "--cpu", *flags]

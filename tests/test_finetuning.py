@@ -143,7 +143,7 @@ def test_a_plain_model_refuses_an_evolving_checkpoint(options):
 def home(tmp_path_factory):
     """A user's folder with data and the checkpoints of a plain and of an evolving model."""
     home = binarize(tmp_path_factory.mktemp("user"))
-    train(home, "plain", 12, arch="transformer")
+    train(home, "plain", 14, arch="transformer")
     train(home, "evolving", 2)
     return home
 

@@ -1,0 +1,155 @@
+"""A training survives kill -9 and a full disk, at any moment, without a trace in what it learns."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import run, run_python, run_well
+from ea_fairseq.checkpoint_safety import copy_whole, save_whole
+from ea_fairseq.user_error import UserError
+from reversal import binarize, losses_of, train_command
+
+UPDATES = 24
+# fairseq makes its batches when it starts, with the number of the epoch as a seed: those of a resumed training differ
+# unless they are made for every epoch.
+FLAGS = ["--save-interval-updates", "4", "--update-epoch-batch-itr", "True", "--decoder-skip"]
+# Runs fairseq-train and kills it: before update N, in the middle of saving the N-th checkpoint, or in the middle of
+# the N-th copy of a checkpoint to another name.
+KILLED_TRAINING = """
+import io, os, shutil, signal, sys
+from fairseq_cli.train import cli_main
+import torch
+from fairseq.trainer import Trainer
+
+moment, count = sys.argv[1], int(sys.argv[2])
+sys.argv[:3] = ["fairseq-train"]
+train_step, save = Trainer.train_step, torch.save
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def write_half(content, file):
+    file.write(content[: len(content) // 2])
+    file.flush()
+    die()
+
+def last_time():
+    global count
+    count -= 1
+    return count == 0
+
+def train_step_or_die(self, *args, **kwargs):
+    if self.get_num_updates() == count - 1:
+        die()
+    return train_step(self, *args, **kwargs)
+
+def save_half(state, file):
+    if not last_time():
+        return save(state, file)
+    whole = io.BytesIO()
+    save(state, whole)
+    write_half(whole.getvalue(), file)
+
+def copy_half(source, target):
+    if last_time():
+        write_half(open(source, "rb").read(), open(target, "wb"))
+    else:
+        open(target, "wb").write(open(source, "rb").read())
+
+if moment == "updating":
+    Trainer.train_step = train_step_or_die
+elif moment == "saving":
+    torch.save = save_half
+else:
+    shutil.copyfile = copy_half
+cli_main()
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return binarize(tmp_path_factory.mktemp("user"))
+
+
+def model_of(checkpoint: Path) -> dict[str, torch.Tensor]:
+    return torch.load(checkpoint)["model"]
+
+
+def train_and_kill(home, folder: str, moment: str, count: int) -> dict[int, float]:
+    """Trains until the kill at this moment; returns the loss of each update that was logged."""
+    _, *arguments = train_command(folder, UPDATES, *FLAGS)
+    result = run_python(KILLED_TRAINING, moment, str(count), *arguments, cwd=home, PYTHONUNBUFFERED="1")
+    assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
+    return losses_of(result.stdout + result.stderr)
+
+
+def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_learnt(home):
+    """An epoch has 7 updates; a checkpoint is saved, and copied to checkpoint_last.pt, every fourth update and epoch."""
+    undisturbed = losses_of(run_well(*train_command("undisturbed", UPDATES, *FLAGS), cwd=home))
+    assert list(undisturbed) == list(range(1, UPDATES + 1))
+
+    first = train_and_kill(home, "killed", "updating", 7)
+    assert list(first) == list(range(1, 7))
+    second = train_and_kill(home, "killed", "saving", 2)  # that of update 8, after that of the epoch's end
+    assert list(second) == [5, 6, 7, 8]
+    third = train_and_kill(home, "killed", "copying", 4)
+    assert min(third) == 8
+    rest = losses_of(run_well(*train_command("killed", UPDATES, *FLAGS), cwd=home))
+    assert 8 < min(rest) <= max(third) < UPDATES
+    assert first | second | third | rest == undisturbed
+    for name, parameter in model_of(home / "undisturbed" / "checkpoint_last.pt").items():
+        assert torch.equal(model_of(home / "killed" / "checkpoint_last.pt")[name], parameter), name
+
+
+def test_a_full_disk_ends_the_training_in_a_sentence_and_leaves_the_previous_checkpoint(home):
+    flags = ["--no-epoch-checkpoints", "--disable-validation"]
+    undisturbed = losses_of(run_well(*train_command("on a large disk", 8, *flags), cwd=home))
+    losses = losses_of(run_well(*train_command("on a small disk", 4, *flags), cwd=home))
+    checkpoint = home / "on a small disk" / "checkpoint_last.pt"
+    before = checkpoint.read_bytes()
+    unfinished = checkpoint.with_name("checkpoint_last.pt.tmp")
+    unfinished.symlink_to("/dev/full")
+
+    result = run(*train_command("on a small disk", 8, *flags), cwd=home)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith(
+        "fairseq-train: could not save on a small disk/checkpoint_last.pt: No space left on device; "
+    )
+    assert checkpoint.read_bytes() == before
+    assert not unfinished.is_symlink()
+
+    losses |= losses_of(run_well(*train_command("on a small disk", 8, *flags), cwd=home))
+    assert losses == undisturbed
+
+
+def save(path: Path):
+    save_whole({"model": torch.zeros(100_000)}, str(path))
+
+
+def copy(path: Path):
+    source = path.with_name("source.pt")
+    source.write_bytes(os.urandom(400_000))
+    copy_whole(str(source), str(path), overwrite=True)
+
+
+@pytest.mark.parametrize("write", [save, copy])
+def test_a_checkpoint_is_replaced_whole_or_not_at_all(write, tmp_path):
+    path, unfinished = tmp_path / "checkpoint.pt", tmp_path / "checkpoint.pt.tmp"
+    path.write_text("previous")
+    unfinished.symlink_to("/dev/full")
+    with pytest.raises(UserError, match=r"checkpoint\.pt: No space left on device"):
+        write(path)
+    assert path.read_text() == "previous"
+    assert not unfinished.is_symlink()
+    write(path)
+    assert path.stat().st_size >= 400_000
+    assert not unfinished.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"missing/checkpoint\.pt: No such file or directory"):
+        save(tmp_path / "missing" / "checkpoint.pt")
