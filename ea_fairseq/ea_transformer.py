@@ -44,8 +44,17 @@ class EATransformerModel(TransformerModel):
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
                 raise UserError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
+        for side in ("encoder", "decoder"):
+            width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
+            if width % heads:
+                raise UserError(
+                    f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
+                )
         EvolutionOptions.from_namespace(args)
-        return super().build_model(args, task)
+        try:
+            return super().build_model(args, task)
+        except ValueError as error:  # fairseq's, about flags that contradict each other
+            raise UserError(str(error)) from error
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Loads the parameters of an EA-Transformer or, with convolutions that start anew, of a plain Transformer.

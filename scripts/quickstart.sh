@@ -77,39 +77,22 @@ data_bin=$OUT_DIR/prepared/data-bin
 bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang" \
   --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/prepared" 9>&-
 
-# whole CHECKPOINT: whether a checkpoint was written to its end.
-whole() {
-  python -m zipfile --test "$1" >/dev/null 2>&1
-}
-
-# mend_checkpoints FOLDER: removes what a kill cut short, and resumes from the newest that is whole.
-mend_checkpoints() {
-  local checkpoint last=$1/checkpoint_last.pt newest=''
-  for checkpoint in "$1"/checkpoint*.pt; do
-    [[ -e $checkpoint ]] || continue
-    whole "$checkpoint" || rm "$checkpoint"
-    [[ ! -e $checkpoint || $checkpoint -ot $newest ]] || newest=$checkpoint
-  done
-  [[ ! $newest || -e $last ]] || { cp "$newest" "$last.tmp" && mv "$last.tmp" "$last"; }
-}
-
 # train ARCH: becomes the training of ARCH, which goes on from its last checkpoint and does not outlive this script.
 train() {
   local tie=()
-  mend_checkpoints "$OUT_DIR/$1"
   ! command -v setpriv >/dev/null || tie=(setpriv --pdeathsig KILL)
   export OMP_NUM_THREADS=$threads
   exec ${tie[@]+"${tie[@]}"} fairseq-train "$data_bin" --user-dir "$repository/ea_fairseq" --arch "$1" \
     --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt "${learning[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$max_tokens" \
-    --max-update "$max_update" --seed 1 --num-workers 0 --save-dir "$OUT_DIR/$1" \
+    --max-update "$max_update" --seed 1 --update-epoch-batch-itr True --num-workers 0 --save-dir "$OUT_DIR/$1" \
     --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1 \
     --log-format simple --log-interval 50 2>"$OUT_DIR/$1/train.err"
 }
 
 cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
-recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens"
+recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens, new batches for every epoch"
 trainings=()
 for arch in "${archs[@]}"; do
   folder=$OUT_DIR/$arch

@@ -87,7 +87,7 @@ def train_and_kill(home, folder: str, moment: str, count: int) -> dict[int, floa
 
 
 def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_learnt(home):
-    """An epoch has 7 updates; a checkpoint is saved, and copied to checkpoint_last.pt, every fourth update and epoch."""
+    """An epoch has 7 updates; checkpoints are saved, and copied to checkpoint_last.pt, every 4 updates and epoch."""
     undisturbed = losses_of(run_well(*train_command("undisturbed", UPDATES, *FLAGS), cwd=home))
     assert list(undisturbed) == list(range(1, UPDATES + 1))
 

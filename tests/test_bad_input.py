@@ -1,0 +1,182 @@
+"""Bad flags, files and checkpoints: each ends a command with one sentence that names it, and leaves nothing behind."""
+
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import ea_fairseq  # noqa: F401
+from commands import PLUGIN
+from forked import run_forked
+from reversal import DATA, binarize, train, train_command
+
+NEW = "new"  # folder that a training would save to
+LOADING = {
+    "finetune": lambda path: train_command(NEW, 2, "--finetune-from-model", path),
+    "restore": lambda path: train_command(NEW, 2, "--restore-file", path),
+    "generate": lambda path: generate_command("--path", path),
+    "ensemble": lambda path: generate_command("--path", f"evolving/checkpoint_last.pt:{path}"),
+}
+
+
+def generate_command(*flags, data: str = DATA) -> list:
+    return ["fairseq-generate", data, "--user-dir", PLUGIN, "--cpu", "--required-batch-size-multiple", "1", *flags]
+
+
+class Hostile:
+    """Creates a file named marker when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch marker",)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A user's folder with data, the checkpoints of a plain and of an evolving model, and spoilt ones of all kinds."""
+    home = binarize(tmp_path_factory.mktemp("user"))
+    train(home, "plain", 1, arch="transformer")
+    train(home, "evolving", 1)
+    whole = (home / "evolving" / "checkpoint_last.pt").read_bytes()
+    (home / "truncated.pt").write_bytes(whole[: len(whole) // 2])
+    (home / "beginning.pt").write_bytes(whole[:100])
+    (home / "empty.pt").touch()
+    (home / "zeros.pt").write_bytes(bytes(1000))
+    (home / "text.pt").write_text("This is a text.\n" * 10)
+    (home / "pickle.pt").write_bytes(pickle.dumps({"model": Hostile()}, protocol=2))
+    (home / "folder.pt").mkdir()
+    with zipfile.ZipFile(home / "zip.pt", "w") as archive:
+        archive.writestr("a/b", "c")
+    state = torch.load(home / "evolving" / "checkpoint_last.pt")
+    torch.save({**state, "extra_state": Hostile()}, home / "hostile.pt")
+    torch.save(state["model"], home / "only-parameters.pt")
+    torch.save([1, 2, 3], home / "list.pt")
+    torch.save(torch.zeros(3), home / "tensor.pt")
+    for name, change in {
+        "without-a-convolution.pt": lambda model: model.pop("encoder.layers.1.self_attn.conv.weight"),
+        "wide-kernel.pt": lambda model: model.update(
+            {"decoder.layers.0.self_attn.conv.weight": torch.zeros(2, 2, 5, 5)}
+        ),
+        "small-vocabulary.pt": lambda model: model.update({"encoder.embed_tokens.weight": torch.zeros(5, 16)}),
+        "more.pt": lambda model: model.update({"encoder.layers.0.self_attn.gate": torch.zeros(1)}),
+    }.items():
+        model = dict(state["model"])
+        change(model)
+        torch.save({**state, "model": model}, home / name)
+    (home / "a file").write_text("text\n")
+    return home
+
+
+FLAGS = {
+    "alpha above one": (["--ea-alpha", "2"], "--ea-alpha must be a number from 0 to 1, not '2'"),
+    "negative alpha": (["--ea-alpha=-0.1"], "--ea-alpha must be a number from 0 to 1, not '-0.1'"),
+    "alpha not a number": (["--ea-alpha", "nan"], "--ea-alpha must be a number from 0 to 1, not 'nan'"),
+    "alpha a word": (["--ea-alpha", "half"], "--ea-alpha must be a number from 0 to 1, not 'half'"),
+    "beta above one": (["--ea-beta", "1.01"], "--ea-beta must be a number from 0 to 1, not '1.01'"),
+    "infinite beta": (["--ea-beta", "inf"], "--ea-beta must be a number from 0 to 1, not 'inf'"),
+    "even kernel": (["--ea-kernel-size", "4"], "--ea-kernel-size must be an odd number from 1 up, not '4'"),
+    "no kernel": (["--ea-kernel-size", "0"], "--ea-kernel-size must be an odd number from 1 up, not '0'"),
+    "broken kernel": (["--ea-kernel-size", "1.5"], "--ea-kernel-size must be an odd number from 1 up, not '1.5'"),
+    "unknown start": (["--ea-init", "zero"], "--ea-init must be auto, identity or random, not 'zero'"),
+    "missing value": (["--ea-alpha"], "--ea-alpha: expected one argument"),
+    "unknown architecture": (["--arch", "ea_transformer_huge"], "'ea_transformer_huge'"),
+    "unknown flag": (["--ea-gamma", "1"], "--ea-gamma"),
+    "cross-self-attention": (["--cross-self-attention"], "ea_transformer does not support --cross-self-attention: "),
+    "base layers": (["--base-layers", "1"], "ea_transformer does not support --base-layers: "),
+    "xFormers": (["--encoder-xformers-att-config", "{}"], "does not support --encoder-xformers-att-config: "),
+    "xFormers, decoder": (["--decoder-xformers-att-config", "{}"], "does not support --decoder-xformers-att-config: "),
+    "heads": (["--encoder-attention-heads", "3"], "--encoder-attention-heads must divide --encoder-embed-dim"),
+    "heads, decoder": (["--decoder-attention-heads", "5"], "--decoder-attention-heads must divide"),
+    "two widths": (["--share-all-embeddings", "--decoder-embed-dim", "8"], "requires --encoder-embed-dim to match"),
+    "missing folder": (["--save-dir", "a file"], "a file"),
+    "missing split": (["--valid-subset", "validation"], "validation"),
+}
+CHECKPOINTS = {
+    "truncated.pt": "truncated.pt is not whole: its end is missing or damaged",
+    "beginning.pt": "beginning.pt is not",
+    "empty.pt": "empty.pt is not a checkpoint of fairseq",
+    "zeros.pt": "zeros.pt is not a checkpoint of fairseq",
+    "text.pt": "text.pt is not a checkpoint of fairseq",
+    "zip.pt": "zip.pt is not a checkpoint of fairseq",
+    "list.pt": "list.pt is not a checkpoint of fairseq",
+    "tensor.pt": "tensor.pt is not a checkpoint of fairseq",
+    "only-parameters.pt": "only-parameters.pt is not a checkpoint of fairseq",
+    "hostile.pt": "hostile.pt is refused: it wants to run posix.system, and a checkpoint is data",
+    "pickle.pt": "pickle.pt is refused: it wants to run posix.system, and a checkpoint is data",
+    "without-a-convolution.pt": "it has no encoder.layers.1.self_attn.conv.weight",
+    "wide-kernel.pt": "decoder.layers.0.self_attn.conv.weight is 2 x 2 x 5 x 5 in it, 2 x 2 x 3 x 3 here",
+    "small-vocabulary.pt": "encoder.embed_tokens.weight is 5 x 16 in it",
+    "more.pt": "it has encoder.layers.0.self_attn.gate, which the model does not have",
+}
+TRANSLATIONS = {
+    "missing checkpoint": (["--path", "missing.pt"], "missing.pt"),
+    "missing in an ensemble": (["--path", "evolving/checkpoint_last.pt:missing.pt"], "missing.pt"),
+    "folder for a checkpoint": (["--path", "folder.pt"], "folder.pt"),
+    "missing split": (["--path", "evolving/checkpoint_last.pt", "--gen-subset", "tests"], "tests"),
+    "override of another kernel": (
+        ["--path", "evolving/checkpoint_last.pt", "--model-overrides", "{'ea_kernel_size': 5}"],
+        "encoder.layers.0.self_attn.conv.weight is 2 x 2 x 3 x 3 in it, 2 x 2 x 5 x 5 here",
+    ),
+    "override out of range": (
+        ["--path", "evolving/checkpoint_last.pt", "--model-overrides", "{'ea_alpha': 3}"],
+        "--ea-alpha must be a number from 0 to 1, not 3",
+    ),
+}
+
+
+def files(home: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def assert_refused(command, home: Path, culprit: str):
+    """The command fails with a last line that holds the culprit, without a traceback, and changes no file."""
+    before = files(home)
+    result = run_forked(*command, cwd=home)
+    assert result.returncode in (1, 2), result.stdout + result.stderr
+    assert "Traceback" not in result.stderr + result.stdout, result.stderr
+    last_line = result.stderr.splitlines()[-1]
+    assert last_line.startswith(f"{command[0]}: "), last_line
+    assert culprit in last_line
+    assert files(home) == before
+
+
+@pytest.mark.parametrize(("flags", "culprit"), FLAGS.values(), ids=FLAGS)
+def test_a_flag(home, flags, culprit):
+    assert_refused(train_command(NEW, 1, *flags), home, culprit)
+
+
+@pytest.mark.parametrize("load", ["finetune", "generate"])
+@pytest.mark.parametrize(("name", "culprit"), CHECKPOINTS.items())
+def test_a_checkpoint(home, name, culprit, load):
+    assert_refused(LOADING[load](name), home, culprit)
+
+
+@pytest.mark.parametrize("load", ["restore", "ensemble"])
+@pytest.mark.parametrize("name", ["truncated.pt", "hostile.pt", "wide-kernel.pt"])
+def test_a_checkpoint_otherwise(home, name, load):
+    assert_refused(LOADING[load](name), home, CHECKPOINTS[name])
+
+
+@pytest.mark.parametrize(("flags", "culprit"), TRANSLATIONS.values(), ids=TRANSLATIONS)
+def test_a_translation(home, flags, culprit):
+    assert_refused(generate_command(*flags), home, culprit)
+
+
+def test_data_without_a_dictionary(home):
+    culprit = "empty data/dict.src.txt"
+    (home / "empty data").mkdir()
+    command = generate_command("--path", "evolving/checkpoint_last.pt", "-s", "src", "-t", "tgt", data="empty data")
+    assert_refused(command, home, culprit)
+    train_flags = ["-s", "src", "-t", "tgt"]
+    assert_refused(["fairseq-train", "empty data", *train_command(NEW, 1, *train_flags)[2:]], home, culprit)
+
+
+def test_the_table_says_something(home, monkeypatch):
+    """What is refused above is accepted when it is whole, and a hostile file would have run what it holds."""
+    assert run_forked(*LOADING["ensemble"]("evolving/checkpoint_last.pt"), cwd=home).returncode == 0
+    assert run_forked(*LOADING["finetune"]("plain/checkpoint_last.pt"), cwd=home).returncode == 0
+    monkeypatch.chdir(home)
+    torch.load("hostile.pt", weights_only=False)
+    assert (home / "marker").exists()
