@@ -1,5 +1,6 @@
 """Runs fairseq's console commands as a user does: from a folder of his own, the plugin given by its path."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "ea_fairseq"
+SENTENCES = {"train": 60, "valid": 8, "test": 6}  # in the data of the fixture `home`
 SIZES = ["--encoder-layers", "2", "--decoder-layers", "2"] + [
     part
     for side in ("encoder", "decoder")
@@ -15,11 +17,16 @@ SIZES = ["--encoder-layers", "2", "--decoder-layers", "2"] + [
 ]
 
 
+def program(name: str) -> Path:
+    """A console command of this Python's environment."""
+    return Path(sys.executable).with_name(name)
+
+
 def run(*command, cwd: Path, stdin: str | None = None, **environment) -> subprocess.CompletedProcess:
     """Runs a console command of this Python's environment on one thread; the caller checks the result."""
     name, *arguments = map(str, command)
     return subprocess.run(
-        [Path(sys.executable).with_name(name), *arguments],
+        [program(name), *arguments],
         cwd=cwd,
         input=stdin,
         capture_output=True,
@@ -38,3 +45,16 @@ def run_well(*command, **options) -> str:
 
 def run_python(code: str, *arguments, cwd: Path, **options) -> subprocess.CompletedProcess:
     return run(Path(sys.executable).name, "-c", code, *arguments, cwd=cwd, **options)
+
+
+def training(folder: str, updates: int, *flags, arch: str = "ea_transformer") -> list:
+    """The command that trains a small model on the data of the fixture ``home``, logging each update."""
+    command = ["fairseq-train", "my data", "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
+    command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
+    return [*command, "--log-format", "json", "--log-interval", "1", "--cpu", *flags]
+
+
+def losses_in(output: str) -> list[float]:
+    """The loss of each update in what a training wrote."""
+    logged = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "| train_inner | {" in line]
+    return [float(entry["loss"]) for entry in logged]

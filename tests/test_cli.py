@@ -1,8 +1,6 @@
 """fairseq's console commands, run as a user does, train and translate with evolving attention."""
 
-import json
 import os
-import random
 import shutil
 import sys
 from argparse import Namespace
@@ -14,36 +12,15 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 import ea_fairseq
-from commands import PLUGIN, ROOT, SIZES, run, run_python, run_well
+from commands import PLUGIN, ROOT, SENTENCES, losses_in, run, run_python, run_well, training
 
-SENTENCES = {"train": 60, "valid": 8, "test": 6}
 OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A user's folder, with binarized data for reversing sentences in 'my data', a path with a space."""
-    home = tmp_path_factory.mktemp("user")
-    letters = random.Random(1)
-    for split, count in SENTENCES.items():
-        sources = [[letters.choice("abcdefgh") for _ in range(letters.randint(2, 7))] for _ in range(count)]
-        for language, step in (("src", 1), ("tgt", -1)):
-            lines = [" ".join(words[::step]) + "\n" for words in sources]
-            (home / f"{split}.{language}").write_text("".join(lines))
-    prefixes = [part for split in SENTENCES for part in (f"--{split}pref", split)]
-    run_well("fairseq-preprocess", "-s", "src", "-t", "tgt", *prefixes, "--destdir", "my data", cwd=home)
-    return home
-
-
-def train(home, folder: str, updates: int, *flags, arch="ea_transformer"):
+def train(home, folder: str, updates: int, *flags, **options):
     """Trains; returns the loss of each update."""
-    command = ["fairseq-train", "my data", "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
-    command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
-    command += ["--log-format", "json", "--log-interval", "1", "--cpu", *flags]
-    output = run_well(*command, cwd=home)
-    logged = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "| train_inner | {" in line]
-    return [float(entry["loss"]) for entry in logged]
+    return losses_in(run_well(*training(folder, updates, *flags, **options), cwd=home))
 
 
 @pytest.fixture(scope="module")
