@@ -56,8 +56,9 @@ encoder, decoder = (torch.export.load(name).module() for name in ("encoder.pt2",
 source, prefix = torch.load("source.pt"), torch.load("prefix.pt")
 encoded = encoder(source)
 for _ in range(6):
-    prefix = torch.cat([prefix, decoder(prefix, encoded)[0][:, -1:].argmax(-1)], 1)
-torch.save(prefix, "translations.pt")
+    scores = decoder(prefix, encoded)[0]
+    prefix = torch.cat([prefix, scores[:, -1:].argmax(-1)], 1)
+torch.save((prefix, scores), "translations.pt")
 assert "fairseq" not in sys.modules
 """
 
@@ -75,8 +76,11 @@ def test_an_exported_model_translates_without_fairseq(model, exported, tmp_path)
     assert result.returncode == 0, result.stderr
     with torch.no_grad():
         for _ in range(6):
-            prefix = torch.cat([prefix, model(source, None, prefix)[0][:, -1:].argmax(-1)], 1)
-    assert torch.equal(torch.load(tmp_path / "translations.pt"), prefix)
+            scores = model(source, None, prefix)[0]
+            prefix = torch.cat([prefix, scores[:, -1:].argmax(-1)], 1)
+    exported_prefix, exported_scores = torch.load(tmp_path / "translations.pt")
+    assert torch.equal(exported_prefix, prefix)
+    assert_close(exported_scores, scores, 1e-5)
 
 
 def test_torchscript_is_refused(model):
