@@ -1,5 +1,6 @@
 """fairseq's Transformer encoder and decoder, their layers passing logits on."""
 
+import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
@@ -32,8 +33,9 @@ class EATransformerEncoder(TransformerEncoderBase):
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
         states = [x]
         logits = None
+        attention_mask = unless_empty(padding_mask)
         for layer in self.layers:
-            x, logits = layer(x, padding_mask if padding_mask.any() else None, previous_logits=logits)
+            x, logits = layer(x, attention_mask, previous_logits=logits)
             states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
@@ -80,7 +82,7 @@ class EATransformerDecoder(TransformerDecoderBase):
         x, padding_mask = self.embed_target(prev_output_tokens, incremental_state)
         future_mask = None
         if incremental_state is None and not full_context_alignment:
-            future_mask = self.buffered_future_mask(x)
+            future_mask = later_words(x)
 
         alignment = None
         states = [x]
@@ -131,8 +133,25 @@ class EATransformerDecoder(TransformerDecoderBase):
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x).transpose(0, 1)
-        padding_mask = tokens.eq(self.padding_idx)
-        return x, padding_mask if padding_mask.any() else None
+        return x, unless_empty(tokens.eq(self.padding_idx))
+
+
+def later_words(x: Tensor) -> Tensor:
+    """(T, T) for x (T, B, C), -inf where a key comes later than the query.
+
+    Made anew each time: fairseq's buffer grows with the longest sentence so far, and a graph compiled for one size of
+    it is no use for the next.
+    """
+    length = x.size(0)
+    return x.new_full((length, length), -torch.inf).triu(1)
+
+
+def unless_empty(padding_mask: Tensor) -> Tensor | None:
+    """The mask, or None where it marks no padding, as fairseq does to spare its attention the masking.
+
+    A compiled or exported graph cannot branch on what a tensor holds: there the mask stays, with the same result.
+    """
+    return padding_mask if torch.compiler.is_compiling() or padding_mask.any() else None
 
 
 def first(encoder_out: dict[str, list[Tensor]] | None, name: str) -> Tensor | None:

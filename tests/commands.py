@@ -15,11 +15,16 @@ SIZES = ["--encoder-layers", "2", "--decoder-layers", "2"] + [
 ]
 
 
+def program(name: str) -> Path:
+    """A console command of this Python's environment."""
+    return Path(sys.executable).with_name(name)
+
+
 def run(*command, cwd: Path, stdin: str | None = None, **environment) -> subprocess.CompletedProcess:
     """Runs a console command of this Python's environment on one thread; the caller checks the result."""
     name, *arguments = map(str, command)
     return subprocess.run(
-        [Path(sys.executable).with_name(name), *arguments],
+        [program(name), *arguments],
         cwd=cwd,
         input=stdin,
         capture_output=True,

@@ -11,7 +11,7 @@ import torch
 import ea_fairseq  # noqa: F401
 from commands import PLUGIN
 from forked import run_forked
-from reversal import DATA, binarize, train, train_command
+from reversal import DATA, train, train_command
 
 NEW = "new"  # folder that a training would save to
 LOADING = {
@@ -34,9 +34,8 @@ class Hostile:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(home):
     """A user's folder with data, the checkpoints of a plain and of an evolving model, and spoilt ones of all kinds."""
-    home = binarize(tmp_path_factory.mktemp("user"))
     train(home, "plain", 1, arch="transformer")
     train(home, "evolving", 1)
     whole = (home / "evolving" / "checkpoint_last.pt").read_bytes()

@@ -13,15 +13,10 @@ from fairseq.utils import import_user_module
 
 import ea_fairseq
 from commands import PLUGIN, ROOT, run, run_python, run_well
-from reversal import DATA, SENTENCES, binarize, train
+from reversal import DATA, SENTENCES, train
 
 OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    return binarize(tmp_path_factory.mktemp("user"))
 
 
 @pytest.fixture(scope="module")

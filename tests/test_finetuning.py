@@ -13,7 +13,7 @@ from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, E
 from ea_fairseq.evolving_attention import EvolvingAttention
 from ea_fairseq.user_error import UserError
 from laws import assert_close, scores
-from reversal import binarize, train, train_command
+from reversal import train, train_command
 from tiny import OFF, TINY, build, build_loud, random_tokens
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
@@ -140,9 +140,8 @@ def test_a_plain_model_refuses_an_evolving_checkpoint(options):
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(home):
     """A user's folder with data and the checkpoints of a plain and of an evolving model."""
-    home = binarize(tmp_path_factory.mktemp("user"))
     train(home, "plain", 14, arch="transformer")
     train(home, "evolving", 2)
     return home

@@ -10,7 +10,7 @@ import torch
 from commands import run, run_python, run_well
 from ea_fairseq.checkpoint_safety import copy_whole, save_whole
 from ea_fairseq.user_error import UserError
-from reversal import binarize, losses_of, train_command
+from reversal import losses_of, train_command
 
 UPDATES = 24
 # fairseq makes its batches when it starts, with the number of the epoch as a seed: those of a resumed training differ
@@ -67,11 +67,6 @@ else:
     shutil.copyfile = copy_half
 cli_main()
 """
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    return binarize(tmp_path_factory.mktemp("user"))
 
 
 def model_of(checkpoint: Path) -> dict[str, torch.Tensor]:

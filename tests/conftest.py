@@ -1,0 +1,11 @@
+"""What the tests of fairseq's console commands start from."""
+
+import pytest
+
+from reversal import binarize
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A user's folder, with binarized data for reversing sentences in 'my data', a path with a space."""
+    return binarize(tmp_path_factory.mktemp("user"))
