@@ -11,11 +11,12 @@ from commands import SIZES
 from tiny import make_loud, make_varied
 
 
-def save_loud(data: Path, checkpoint: Path, *flags: str, languages: tuple[str, str] = ("src", "tgt"), seed: int = 1):
+def save_loud(data: Path, checkpoint: Path, *flags: str, arch="ea_transformer", languages=("src", "tgt"), seed=1):
     """Saves a model whose convolutions are loud, with the dictionaries of a data folder; returns the model."""
     source, target = languages
-    command = [str(data), "-s", source, "-t", target, "--arch", "ea_transformer", *SIZES]
-    command += ["--ea-beta", "0.5", "--dropout", "0", "--optimizer", "adam", "--cpu", *flags]
+    command = [str(data), "-s", source, "-t", target, "--arch", arch, *SIZES]
+    command += ["--ea-beta", "0.5"] * arch.startswith("ea_")
+    command += ["--dropout", "0", "--optimizer", "adam", "--cpu", *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), command)
     config = convert_namespace_to_omegaconf(args)
     task = tasks.setup_task(config.task)

@@ -14,10 +14,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 import ea_fairseq
-from commands import PLUGIN, ROOT, SIZES, run, run_python, run_well
+from commands import OFF, PLUGIN, ROOT, SIZES, run, run_python, run_well
 
 SENTENCES = {"train": 60, "valid": 8, "test": 6}
-OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
 
 
