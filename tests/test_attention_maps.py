@@ -14,8 +14,7 @@ from tiny import dictionary
 
 SETTINGS = {
     "paper": [],
-    "skips": ["--decoder-skip", "--cross-skip", "--ea-alpha", "0.3"],
-    "kernel 5": ["--ea-kernel-size", "5", "--no-encoder-skip"],
+    "skips": ["--decoder-skip", "--cross-skip", "--ea-alpha", "0.3", "--ea-kernel-size", "5"],
     "only cross": ["--no-encoder-conv", "--no-encoder-skip", "--no-decoder-conv"],
     "skip without convolution": ["--no-encoder-conv"],
     "off": OFF,
