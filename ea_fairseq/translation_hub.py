@@ -56,6 +56,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             cfg.tokenizer.update(languages)
             target_tokenizer.update(dict.fromkeys(languages, task.cfg.target_lang))
         if target_subword is not None:
+            if target_bpe is None:
+                raise UserError("target_subword needs bpe, the kind of the subword model.")
             target_bpe.update({name: str(target_subword) for name in SUBWORD_FILES if name in target_bpe})
             require_subword_file(target_bpe)
         super().__init__(cfg, task, models)
@@ -167,11 +169,9 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     def _batches(self, dataset: FairseqDataset) -> Iterator[dict]:
         """Batches of the size the model was trained with, or of one sentence where that is longer."""
-        if not len(dataset):
-            return
         max_tokens = self.cfg.dataset.max_tokens
         if max_tokens is not None:
-            max_tokens = max(max_tokens, *map(dataset.num_tokens, range(len(dataset))))
+            max_tokens = max([max_tokens, *map(dataset.num_tokens, range(len(dataset)))])
         batches = self.task.get_batch_iterator(
             dataset, max_tokens, self.cfg.dataset.batch_size, disable_iterator_cache=True
         )

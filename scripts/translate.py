@@ -92,7 +92,7 @@ class Translator:
         """Translate tidied lines, the first of which has the number ``first`` in messages."""
         parts = [self.parts(line, number) for number, line in enumerate(lines, first)]
         hypotheses = iter(self.hub.generate([tokens for line in parts for tokens in line], **self.search))
-        texts = [[self.hub.decode(next(hypotheses)[0]["tokens"]) for _ in line] for line in parts]
+        texts = [[self.hub.decode(next(hypotheses)[0]["tokens"].cpu()) for _ in line] for line in parts]
         return [tidy(" ".join(line)) for line in texts]
 
     def parts(self, line: str, number: int) -> list:

@@ -100,7 +100,9 @@ def test_a_list_is_translated_in_its_order(hub):
 
 
 def test_sentences_longer_than_a_training_batch_are_translated(home):
-    assert load(home, max_tokens=3).translate(SOURCES) == load(home).translate(SOURCES)
+    hub = load(home, max_tokens=3)
+    assert hub.translate(SOURCES) == load(home).translate(SOURCES)
+    assert hub.translate([]) == []
 
 
 def test_sentencepiece_goes_in_and_out(home):
@@ -201,6 +203,7 @@ def test_a_plain_data_path_is_not_relative_to_the_model(home, monkeypatch):
         ("a model", {"bpe": "subword_nmt"}, ["bpe='subword_nmt' needs bpe_codes"]),
         ("a model", {"bpe": "subword_nmt", "bpe_codes": "/no/codes"}, ["no file /no/codes", "bpe_codes"]),
         ("a model", {"bpe": "sentencepiece"}, ["bpe='sentencepiece' needs sentencepiece_model"]),
+        ("a model", {"target_subword": "codes.en"}, ["target_subword needs bpe"]),
     ],
 )
 def test_what_is_missing_is_named_in_one_sentence(home, folder, options, parts):
