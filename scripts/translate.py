@@ -27,6 +27,7 @@ CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
 ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiece", "sentencepiece_model")}
 # Where a text that is too long is cut, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
+PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
 EXAMPLE = """example:
   bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"""
 
@@ -266,7 +267,7 @@ def main() -> None:
         with redirect_stdout(sys.stderr):
             translate = load(args)
             lines = read_lines(sys.stdin.buffer)
-            with tqdm(unit=" lines", file=sys.stderr) as progress:
+            with tqdm(unit=" lines", bar_format=PROGRESS, file=sys.stderr) as progress:
                 while read := list(islice(lines, window)):
                     translations = translate(read, first=done + 1)
                     with uninterrupted():

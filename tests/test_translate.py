@@ -102,7 +102,7 @@ def test_translations_are_those_of_fairseq_generate_line_for_line(home):
     status, output, errors = translate(home, "\r\n".join(lines).encode(), *search)
     assert status == 0, errors
     assert output == [expected[0], "", expected[1], "", *expected[2:4], "", expected[4]]
-    assert re.match(r"8 lines .*lines/s", errors[-1])
+    assert re.match(r"translate: 8 lines in \d\d:\d\d, +[\d.]+ lines/s", errors[-1])
 
 
 def test_ctrl_c_leaves_whole_lines_and_says_how_many(home):
