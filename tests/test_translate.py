@@ -155,6 +155,18 @@ def test_batches_smaller_than_a_line_change_nothing(home, translator):
     assert load(arguments(home / "a model", max_tokens=1))(RAW["de"]) == translator(RAW["de"])
 
 
+def test_a_higher_length_penalty_gives_longer_translations(home):
+    lengths = []
+    for penalty in (0.0, 3.0):
+        translator = load(arguments(home / "a model", lenpen=penalty))
+        decoder = translator.hub.models[0].decoder
+        with torch.no_grad():  # a constant lets sentences end anywhere
+            decoder.layers[-1].final_layer_norm.bias.fill_(1)
+            decoder.output_projection.weight[translator.hub.tgt_dict.eos()] += 0.5
+        lengths.append(sum(len(line.split()) for line in translator(RAW["de"])))
+    assert lengths[0] < lengths[1]
+
+
 def test_a_long_line_is_the_translations_of_its_sentences_or_words(translator, capsys):
     sentence = "Der Hund schläft über die grünen Wiese."
     fitting = next(count for count in range(9, 0, -1) if len(translator.cut(" ".join([sentence] * count), 1)) == 1)
