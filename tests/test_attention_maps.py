@@ -15,8 +15,7 @@ from tiny import dictionary
 SETTINGS = {
     "paper": [],
     "skips": ["--decoder-skip", "--cross-skip", "--ea-alpha", "0.3", "--ea-kernel-size", "5"],
-    "only cross": ["--no-encoder-conv", "--no-encoder-skip", "--no-decoder-conv"],
-    "skip without convolution": ["--no-encoder-conv"],
+    "encoder without convolution, cross-attention off": ["--no-encoder-conv", "--no-cross-conv"],
     "off": OFF,
 }
 KINDS = {"encoder": ["self_attn"], "decoder": ["self_attn", "encoder_attn"]}
