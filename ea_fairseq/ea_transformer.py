@@ -1,5 +1,7 @@
 """The model ``ea_transformer`` and its architectures."""
 
+from pathlib import Path
+
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
@@ -8,6 +10,7 @@ from ea_fairseq.evolution import EvolutionOptions
 from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evolution
 from ea_fairseq.transformer_lite import lite_sizes
 from ea_fairseq.transformer_stack import EATransformerDecoder, EATransformerEncoder
+from ea_fairseq.translation_hub import TranslationHub
 from ea_fairseq.user_error import UserError
 
 UNSUPPORTED = {
@@ -25,6 +28,32 @@ class EATransformerModel(TransformerModel):
     Takes fairseq's ``transformer`` flags and those of :class:`~ea_fairseq.evolution.EvolutionOptions`. Parameters
     have fairseq's names; each evolving attention adds ``conv.weight`` and ``conv.bias``.
     """
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str | Path = ".",
+        **kwargs,
+    ) -> TranslationHub:
+        """Loads a trained model, or an ensemble, to translate and score raw text with.
+
+        Args:
+            model_name_or_path: folder of the checkpoints.
+            checkpoint_file: a checkpoint in it, or several for an ensemble: ``"a.pt:b.pt"``.
+            data_name_or_path: folder of the dictionaries. A path that starts with "." is relative to the folder of
+                the checkpoints, as always in fairseq, and any other relative path to the current folder.
+            tokenizer, bpe, ...: fairseq's options. ``tokenizer="moses"`` tokenizes by the languages that the model
+                was trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and
+                lower-case text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``,
+                ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the current folder.
+            target_subword: file of the target language's subword model, where it has its own.
+
+        Raises:
+            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
+        """
+        return TranslationHub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def hub_models(cls):

@@ -33,6 +33,7 @@ class EvolvingAttention(MultiheadAttention):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.evolution = evolution
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
+        self.recorded: dict[str, Tensor | None] | None = None  # where ea_fairseq.attention_maps has the maps put
         if self.conv is not None and evolution.identity:
             self.start_as_identity()
         if self.conv is None and evolution.alpha > 0:
@@ -80,7 +81,7 @@ class EvolvingAttention(MultiheadAttention):
         Returns:
             Output (T, B, C), probabilities or None, logits (B, K, T, S) or None.
         """
-        if self.evolution.is_off:
+        if self.evolution.is_off and self.recorded is None:
             output, weights = super().forward(
                 query,
                 key,
@@ -108,6 +109,8 @@ class EvolvingAttention(MultiheadAttention):
         # Unseen keys get the lowest number, not -inf: a row without any key stays finite.
         visible = logits if unseen is None else logits.masked_fill(unseen, torch.finfo(logits.dtype).min)
         weights = visible.softmax(dim=-1)
+        if self.recorded is not None:
+            self.recorded.update(own=own, logits=logits, unseen=unseen, probabilities=weights)
         output = self.dropout_module(weights) @ v  # (B, K, T, d), EA eq. 5
         output = self.out_proj(output.permute(2, 0, 1, 3).flatten(2))
 
@@ -134,6 +137,8 @@ class EvolvingAttention(MultiheadAttention):
         logits = own
         if self.evolution.alpha > 0 and previous is not None:
             logits = torch.lerp(own, previous, self.evolution.alpha)  # EA eq. 4
+        if self.recorded is not None:
+            self.recorded["input"] = logits
         if self.conv is None:
             return logits
         if blank is not None:

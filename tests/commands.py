@@ -13,6 +13,7 @@ SIZES = ["--encoder-layers", "2", "--decoder-layers", "2"] + [
     for name, size in (("embed-dim", 16), ("ffn-embed-dim", 16), ("attention-heads", 2))
     for part in (f"--{side}-{name}", str(size))
 ]
+OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 
 
 def program(name: str) -> Path:

@@ -7,13 +7,11 @@ import textwrap
 
 import pytest
 import torch
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.trainer import Trainer
 
-from commands import PLUGIN, ROOT, SIZES, run_python
+from checkpoints import save_loud
+from commands import PLUGIN, ROOT, run_python
 from ea_fairseq.fairseq_check import REMEDY
-from tiny import dictionary, make_loud, random_tokens
+from tiny import dictionary, random_tokens
 
 LOAD_AND_RUN = """
 import sys
@@ -41,17 +39,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def saved(folder):
     """(model, checkpoint) as fairseq's trainer writes it, of a model whose convolutions are loud."""
-    flags = [str(folder), "-s", "src", "-t", "tgt", "--arch", "ea_transformer", *SIZES]
-    flags += ["--ea-beta", "0.5", "--decoder-skip", "--cross-skip", "--dropout", "0", "--optimizer", "adam", "--cpu"]
-    args = options.parse_args_and_arch(options.get_training_parser(), flags)
-    config = convert_namespace_to_omegaconf(args)
-    task = tasks.setup_task(config.task)
-    model = make_loud(task.build_model(config.model))
     checkpoint = folder / "checkpoint.pt"
-    trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
-    trainer.consolidate_optimizer()
-    trainer.save_checkpoint(str(checkpoint), {})
-    return model, checkpoint
+    return save_loud(folder, checkpoint, "--decoder-skip", "--cross-skip"), checkpoint
 
 
 @pytest.fixture

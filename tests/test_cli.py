@@ -12,10 +12,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 import ea_fairseq
-from commands import PLUGIN, ROOT, run, run_python, run_well
+from commands import OFF, PLUGIN, ROOT, run, run_python, run_well
 from reversal import DATA, SENTENCES, train
 
-OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
 
 

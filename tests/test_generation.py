@@ -5,7 +5,7 @@ import torch
 from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_generator import SequenceGenerator
 
-from tiny import build_loud, dictionary, random_tokens
+from tiny import build_loud, dictionary, make_varied, random_tokens
 
 WORDS = dictionary()
 LONGEST = 6
@@ -37,11 +37,7 @@ def batch(sources, targets):
 
 
 def loud_model(**options):
-    """A loud model that seldom repeats a word, so that it ends its sentences at different lengths."""
-    model = build_loud(**options)
-    with torch.no_grad():
-        model.decoder.output_projection.weight -= 3 * model.decoder.embed_tokens.weight
-    return model
+    return make_varied(build_loud(**options))
 
 
 def search(models, beam: int, prefix=None):

@@ -15,6 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora import (
+    LANGUAGES,
+    LOWERCASED,
+    SCRIPT,
+    SENTENCEPIECE,
+    SIZES,
+    WORDS,
+    environment,
+    prepare,
+    prepared,
+    sentence,
+    write_corpus,
+)
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
 from check_corpus import check_file
@@ -23,47 +37,6 @@ from step import StepError
 from text_lines import map_lines, read_lines
 from tokenize_text import make_tokenizer
 from tool_versions import tool_version
-
-SCRIPT = Path(__file__).resolve().parents[1] / "data-prep/prepare-corpus.sh"
-SIZES = {"train": 40, "valid": 6, "test": 5}
-WORDS = {
-    "de": ["Der", "die", "Hund", "Katze", "Baum", "läuft", "schläft", "größer", "über", "grünen", "Wiese"],
-    "en": ["The", "a", "dog", "cat", "tree", "runs", "sleeps", "bigger", "over", "green", "meadow"],
-}
-LANGUAGES = ["--source-lang", "de", "--target-lang", "en"]
-LOWERCASED = [*LANGUAGES, "--lowercase", "--merges", "80", "--joined-dictionary", "--workers", "1"]
-SENTENCEPIECE = [*LANGUAGES, "--tokenizer", "none", "--subword", "sentencepiece", "--separate-subword"]
-SENTENCEPIECE += ["--vocab-size", "32"]
-
-
-def sentence(language: str, number: int) -> str:
-    words = WORDS[language]
-    return " ".join(words[(number * step + step) % len(words)] for step in range(1, 5 + number % 4)) + "."
-
-
-def write_corpus(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    for split, size in SIZES.items():
-        for language in WORDS:
-            lines = [sentence(language, number) + "\n" for number in range(size)]
-            (folder / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
-    return folder
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-
-
-def prepare(*arguments: object, limit: str = "unlimited", **variables: str) -> subprocess.CompletedProcess:
-    command = [str(SCRIPT), *map(str, arguments)]
-    limited = ["bash", "-c", f'ulimit -f {limit} && exec bash "$@"', "bash", *command]
-    env = environment() | variables
-    return subprocess.run(limited, env=env, cwd="/", capture_output=True, text=True, timeout=300)
-
-
-def prepared(*arguments: object) -> None:
-    result = prepare(*arguments)
-    assert result.returncode == 0, result.stderr
 
 
 def checksums(out: Path) -> dict[str, str]:

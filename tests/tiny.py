@@ -52,6 +52,13 @@ def make_loud(model, loudness: float = 1.0):
     return model
 
 
+@torch.no_grad()
+def make_varied(model):
+    """Lets a loud model seldom repeat a word, so that it ends its sentences at different lengths."""
+    model.decoder.output_projection.weight -= 3 * model.decoder.embed_tokens.weight
+    return model
+
+
 def random_tokens(generator: torch.Generator, sentences: int, length: int) -> torch.Tensor:
     """(sentences, length) words, none of them special."""
     return torch.randint(4, VOCABULARY, (sentences, length), generator=generator)

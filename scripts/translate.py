@@ -1,0 +1,284 @@
+"""Translate raw text, line for line, with a trained model; the text is prepared as the model's own was."""
+
+import argparse
+import json
+import logging
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep" / "corpus"))
+
+from apply_subword import make_segmenter
+from step import StepError, run
+from text_lines import tidy
+from tokenize_text import make_tokenizer
+from tqdm import tqdm
+
+CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
+ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiece", "sentencepiece_model")}
+# Where a text that is too long is cut, the best place first.
+ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
+PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
+EXAMPLE = """example:
+  bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How the text that a model learnt from was prepared, as preparation.json beside its dictionaries tells."""
+
+    folder: Path
+    source_lang: str
+    target_lang: str
+    tokenizer: str
+    lowercase: bool
+    subword: str
+    models: list[str]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Preparation":
+        """Read it; every subword model must be there."""
+        path = folder / "preparation.json"
+        if not path.is_file():
+            raise StepError(f"there is no {path}: copy it from the folder that prepare-corpus.sh made.")
+        try:
+            text = json.loads(path.read_text(encoding="utf-8"))
+            preparation = cls(folder, *(text[name] for name in list(cls.__annotations__)[1:]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StepError(f"{path} is not what prepare-corpus.sh writes ({error}): copy it again.") from None
+        for name in preparation.models:
+            if not (folder / name).is_file():
+                raise StepError(f"there is no subword model {folder / name}: copy it from the folder of the data.")
+        return preparation
+
+    def preparer(self, language: str) -> Callable[[str], str]:
+        """A function that prepares a line of a language, which may be either of the two."""
+        tokenize = make_tokenizer(self.tokenizer, language, self.lowercase)
+        if self.subword == "none":
+            return tokenize
+        model = self.models[-1 if language == self.target_lang else 0]  # often one for both
+        segment = make_segmenter(self.subword, self.folder / model)
+        return lambda line: segment(tokenize(line))
+
+    def hub_options(self) -> dict[str, str]:
+        """What makes fairseq turn its output into raw text again."""
+        options = {}
+        if self.tokenizer != "none":
+            options["tokenizer"] = self.tokenizer
+        if self.subword != "none":
+            options["bpe"], model = ENCODERS[self.subword]
+            options[model] = str(self.folder / self.models[0])
+        return options
+
+
+class Translator:
+    """A model with the preparation of its text, and how to search with it."""
+
+    def __init__(self, hub, prepare: Callable[[str], str], search: dict[str, float]):
+        self.hub = hub
+        self.prepare = prepare
+        self.search = search
+        self.most_tokens = hub.max_positions[0]
+
+    def __call__(self, lines: list[str], first: int = 1) -> list[str]:
+        """Translate tidied lines, the first of which has the number ``first`` in messages."""
+        parts = [self.parts(line, number) for number, line in enumerate(lines, first)]
+        hypotheses = iter(self.hub.generate([tokens for line in parts for tokens in line], **self.search))
+        texts = [[self.hub.decode(next(hypotheses)[0]["tokens"].cpu()) for _ in line] for line in parts]
+        return [tidy(" ".join(line)) for line in texts]
+
+    def parts(self, line: str, number: int) -> list:
+        """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
+        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
+        if len(parts) > 1:
+            tqdm.write(
+                f"translate: line {number} has more than the {self.most_tokens} tokens that the model reads at once, "
+                f"so it is translated in {len(parts)} parts.",
+                file=sys.stderr,
+            )
+        return parts
+
+    def cut(self, text: str, number: int) -> list:
+        """The tokens of a text, cut near the middle again and again until no part is too long."""
+        tokens = self.hub.binarize(self.prepare(text))
+        if len(tokens) <= self.most_tokens:
+            return [tokens]
+        for end in ENDS:
+            places = [match.end() for match in end.finditer(text) if 0 < match.end() < len(text)]
+            if places:
+                middle = min(places, key=lambda place: abs(place - len(text) / 2))
+                return self.cut(text[:middle].strip(), number) + self.cut(text[middle:].strip(), number)
+        raise StepError(
+            f"line {number} has a character of more than the {self.most_tokens} tokens that the model reads."
+        )
+
+
+def recorded_data(checkpoint: Path) -> Path:
+    """The folder of the data that a model was trained on."""
+    from ea_fairseq.checkpoint_safety import load_or_refuse
+
+    data = Path(load_or_refuse(str(checkpoint))["cfg"].task.data.split(":")[0])
+    if not data.is_dir():
+        raise StepError(
+            f"{checkpoint.parent} has no dictionaries, and {data}, which the model was trained on, is not there: "
+            "name the folder of its data with --data."
+        )
+    return data
+
+
+def load(args: argparse.Namespace) -> Translator:
+    """The translator that the arguments ask for."""
+    import torch
+
+    from ea_fairseq import EATransformerModel, UserError
+    from ea_fairseq.translation_hub import find_checkpoints
+
+    folder = args.model_dir
+    try:
+        names = args.checkpoint or next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
+        checkpoints = find_checkpoints(folder, names)
+        data = args.data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
+        preparation = Preparation.read(data)
+        hub = EATransformerModel.from_pretrained(
+            folder,
+            names,
+            data.absolute(),
+            max_tokens=args.max_tokens,
+            batch_size=None,
+            **preparation.hub_options(),
+        )
+    except UserError as error:
+        raise StepError(str(error)) from None
+    if torch.cuda.is_available() and not args.cpu:
+        hub.cuda()
+    # fairseq ends every translation after 200 tokens; only a long source needs more.
+    search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    return Translator(hub, preparation.preparer(hub.task.cfg.source_lang), search)
+
+
+def read_lines(file: IO[bytes]) -> Iterator[str]:
+    """The tidied lines of a file; only a line feed ends a line."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield tidy(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError:
+            raise StepError(f"line {number} of the input is not UTF-8: convert the input with iconv.") from None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Puts Ctrl-C off until the context ends."""
+    put_off = []
+    handler = signal.signal(signal.SIGINT, lambda *call: put_off.append(call))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if put_off and callable(handler):
+        handler(*put_off[0])
+
+
+def at_least(least: float, parse: type = int) -> Callable[[str], float]:
+    """A parser of numbers of at least ``least``."""
+
+    def checked(text: str) -> float:
+        try:
+            if (value := parse(text)) >= least:
+                return value
+        except ValueError:
+            pass
+        kind = "a whole number" if parse is int else "a number"
+        raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
+
+    return checked
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that ends with one sentence."""
+
+    def error(self, message: str):
+        sys.exit(f"translate: {message.removeprefix('argument ')}: see --help.")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = Parser(
+        prog="bash scripts/translate.sh",
+        usage="%(prog)s [options] MODEL_DIR < in.txt > out.txt",
+        description="Translates raw text, one sentence a line, with a trained model, line for line. The text is\n"
+        "tokenized, lower-cased and segmented as the model's data was, and the translations are raw text again.\n"
+        "Lines longer than the model can read are translated in parts.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    count = at_least(1)
+    parser.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME[:NAME]",
+        help=f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of dictionaries, subword model and preparation.json (default: MODEL_DIR where it has "
+        "dictionaries, else the folder that the model was trained on)",
+    )
+    parser.add_argument("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
+    parser.add_argument(
+        "--lenpen",
+        type=at_least(0, float),
+        default=1.0,
+        metavar="F",
+        help="length penalty, higher for longer translations (default: 1)",
+    )
+    parser.add_argument(
+        "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"
+    )
+    parser.add_argument(
+        "--buffer-size",
+        type=count,
+        metavar="N",
+        help="lines to read before translating them (default: 1000; from a terminal 1)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Translate stdin to stdout."""
+    args = parse_arguments()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends this quietly
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    window = args.buffer_size or (1 if sys.stdin.isatty() else 1000)
+    output, done = sys.stdout.buffer, 0
+    try:
+        with redirect_stdout(sys.stderr):
+            translate = load(args)
+            lines = read_lines(sys.stdin.buffer)
+            with tqdm(unit=" lines", bar_format=PROGRESS, file=sys.stderr) as progress:
+                while read := list(islice(lines, window)):
+                    translations = translate(read, first=done + 1)
+                    with uninterrupted():
+                        output.write("".join(line + "\n" for line in translations).encode())
+                        output.flush()
+                        done += len(read)
+                        progress.update(len(read))
+    except KeyboardInterrupt:
+        print(f"translate: stopped; the first {done} lines are translated.", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    run(main)

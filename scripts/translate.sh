@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Translates raw text with a trained model; see --help.
+set -euo pipefail
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+find_python
+exec "$python" "$repository/scripts/translate.py" "$@"

@@ -1,0 +1,28 @@
+"""Checkpoints as fairseq's trainer writes them, of tiny models that nobody trained."""
+
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
+
+from commands import SIZES
+from tiny import make_loud, make_varied
+
+
+def save_loud(data: Path, checkpoint: Path, *flags: str, arch="ea_transformer", languages=("src", "tgt"), seed=1):
+    """Saves a model whose convolutions are loud, with the dictionaries of a data folder; returns the model."""
+    source, target = languages
+    command = [str(data), "-s", source, "-t", target, "--arch", arch, *SIZES]
+    command += ["--ea-beta", "0.5"] * arch.startswith("ea_")
+    command += ["--dropout", "0", "--optimizer", "adam", "--cpu", *flags]
+    args = options.parse_args_and_arch(options.get_training_parser(), command)
+    config = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(config.task)
+    torch.manual_seed(seed)
+    model = make_varied(make_loud(task.build_model(config.model)))
+    trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(checkpoint), {})
+    return model
