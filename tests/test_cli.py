@@ -15,10 +15,13 @@ from fairseq.utils import import_user_module
 
 import ea_fairseq
 from commands import PLUGIN, ROOT, SIZES, run, run_python, run_well
+from devices import DEVICES
 
 SENTENCES = {"train": 60, "valid": 8, "test": 6}
 OFF = ["--no-encoder-conv", "--no-decoder-conv", "--no-cross-conv", "--no-encoder-skip"]
 CHECKPOINTS = "check points"
+ON = {"cpu": ["--cpu"], "cuda": []}
+MIXED_PRECISION = [["--amp"], ["--fp16"], ["--memory-efficient-fp16"], ["--fp16", "--fp16-no-flatten-grads"]]
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +39,11 @@ def home(tmp_path_factory):
     return home
 
 
-def train(home, folder: str, updates: int, *flags, arch="ea_transformer"):
+def train(home, folder: str, updates: int, *flags, arch="ea_transformer", device="cpu"):
     """Trains; returns the loss of each update."""
     command = ["fairseq-train", "my data", "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
     command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
-    command += ["--log-format", "json", "--log-interval", "1", "--cpu", *flags]
+    command += ["--log-format", "json", "--log-interval", "1", *ON[device], *flags]
     output = run_well(*command, cwd=home)
     logged = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "| train_inner | {" in line]
     return [float(entry["loss"]) for entry in logged]
@@ -63,14 +66,22 @@ def test_an_interrupted_training_continues_as_if_undisturbed(home, losses):
     assert train(home, "halves", 4, *flags) + train(home, "halves", 8, *flags) == losses
 
 
-@pytest.mark.usefixtures("losses")
-def test_generate_translates_every_sentence(home):
+def generate(home, *flags, device="cpu"):
+    """Translates the test set; returns what fairseq wrote."""
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
-    flags = ["--beam", "3", "--print-alignment", "hard", "--cpu", "--max-len-b", "10"]
-    flags += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
-    output = run_well("fairseq-generate", "my data", "--user-dir", PLUGIN, "--path", path, *flags, cwd=home)
+    command = ["fairseq-generate", "my data", "--user-dir", PLUGIN, "--path", path, "--beam", "3", "--max-len-b", "10"]
+    command += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
+    return run_well(*command, *ON[device], *flags, cwd=home)
+
+
+@pytest.fixture(scope="module")
+def translations(home, losses):
+    return generate(home, "--print-alignment", "hard")
+
+
+def test_generate_translates_every_sentence(translations):
     for kind in "SHDA":
-        numbers = [int(line[2:].split("\t")[0]) for line in output.splitlines() if line.startswith(f"{kind}-")]
+        numbers = [int(line[2:].split("\t")[0]) for line in translations.splitlines() if line.startswith(f"{kind}-")]
         assert sorted(numbers) == list(range(SENTENCES["test"]))
 
 
@@ -90,6 +101,29 @@ def test_with_all_switches_off_it_trains_as_fairseqs_transformer(home):
         ours = pool.submit(train, home, "ours", 5, "--no-save", *OFF)
     assert len(plain.result()) == 5
     assert ours.result() == plain.result()
+
+
+@pytest.mark.parametrize("flags", MIXED_PRECISION, ids=" ".join)
+@pytest.mark.parametrize("device", DEVICES)
+def test_mixed_precision_trains_as_float32_does(home, losses, device, flags):
+    if device == "cpu" and flags == ["--fp16"]:
+        pytest.skip("fairseq's --fp16 alone looks for a GPU")
+    folder = "".join([device, *flags])
+    mixed = train(home, folder, 8, "--decoder-skip", "--cross-skip", *flags, device=device)
+    assert mixed[-1] < mixed[0]
+    other_dropout = device == "cuda"
+    assert mixed == pytest.approx(losses, abs=0.5 if other_dropout else 0.02)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_generate_scores_in_float16_as_in_float32(home, translations, device):
+    def scores(output):
+        lines = [line.split("\t") for line in output.splitlines() if line.startswith("H-")]
+        return {sentence: float(score) for sentence, score, _ in lines}
+
+    in_float16 = scores(generate(home, "--fp16", device=device))
+    assert in_float16 != scores(translations)
+    assert in_float16 == pytest.approx(scores(translations), abs=0.01)
 
 
 def test_a_bad_flag_value_is_refused(home):
