@@ -42,16 +42,16 @@ def load_or_refuse(path: str, *args, **kwargs) -> dict:
     except pickle.UnpicklingError as error:
         foreign = re.search(r"(?i:global) (\S+?\.\S+)", f"{error.__context__} {error}")
         if foreign:
-            raise UserError(f"{path} is refused: it wants to run {foreign[1]}, and a checkpoint is data") from error
-        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+            raise UserError(f"{path} is refused: it wants to run {foreign[1]}, and a checkpoint is data.") from error
+        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
     except RuntimeError as error:
         if "memory" in str(error):
             raise
         if "zip archive" in str(error):
-            raise UserError(f"{path} is not whole: its end is missing or damaged") from error
-        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+            raise UserError(f"{path} is not whole: its end is missing or damaged.") from error
+        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
     except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a checkpoint of fairseq") from error
+        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
 
 
 def save_whole(state: dict, path: str, async_write: bool = False):
@@ -94,5 +94,5 @@ def replacing(path: str):
         unfinished.unlink(missing_ok=True)
         raise UserError(
             f"could not save {path}: {error.strerror}; the checkpoints saved before are unharmed, and training resumes "
-            "from the last one"
+            "from the last one."
         ) from error

@@ -108,10 +108,11 @@ class EvolvingAttention(MultiheadAttention):
         logits = self.evolve(own, previous_logits, blank_entries(unseen, query_padding_mask), incremental_state)
         # Unseen keys get the lowest number, not -inf: a row without any key stays finite.
         visible = logits if unseen is None else logits.masked_fill(unseen, torch.finfo(logits.dtype).min)
-        weights = visible.softmax(dim=-1)
+        # As in fairseq, half precision ends before the softmax and returns after it.
+        weights = visible.softmax(dim=-1, dtype=torch.promote_types(visible.dtype, torch.float32))
         if self.recorded is not None:
             self.recorded.update(own=own, logits=logits, unseen=unseen, probabilities=weights)
-        output = self.dropout_module(weights) @ v  # (B, K, T, d), EA eq. 5
+        output = self.dropout_module(weights.type_as(v)) @ v  # (B, K, T, d), EA eq. 5
         output = self.out_proj(output.permute(2, 0, 1, 3).flatten(2))
 
         if need_head_weights:

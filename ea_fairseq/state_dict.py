@@ -36,10 +36,10 @@ def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]):
     own = model.state_dict()
     for name, parameter in own.items():
         if name not in state_dict:
-            raise UserError(f"the checkpoint does not fit the model: it has no {name}")
+            raise UserError(f"the checkpoint does not fit the model: it has no {name}.")
         if state_dict[name].shape != parameter.shape:
             sizes = (" x ".join(map(str, tensor.shape)) for tensor in (state_dict[name], parameter))
-            raise UserError("the checkpoint does not fit the model: {} is {} in it, {} here".format(name, *sizes))
+            raise UserError("the checkpoint does not fit the model: {} is {} in it, {} here.".format(name, *sizes))
     for name in state_dict:
         if name not in own:
-            raise UserError(f"the checkpoint does not fit the model: it has {name}, which the model does not have")
+            raise UserError(f"the checkpoint does not fit the model: it has {name}, which the model does not have.")

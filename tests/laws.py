@@ -3,16 +3,31 @@
 Each takes a model in evaluation mode and a seed that draws the sentences, their lengths and their padding.
 """
 
+import copy
+
 import torch
 
+from ea_fairseq.evolving_attention import EvolvingAttention
 from tiny import random_tokens
 
 
 def draw(seed: int, sentences: int = 2):
     generator = torch.Generator().manual_seed(seed)
-    source_length, target_length = torch.randint(1, 8, (2,), generator=generator).tolist()
+    source_length, target_length = torch.randint(1, 8, (2,), generator=generator, device="cpu").tolist()
     source = random_tokens(generator, sentences, source_length)
     target = random_tokens(generator, sentences, target_length)
+    return generator, source, target
+
+
+def draw_padded(model, seed: int, sentences: int = 4):
+    """Source and target sentences of different lengths, padded on both sides, with at least one word each."""
+    generator, source, target = draw(seed, sentences)
+    for tokens in (source, target):
+        length = tokens.size(1)
+        bounds = torch.randint(length + 1, (sentences, 2), generator=generator, device="cpu").sort(dim=1).values
+        for row, (begin, end) in enumerate(bounds.tolist()):
+            begin = min(begin, length - 1)
+            tokens[row, :begin] = tokens[row, max(end, begin + 1) :] = model.encoder.padding_idx
     return generator, source, target
 
 
@@ -83,10 +98,91 @@ def assert_decodes_stepwise(model, seed: int, tolerance: float = 1e-4, sentences
             assert_close(last, scores(model, source, prefix)[:, -1], tolerance)
             staying = range(sentences) if step < 4 else [sentences - 1]
             first_rows = torch.arange(len(prefix)).view(-1, beam)[-len(staying) :, :1]
-            order = (first_rows + torch.randint(beam, (len(staying), beam), generator=generator)).flatten()
+            chosen = torch.randint(beam, (len(staying), beam), generator=generator, device="cpu")
+            order = (first_rows + chosen.to(first_rows)).flatten()
             prefix, source = prefix[order], source[order]
             encoded = model.encoder.reorder_encoder_out(encoded, order)
             model.decoder.reorder_incremental_state_scripting(state, order)
 
 
+def assert_sentences_permute(model, seed: int, tolerance: float = 1e-5):
+    """Permuting the sentences of a batch permutes its outputs."""
+    generator, source, target = draw_padded(model, seed)
+    order = torch.randperm(len(source), generator=generator, device="cpu")
+    assert_close(scores(model, source[order], target[order]), scores(model, source, target)[order], tolerance)
+
+
+def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
+    """The heads' order means nothing: a model whose heads, the convolutions' channels, change places stays the same."""
+    _, source, target = draw_padded(model, seed)
+    permuted = copy.deepcopy(model)
+    with torch.no_grad():
+        for attention in permuted.modules():
+            if isinstance(attention, EvolvingAttention):
+                reverse_heads(attention)
+    assert_close(scores(permuted, source, target), scores(model, source, target), tolerance)
+
+
+def reverse_heads(attention):
+    heads = attention.num_heads
+    for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+        for parameter in (projection.weight, projection.bias):
+            parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
+    weight = attention.out_proj.weight
+    weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))
+    if attention.conv is not None:
+        attention.conv.weight.copy_(attention.conv.weight.flip(0, 1))
+        attention.conv.bias.copy_(attention.conv.bias.flip(0))
+
+
+def assert_trains_as_it_evaluates(model, seed: int, tolerance: float = 1e-5):
+    """Without dropout, training computes what evaluation computes."""
+    _, source, target = draw_padded(model, seed)
+    evaluated = scores(model, source, target)
+    trained = scores(copy.deepcopy(model).train(), source, target)
+    assert_close(trained, evaluated, tolerance)
+
+
+def assert_gradients_causal(model, seed: int):
+    """No gradient reaches a target word from the outputs before it, and some reaches it from its own."""
+    _, source, target = draw(seed)
+    _, words, output = embedded_and_scored(model, source, target)
+    for step in range(target.size(1)):
+        (gradient,) = torch.autograd.grad(output[:, step].square().sum(), words, retain_graph=True)
+        assert not gradient[:, step + 1 :].any(), f"a gradient of step {step} reaches a later word"
+        assert gradient[:, step].any()
+
+
+def assert_gradients_avoid_padding(model, seed: int):
+    """No gradient reaches padding from the outputs of real words, and some reaches every other word."""
+    _, source, target = draw_padded(model, seed)
+    pad = model.encoder.padding_idx
+    *embedded, output = embedded_and_scored(model, source, target)
+    gradients = torch.autograd.grad(output[target.ne(pad)].square().sum(), embedded)
+    for gradient, tokens in zip(gradients, (source, target), strict=True):
+        assert torch.equal(gradient.ne(0).any(dim=-1), tokens.ne(pad))
+
+
+def embedded_and_scored(model, source, target):
+    """The embedded words of source (B, S, C) and target (B, T, C), and the scores that depend on them."""
+    embedded = []
+    hooks = [
+        side.embed_tokens.register_forward_hook(lambda *call: embedded.append(call[-1]))
+        for side in (model.encoder, model.decoder)
+    ]
+    output = model(source, None, target)[0]
+    for hook in hooks:
+        hook.remove()
+    return *embedded, output
+
+
+# One wrong tap of one window breaks these, so the tests check them for each combination of switches ...
 LAWS = [assert_causal, assert_padding_invariant, assert_batch_invariant, assert_decodes_stepwise]
+# ... and these for combinations that hypothesis draws.
+FURTHER_LAWS = [
+    assert_sentences_permute,
+    assert_heads_permute,
+    assert_trains_as_it_evaluates,
+    assert_gradients_causal,
+    assert_gradients_avoid_padding,
+]

@@ -8,6 +8,7 @@ from commands import PLUGIN, SIZES, run_well
 
 SENTENCES = {"train": 60, "valid": 8, "test": 6}
 DATA = "my data"
+DEVICE_FLAGS = {"cpu": ["--cpu"], "cuda": []}
 
 
 def binarize(home: Path) -> Path:
@@ -23,16 +24,16 @@ def binarize(home: Path) -> Path:
     return home
 
 
-def train_command(folder: str, updates: int, *flags, arch: str = "ea_transformer") -> list:
+def train_command(folder: str, updates: int, *flags, arch: str = "ea_transformer", device: str = "cpu") -> list:
     """A training of 7 updates an epoch that saves to ``folder`` and logs every update."""
     command = ["fairseq-train", DATA, "--user-dir", PLUGIN, "--arch", arch, *SIZES, "--save-dir", folder]
     command += ["--optimizer", "adam", "--lr", "0.01", "--max-tokens", "60", "--max-update", updates, "--seed", "3"]
-    return [*command, "--log-format", "json", "--log-interval", "1", "--cpu", *flags]
+    return [*command, "--log-format", "json", "--log-interval", "1", *DEVICE_FLAGS[device], *flags]
 
 
-def train(home: Path, folder: str, updates: int, *flags, arch: str = "ea_transformer") -> list[float]:
+def train(home: Path, folder: str, updates: int, *flags, **options) -> list[float]:
     """Trains; returns the loss of each update."""
-    return list(losses_of(run_well(*train_command(folder, updates, *flags, arch=arch), cwd=home)).values())
+    return list(losses_of(run_well(*train_command(folder, updates, *flags, **options), cwd=home)).values())
 
 
 def losses_of(log: str) -> dict[int, float]:

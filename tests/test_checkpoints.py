@@ -3,6 +3,7 @@
 import argparse
 import os
 import pickle
+import random
 import textwrap
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 from checkpoints import save_loud
 from commands import PLUGIN, ROOT, run_python
 from ea_fairseq.fairseq_check import REMEDY
-from tiny import dictionary, random_tokens
+from laws import draw_padded, scores
+from tiny import COMBINATIONS, dictionary
 
 LOAD_AND_RUN = """
 import sys
@@ -19,11 +21,14 @@ import torch
 from argparse import Namespace
 from fairseq import checkpoint_utils, utils
 
-plugin, checkpoint, data, inputs, outputs = sys.argv[1:]
+plugin, data, inputs, outputs, *checkpoints = sys.argv[1:]
 utils.import_user_module(Namespace(user_dir=plugin))
-(model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([checkpoint], {"data": data})
 source, target = torch.load(inputs)
-torch.save([model.train(training)(source, None, target)[0].detach() for training in (False, True)], outputs)
+results = []
+for checkpoint in checkpoints:
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([checkpoint], {"data": data})
+    results.append([model.train(training)(source, None, target)[0].detach() for training in (False, True)])
+torch.save(results, outputs)
 """
 
 
@@ -36,11 +41,24 @@ def folder(tmp_path_factory):
     return folder
 
 
+def save(folder, name: str, *flags):
+    """(model, checkpoint) as fairseq's trainer writes it, of a model whose convolutions are loud."""
+    checkpoint = folder / name
+    return save_loud(folder, checkpoint, *flags), checkpoint
+
+
 @pytest.fixture(scope="module")
 def saved(folder):
-    """(model, checkpoint) as fairseq's trainer writes it, of a model whose convolutions are loud."""
-    checkpoint = folder / "checkpoint.pt"
-    return save_loud(folder, checkpoint, "--decoder-skip", "--cross-skip"), checkpoint
+    return save(folder, "checkpoint.pt", "--ea-beta", "0.5", "--decoder-skip", "--cross-skip")
+
+
+def draw_flags(draw: random.Random) -> list[str]:
+    """The flags of one model: any weights, any switches and any kernel."""
+    flags = [f"--ea-{weight}={draw.uniform(0, 1)}" for weight in ("alpha", "beta")]
+    for option, value in draw.choice(COMBINATIONS).items():
+        flag = "--" + option.replace("_", "-")
+        flags += [flag] if value is True else [f"{flag}={value}"] if value else []
+    return flags
 
 
 @pytest.fixture
@@ -64,19 +82,18 @@ def test_it_is_the_allow_list_that_lets_it_load(saved, without_allow_list):
 
 
 def test_a_fresh_process_computes_the_same_in_evaluation_and_in_training_without_dropout(saved, folder, tmp_path):
-    model, checkpoint = saved
-    generator = torch.Generator().manual_seed(1)
-    source, target = random_tokens(generator, 3, 7), random_tokens(generator, 3, 6)
-    source[0, :3] = target[1, 4:] = model.encoder.padding_idx
+    draw = random.Random(1)
+    models, checkpoints = zip(saved, *(save(folder, f"{i}.pt", *draw_flags(draw)) for i in range(10)), strict=True)
+    _, source, target = draw_padded(models[0], seed=1)
     torch.save((source, target), tmp_path / "inputs.pt")
-    files = PLUGIN, checkpoint, folder, tmp_path / "inputs.pt", tmp_path / "outputs.pt"
+    files = PLUGIN, folder, tmp_path / "inputs.pt", tmp_path / "outputs.pt", *checkpoints
     result = run_python(LOAD_AND_RUN, *files, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    with torch.no_grad():
-        expected = model.eval()(source, None, target)[0]
-    evaluation, training = torch.load(tmp_path / "outputs.pt")
-    torch.testing.assert_close(evaluation, expected, atol=1e-6, rtol=0)
-    torch.testing.assert_close(training, expected, atol=1e-5, rtol=0)
+    outputs = torch.load(tmp_path / "outputs.pt")
+    for model, (evaluation, training) in zip(models, outputs, strict=True):
+        expected = scores(model.eval(), source, target)
+        torch.testing.assert_close(evaluation, expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(training, expected, atol=1e-5, rtol=0)
 
 
 FAKE_FAIRSEQ = {

@@ -13,9 +13,11 @@ from fairseq.utils import import_user_module
 
 import ea_fairseq
 from commands import OFF, PLUGIN, ROOT, run, run_python, run_well
-from reversal import DATA, SENTENCES, train
+from devices import DEVICES
+from reversal import DATA, DEVICE_FLAGS, SENTENCES, train
 
 CHECKPOINTS = "check points"
+MIXED_PRECISION = [["--amp"], ["--fp16"], ["--memory-efficient-fp16"], ["--fp16", "--fp16-no-flatten-grads"]]
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +37,22 @@ def test_an_interrupted_training_continues_as_if_undisturbed(home, losses):
     assert train(home, "halves", 4, *flags) + train(home, "halves", 8, *flags) == losses
 
 
-@pytest.mark.usefixtures("losses")
-def test_generate_translates_every_sentence(home):
+def generate(home, *flags, device="cpu"):
+    """Translates the test set; returns what fairseq wrote."""
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
-    flags = ["--beam", "3", "--print-alignment", "hard", "--cpu", "--max-len-b", "10"]
-    flags += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
-    output = run_well("fairseq-generate", DATA, "--user-dir", PLUGIN, "--path", path, *flags, cwd=home)
+    command = ["fairseq-generate", DATA, "--user-dir", PLUGIN, "--path", path, "--beam", "3", "--max-len-b", "10"]
+    command += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
+    return run_well(*command, *DEVICE_FLAGS[device], *flags, cwd=home)
+
+
+@pytest.fixture(scope="module")
+def translations(home, losses):
+    return generate(home, "--print-alignment", "hard")
+
+
+def test_generate_translates_every_sentence(translations):
     for kind in "SHDA":
-        numbers = [int(line[2:].split("\t")[0]) for line in output.splitlines() if line.startswith(f"{kind}-")]
+        numbers = [int(line[2:].split("\t")[0]) for line in translations.splitlines() if line.startswith(f"{kind}-")]
         assert sorted(numbers) == list(range(SENTENCES["test"]))
 
 
@@ -62,6 +72,29 @@ def test_with_all_switches_off_it_trains_as_fairseqs_transformer(home):
         ours = pool.submit(train, home, "ours", 5, "--no-save", *OFF)
     assert len(plain.result()) == 5
     assert ours.result() == plain.result()
+
+
+@pytest.mark.parametrize("flags", MIXED_PRECISION, ids=" ".join)
+@pytest.mark.parametrize("device", DEVICES)
+def test_mixed_precision_trains_as_float32_does(home, losses, device, flags):
+    if device == "cpu" and flags == ["--fp16"]:
+        pytest.skip("fairseq's --fp16 alone looks for a GPU")
+    folder = "".join([device, *flags])
+    mixed = train(home, folder, 8, "--decoder-skip", "--cross-skip", *flags, device=device)
+    assert mixed[-1] < mixed[0]
+    other_dropout = device == "cuda"
+    assert mixed == pytest.approx(losses, abs=0.5 if other_dropout else 0.02)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_generate_scores_in_float16_as_in_float32(home, translations, device):
+    def scores(output):
+        lines = [line.split("\t") for line in output.splitlines() if line.startswith("H-")]
+        return {sentence: float(score) for sentence, score, _ in lines}
+
+    in_float16 = scores(generate(home, "--fp16", device=device))
+    assert in_float16 != scores(translations)
+    assert in_float16 == pytest.approx(scores(translations), abs=0.01)
 
 
 def test_a_bad_flag_value_is_refused(home):

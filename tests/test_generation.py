@@ -5,11 +5,10 @@ import torch
 from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_generator import SequenceGenerator
 
-from tiny import build_loud, dictionary, make_varied, random_tokens
+from tiny import SKIPS, build_loud, dictionary, make_varied, random_tokens
 
 WORDS = dictionary()
 LONGEST = 6
-SKIPS = {"decoder_skip": True, "cross_skip": True}
 SETTINGS = {
     "kernel 1": {"ea_kernel_size": 1, **SKIPS},
     "kernel 3": {"ea_kernel_size": 3, **SKIPS},

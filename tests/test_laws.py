@@ -1,4 +1,4 @@
-"""Causality, padding and incremental decoding, for every combination of switches."""
+"""The laws of evolving attention hold for every combination of switches."""
 
 import dataclasses
 from functools import cache
@@ -10,15 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.evolution import Window
-from laws import LAWS, assert_causal, assert_decodes_stepwise, scores
-from tiny import build_loud, random_tokens
-
-SWITCHES = ("no_encoder_conv", "no_decoder_conv", "no_cross_conv", "no_encoder_skip", "decoder_skip", "cross_skip")
-COMBINATIONS = [
-    {"ea_kernel_size": kernel, **dict(zip(SWITCHES, switches, strict=True))}
-    for kernel in (1, 3, 5)
-    for switches in product((False, True), repeat=len(SWITCHES))
-]
+from laws import FURTHER_LAWS, LAWS, assert_causal, assert_decodes_stepwise, scores
+from tiny import COMBINATIONS, KERNELS, SKIPS, SWITCHES, build_loud, random_tokens
 
 
 def name(options):
@@ -35,6 +28,13 @@ def loud_model(options, loudness=1.0, dtype=torch.float32):
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=2, deadline=None)
 def test_law_holds(law, options, seed):
+    law(loud_model(tuple(options.items())), seed)
+
+
+@pytest.mark.parametrize("law", FURTHER_LAWS, ids=lambda law: law.__name__)
+@given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_further_law_holds(law, options, seed):
     law(loud_model(tuple(options.items())), seed)
 
 
@@ -64,7 +64,7 @@ def test_laws_notice_a_cross_window_shifted_along_the_source(law, kernel):
             law(model, seed)
 
 
-@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_every_tap_is_loud(kernel):
     """The laws could not fail if a tap hardly mattered."""
     model = build_loud(ea_kernel_size=kernel)
@@ -82,9 +82,9 @@ def test_every_tap_is_loud(kernel):
                 attention.conv.weight[:, :, row, column] = tap
 
 
-@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_beam_may_share_the_keys_of_its_sentence(kernel):
     """With fairseq's set_beam_size keys belong to sentences, while the remembered rows belong to hypotheses."""
-    model = build_loud(ea_kernel_size=kernel, decoder_skip=True, cross_skip=True)
+    model = build_loud(ea_kernel_size=kernel, **SKIPS)
     model.decoder.set_beam_size(3)
     assert_decodes_stepwise(model, seed=7, beam=3)

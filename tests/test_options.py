@@ -14,9 +14,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from ea_fairseq.ea_transformer import UNSUPPORTED
 from ea_fairseq.evolution import EvolutionOptions
 from laws import assert_decodes_stepwise
-from tiny import OFF, TINY, build, build_loud, dictionary, random_tokens
+from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, random_tokens
 
-SKIPS = {"decoder_skip": True, "cross_skip": True}
 BAD_VALUES = [
     *((f"ea_{name}", value) for name in ("alpha", "beta") for value in ("-0.1", "1.1", "nan", "inf", "much")),
     *(("ea_kernel_size", value) for value in ("2", "0", "-1", "2.5", "inf", "big")),
@@ -150,12 +149,6 @@ def test_activation_checkpointing_changes_no_gradient(option, dropout):
     drops = {"dropout": dropout, "attention_dropout": dropout}
     expected = train_step(build_loud(**SKIPS, **drops))
     assert_same_step(train_step(build_loud(**SKIPS, **drops, **{option: True})), expected, tolerance=1e-6)
-
-
-def test_bfloat16_trains():
-    loss, gradients = train_step(build_loud(**SKIPS).bfloat16())
-    assert math.isfinite(loss)
-    assert all(gradient.isfinite().all() for gradient in gradients.values())
 
 
 def test_pruning_loads_the_layers_to_keep():

@@ -1,10 +1,16 @@
-"""With every switch off, evolving attention is fairseq's Transformer."""
+"""With every switch off, evolving attention is fairseq's Transformer; alpha or beta zero is as good as a switch."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tiny import OFF, TINY, build, random_tokens
+from laws import draw_padded, scores
+from tiny import COMBINATIONS, OFF, TINY, build, random_tokens
 
+NO_SKIPS = {"no_encoder_skip": True, "decoder_skip": False, "cross_skip": False}
+NO_CONVOLUTIONS = {"no_encoder_conv": True, "no_decoder_conv": True, "no_cross_conv": True}
+fraction = st.floats(0.0, 1.0)
 PLAIN = {"options off": OFF, "alpha and beta zero": {"ea_alpha": 0.0, "ea_beta": 0.0}}
 
 
@@ -45,6 +51,46 @@ def test_same_outputs_step_by_step(pair):
         steps = [model.decoder(target[:, : t + 1], encoded, incremental_state=state)[0] for t in range(4)]
         outputs.append(torch.cat(steps, 1))
     assert torch.equal(*outputs)
+
+
+@given(
+    plain=st.sampled_from(
+        [
+            {"ea_alpha": 0.0, "ea_beta": 0.0},
+            {"ea_alpha": 0.0, **NO_CONVOLUTIONS},
+            {"ea_beta": 0.0, **NO_SKIPS},
+            {**NO_CONVOLUTIONS, **NO_SKIPS},
+        ]
+    ),
+    options=st.sampled_from(COMBINATIONS),
+    alpha=fraction,
+    beta=fraction,
+    training=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=30, deadline=None)
+def test_fairseqs_transformer_results_whichever_way_evolution_is_off(plain, options, alpha, beta, training, seed):
+    ours = build(**TINY, **{"ea_alpha": alpha, "ea_beta": beta, **options, **plain}).train(training)
+    fairseqs = build("transformer", seed=2, **TINY).train(training)
+    ours.load_state_dict(fairseqs.state_dict())
+    _, source, target = draw_padded(ours, seed)
+    assert torch.equal(scores(ours, source, target), scores(fairseqs, source, target))
+
+
+@pytest.mark.parametrize(
+    ("weight", "switches"),
+    [("ea_alpha", NO_SKIPS), ("ea_beta", NO_CONVOLUTIONS)],
+    ids=["skip connections", "convolutions"],
+)
+@given(options=st.sampled_from(COMBINATIONS), other=fraction, seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_a_weight_of_zero_switches_off(weight, switches, options, other, seed):
+    weights = {"ea_alpha": other, "ea_beta": other}
+    weightless = build(**TINY, **options, **{**weights, weight: 0.0})
+    switched_off = build(**TINY, **{**options, **switches}, **weights)
+    assert list(weightless.state_dict()) == list(switched_off.state_dict())
+    _, source, target = draw_padded(weightless, seed)
+    assert torch.equal(scores(weightless, source, target), scores(switched_off, source, target))
 
 
 def test_same_losses_in_training(pair):

@@ -1,6 +1,7 @@
 """Small models and dictionaries that the tests share."""
 
 import argparse
+from itertools import product
 from types import SimpleNamespace
 
 import torch
@@ -10,11 +11,25 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 import ea_fairseq  # noqa: F401
 
 VOCABULARY = 40
-TINY = {
-    f"{side}_{name}": size
-    for side in ("encoder", "decoder")
-    for name, size in {"embed_dim": 8, "ffn_embed_dim": 8, "attention_heads": 2, "layers": 2}.items()
-}
+
+
+def sizes(**of_both_sides) -> dict[str, int]:
+    """The options that give encoder and decoder the same sizes; those not named are tiny."""
+    tiny = {"embed_dim": 8, "ffn_embed_dim": 8, "attention_heads": 2, "layers": 2}
+    return {
+        f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in {**tiny, **of_both_sides}.items()
+    }
+
+
+TINY = sizes()
+SWITCHES = ("no_encoder_conv", "no_decoder_conv", "no_cross_conv", "no_encoder_skip", "decoder_skip", "cross_skip")
+KERNELS = (1, 3, 5)
+COMBINATIONS = [
+    {"ea_kernel_size": kernel, **dict(zip(SWITCHES, switches, strict=True))}
+    for kernel in KERNELS
+    for switches in product((False, True), repeat=len(SWITCHES))
+]
+SKIPS = {"decoder_skip": True, "cross_skip": True}
 OFF = {"no_encoder_conv": True, "no_decoder_conv": True, "no_cross_conv": True, "no_encoder_skip": True}
 
 
@@ -60,5 +75,6 @@ def make_varied(model):
 
 
 def random_tokens(generator: torch.Generator, sentences: int, length: int) -> torch.Tensor:
-    """(sentences, length) words, none of them special."""
-    return torch.randint(4, VOCABULARY, (sentences, length), generator=generator)
+    """(sentences, length) words, none of them special, on torch's default device."""
+    words = torch.randint(4, VOCABULARY, (sentences, length), generator=generator, device=generator.device)
+    return words.to(torch.get_default_device())

@@ -1,0 +1,65 @@
+"""One evolving attention of each kind, alone, in float64, with what its layer would give it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from ea_fairseq.evolving_attention import EvolvingAttention
+
+KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
+SENTENCES, HEADS, WIDTH = 2, 2, 4
+
+
+@dataclass
+class Case:
+    """An attention, the tensors it reads, which all take gradients, and its masks.
+
+    Args:
+        tensors: query (T, B, C), key and value (S, B, C), previous_logits (B, K, T, S).
+        masks: the masks that go to ``forward``; the second sentence begins and ends with padding.
+        blank: (B, T, S), true at padding and at later words.
+    """
+
+    attention: EvolvingAttention
+    tensors: dict[str, Tensor]
+    masks: dict[str, Tensor]
+    blank: Tensor
+
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """Output (T, B, C) and logits (B, K, T, S), zero where no word is or where a word is not seen."""
+        output, _, logits = self.attention(**self.tensors, **self.masks)
+        wordless = self.blank.all(dim=-1).T.unsqueeze(-1)
+        return output.masked_fill(wordless, 0.0), logits.masked_fill(self.blank.unsqueeze(1), 0.0)
+
+
+def padding(length: int) -> Tensor:
+    mask = torch.zeros(SENTENCES, length, dtype=torch.bool)
+    mask[1, 0] = mask[1, -1] = True
+    return mask
+
+
+def draw_case(kind: str, kernel: int, seed: int, alpha: float = 0.4, beta: float = 0.3) -> Case:
+    torch.manual_seed(seed)
+    evolution = Evolution(KINDS[kind], alpha=alpha, beta=beta, kernel_size=kernel)
+    attention = EvolvingAttention(
+        WIDTH, HEADS, evolution, self_attention=kind != "cross", encoder_decoder_attention=kind == "cross"
+    ).double()
+    queries, keys = (4, 5) if kind == "cross" else (4, 4)
+    shapes = {
+        "query": (queries, SENTENCES, WIDTH),
+        "key": (keys, SENTENCES, WIDTH),
+        "value": (keys, SENTENCES, WIDTH),
+        "previous_logits": (SENTENCES, HEADS, queries, keys),
+    }
+    tensors = {name: torch.randn(shape, dtype=torch.float64, requires_grad=True) for name, shape in shapes.items()}
+    masks = {"key_padding_mask": padding(keys)}
+    blank = padding(keys).unsqueeze(1) | padding(queries).unsqueeze(2)
+    if kind == "decoder":
+        future = torch.ones(queries, keys, dtype=torch.bool).triu(1)
+        masks["attn_mask"] = torch.zeros(queries, keys).masked_fill(future, -torch.inf)
+        blank = blank | future
+    else:
+        masks["query_padding_mask"] = padding(queries)
+    return Case(attention, tensors, masks, blank)
