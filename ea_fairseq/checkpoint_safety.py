@@ -1,6 +1,7 @@
 """Checkpoints: loaded without running what they hold, refused in one sentence, and saved whole or not at all."""
 
 import argparse
+import errno
 import pickle
 import re
 import shutil
@@ -50,6 +51,10 @@ def load_or_refuse(path: str, *args, **kwargs) -> dict:
         if "zip archive" in str(error):
             raise UserError(f"{path} is not whole: its end is missing or damaged.") from error
         raise UserError(f"{path} is not a checkpoint of fairseq.") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UserError(f"{path} is not whole: its end is missing or damaged.") from error  # too short to seek in
     except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a checkpoint of fairseq.") from error
 

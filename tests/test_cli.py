@@ -126,8 +126,9 @@ def test_after_an_installation_the_user_dir_is_found_from_anywhere(tmp_path):
     run_well(*pip, "--no-build-isolation", "--target", site, source, cwd=tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    result = run_python(IMPORT_USER_DIR, cwd=elsewhere, PYTHONPATH=str(site))
-    assert result.stdout == "EATransformerModel\n", result.stderr
+    for first in ("", "import ea_fairseq"):
+        result = run_python(first + IMPORT_USER_DIR, cwd=elsewhere, PYTHONPATH=str(site))
+        assert result.stdout == "EATransformerModel\n", result.stderr
 
 
 def test_importing_the_plugin_before_fairseq_does_is_harmless(monkeypatch):
