@@ -39,11 +39,12 @@ def pair():
     return [build_loud(**TINY, decoder_skip=True, cross_skip=True).train() for _ in range(2)]
 
 
-def test_one_graph_trains_on_batches_of_every_size(pair):
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
+def test_one_graph_trains_on_batches_of_every_size(pair, backend):
     plain, compiled = pair
     sizes = [(3, 7, 5), (4, 5, 9), (2, 9, 4), (5, 4, 11), (3, 6, 8)]
     expected = list(losses(plain, batches(*sizes)))
-    compiled.compile(backend="aot_eager", fullgraph=True, dynamic=True)
+    compiled.compile(backend=backend, fullgraph=True, dynamic=True)
     actual = losses(compiled, batches(*sizes))
     found = [next(actual)]
     with torch.compiler.set_stance("fail_on_recompile"):

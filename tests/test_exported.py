@@ -36,7 +36,7 @@ def exported(model):
 
 
 @given(seed=st.integers(0, 2**32 - 1), sentences=st.integers(1, 4), padding=st.integers(0, 3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_exported_encoder_and_decoder_score_as_the_model(model, exported, seed, sentences, padding):
     """Padded or not, for other numbers and lengths of sentences than those exported with."""
     _, source, target = draw(seed, sentences)
