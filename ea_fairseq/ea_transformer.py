@@ -75,7 +75,7 @@ class EATransformerModel(TransformerModel):
                 raise UserError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
         for side in ("encoder", "decoder"):
             width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
-            if width % heads:
+            if heads < 1 or width % heads:
                 raise UserError(
                     f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
                 )

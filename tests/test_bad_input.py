@@ -88,6 +88,7 @@ FLAGS = {
     "xFormers, decoder": (["--decoder-xformers-att-config", "{}"], "does not support --decoder-xformers-att-config: "),
     "heads": (["--encoder-attention-heads", "3"], "--encoder-attention-heads must divide --encoder-embed-dim"),
     "heads, decoder": (["--decoder-attention-heads", "5"], "--decoder-attention-heads must divide"),
+    "no heads": (["--decoder-attention-heads", "0"], "--decoder-attention-heads must divide"),
     "two widths": (["--share-all-embeddings", "--decoder-embed-dim", "8"], "requires --encoder-embed-dim to match"),
     "missing folder": (["--save-dir", "a file"], "a file"),
     "missing split": (["--valid-subset", "validation"], "validation"),
