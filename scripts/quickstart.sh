@@ -85,14 +85,14 @@ train() {
   exec ${tie[@]+"${tie[@]}"} fairseq-train "$data_bin" --user-dir "$repository/ea_fairseq" --arch "$1" \
     --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt "${learning[@]}" \
     --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$max_tokens" \
-    --max-update "$max_update" --seed 1 --update-epoch-batch-itr True --num-workers 0 --save-dir "$OUT_DIR/$1" \
+    --max-update "$max_update" --seed 1 --num-workers 0 --save-dir "$OUT_DIR/$1" \
     --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1 \
     --log-format simple --log-interval 50 2>"$OUT_DIR/$1/train.err"
 }
 
 cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
-recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens, new batches for every epoch"
+recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens"
 trainings=()
 for arch in "${archs[@]}"; do
   folder=$OUT_DIR/$arch

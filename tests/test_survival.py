@@ -13,9 +13,7 @@ from ea_fairseq.user_error import UserError
 from reversal import losses_of, train_command
 
 UPDATES = 24
-# fairseq makes its batches when it starts, with the number of the epoch as a seed: those of a resumed training differ
-# unless they are made for every epoch.
-FLAGS = ["--save-interval-updates", "4", "--update-epoch-batch-itr", "True", "--decoder-skip"]
+FLAGS = ["--save-interval-updates", "4", "--decoder-skip"]
 # Runs fairseq-train and kills it: before update N, in the middle of saving the N-th checkpoint, or in the middle of
 # the N-th copy of a checkpoint to another name.
 KILLED_TRAINING = """
