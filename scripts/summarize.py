@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import logging
 import re
 import statistics
 import sys
@@ -112,6 +113,7 @@ def main():
     parser.add_argument("--source-lang", required=True)
     parser.add_argument("--target-lang", required=True)
     args = parser.parse_args()
+    logging.disable(logging.INFO)
     word_for_word = args.corpus / f"test.word-for-word.{args.target_lang}"
     results = [read_result(folder, args.data_bin) for folder in args.folders]
     source, reference = (read_text(args.corpus, f"test.{lang}") for lang in (args.source_lang, args.target_lang))
