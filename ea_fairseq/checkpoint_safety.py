@@ -10,10 +10,13 @@ from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
+from fairseq.trainer import Trainer
 
 from ea_fairseq.user_error import UserError
 
+fairseq_start = checkpoint_utils.load_checkpoint
 fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
 fairseq_save = checkpoint_utils.torch_persistent_save
 fairseq_copy = PathManager.copy
@@ -26,9 +29,29 @@ def make_checkpoints_safe():
     the one class in a translation checkpoint that torch does not know; it runs no code when it is loaded.
     """
     torch.serialization.add_safe_globals([argparse.Namespace])
+    checkpoint_utils.load_checkpoint = start_or_refuse
     checkpoint_utils.load_checkpoint_to_cpu = load_or_refuse
     checkpoint_utils.torch_persistent_save = save_whole
     PathManager.copy = staticmethod(copy_whole)
+
+
+def start_or_refuse(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
+    """Starts a training, from a checkpoint where there is one, as fairseq does.
+
+    Raises:
+        UserError: naming the flag, where flags contradict each other or the optimizer's state is another model's.
+    """
+    try:
+        return fairseq_start(cfg, trainer, **kwargs)
+    except UserError:
+        raise
+    except ValueError as error:
+        if "parameter group" in str(error):
+            raise UserError(
+                "the checkpoint has the optimizer's state of another model: start from it with --finetune-from-model, "
+                "or with --reset-optimizer and the other resets."
+            ) from error
+        raise UserError(str(error).partition(": {")[0]) from error
 
 
 def load_or_refuse(path: str, *args, **kwargs) -> dict:

@@ -90,7 +90,17 @@ FLAGS = {
     "heads, decoder": (["--decoder-attention-heads", "5"], "--decoder-attention-heads must divide"),
     "no heads": (["--decoder-attention-heads", "0"], "--decoder-attention-heads must divide"),
     "two widths": (["--share-all-embeddings", "--decoder-embed-dim", "8"], "requires --encoder-embed-dim to match"),
-    "missing folder": (["--save-dir", "a file"], "a file"),
+    "file for a folder": (["--save-dir", "a file"], "a file"),
+    "another model's optimizer": (["--restore-file", "plain/checkpoint_last.pt"], "--reset-optimizer"),
+    "missing start": (["--finetune-from-model", "missing.pt"], "--finetune-from-model missing.pt does not exist"),
+    "two starts": (
+        ["--finetune-from-model", "plain/checkpoint_last.pt", "--restore-file", "evolving/checkpoint_last.pt"],
+        "--finetune-from-model and --restore-file (non-default value) can not be specified together",
+    ),
+    "start with resets": (
+        ["--finetune-from-model", "plain/checkpoint_last.pt", "--reset-optimizer"],
+        "--finetune-from-model can not be set together with either --reset-optimizer",
+    ),
     "missing split": (["--valid-subset", "validation"], "validation"),
 }
 CHECKPOINTS = {
