@@ -63,23 +63,24 @@ def load_or_refuse(path: str, *args, **kwargs) -> dict:
     """
     try:
         return fairseq_load(path, *args, **kwargs)
-    except pickle.UnpicklingError as error:
-        foreign = re.search(r"(?i:global) (\S+?\.\S+)", f"{error.__context__} {error}")
-        if foreign:
-            raise UserError(f"{path} is refused: it wants to run {foreign[1]}, and a checkpoint is data.") from error
-        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
-    except RuntimeError as error:
-        if "memory" in str(error):
+    except Exception as error:  # reading what is no checkpoint can end in any
+        flaw = flaw_behind(error)
+        if flaw is None:
             raise
-        if "zip archive" in str(error):
-            raise UserError(f"{path} is not whole: its end is missing or damaged.") from error
-        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        raise UserError(f"{path} is not whole: its end is missing or damaged.") from error  # too short to seek in
-    except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a checkpoint of fairseq.") from error
+        raise UserError(f"{path} {flaw}.") from error
+
+
+def flaw_behind(error: Exception) -> str | None:
+    """What is wrong with a checkpoint that could not be loaded, or None where it is not the checkpoint."""
+    foreign = re.search(r"(?i:global) (\S+?\.\S+)", f"{error.__context__} {error}")
+    if isinstance(error, pickle.UnpicklingError) and foreign:
+        return f"is refused: it wants to run {foreign[1]}, and a checkpoint is data"
+    too_short_to_seek_in = isinstance(error, OSError) and error.errno == errno.EINVAL
+    if too_short_to_seek_in or "zip archive" in str(error):
+        return "is not whole: its end is missing or damaged"
+    if isinstance(error, OSError) or "memory" in str(error):
+        return None
+    return "is not a checkpoint of fairseq"
 
 
 def save_whole(state: dict, path: str, async_write: bool = False):
@@ -121,6 +122,6 @@ def replacing(path: str):
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise UserError(
-            f"could not save {path}: {error.strerror}; the checkpoints saved before are unharmed, and training resumes "
-            "from the last one."
+            f"could not save {path}: {error.strerror or error}; the checkpoints saved before are unharmed, and "
+            "training resumes from the last one."
         ) from error
