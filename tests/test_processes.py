@@ -22,7 +22,7 @@ from tiny import TINY, build
 
 UPDATES = 20
 EXACT = ["--dropout", "0", "--decoder-skip", "--cross-skip", "--disable-validation", "--save-interval-updates", "1"]
-EXACT += ["--max-tokens", "12"]  # 35 batches an epoch, an odd number, and more than ten updates in the first epoch
+EXACT += ["--max-tokens", "12"]  # 35 batches an epoch, an odd number, or 18 updates
 TWO = ["--distributed-world-size", "2", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
 
 
@@ -72,10 +72,12 @@ def test_two_processes_train_as_one_with_twice_the_update_freq(accumulated, para
     assert_same_training(parallel, accumulated, tolerance=1e-5)
 
 
-def test_two_processes_continue_as_if_undisturbed(home, parallel):
-    (home / "resumed").mkdir()
-    torch.save(parallel[9], home / "resumed" / "checkpoint_last.pt")
-    assert_same_training(train_by_torchrun(home, "resumed"), parallel[10:], tolerance=0)
+@pytest.mark.parametrize("updates", [10, 18], ids=["within an epoch", "between epochs"])
+def test_two_processes_continue_as_if_undisturbed(home, parallel, updates):
+    folder = f"resumed after {updates}"
+    (home / folder).mkdir()
+    torch.save(parallel[updates - 1], home / folder / "checkpoint_last.pt")
+    assert_same_training(train_by_torchrun(home, folder), parallel[updates:], tolerance=0)
 
 
 SPAWN = """
