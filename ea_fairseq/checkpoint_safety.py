@@ -14,7 +14,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.user_error import UserError, flags_refused
 
 fairseq_start = checkpoint_utils.load_checkpoint
 fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
@@ -42,16 +42,15 @@ def start_or_refuse(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
         UserError: naming the flag, where flags contradict each other or the optimizer's state is another model's.
     """
     try:
-        return fairseq_start(cfg, trainer, **kwargs)
-    except UserError:
-        raise
+        with flags_refused():
+            return fairseq_start(cfg, trainer, **kwargs)
     except ValueError as error:
-        if "parameter group" in str(error):
-            raise UserError(
-                "the checkpoint has the optimizer's state of another model: start from it with --finetune-from-model, "
-                "or with --reset-optimizer and the other resets."
-            ) from error
-        raise UserError(str(error).partition(": {")[0]) from error
+        if "parameter group" not in str(error):
+            raise
+        raise UserError(
+            "the checkpoint has the optimizer's state of another model: start from it with --finetune-from-model, "
+            "or with --reset-optimizer and the other resets."
+        ) from error
 
 
 def load_or_refuse(path: str, *args, **kwargs) -> dict:
@@ -91,7 +90,7 @@ def save_whole(state: dict, path: str, async_write: bool = False):
     """
     if async_write or not is_local(path):
         return fairseq_save(state, path, async_write)
-    with replacing(path) as unfinished, open(unfinished, "wb") as file:  # noqa: PTH123
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
         torch.save(state, file)
 
 

@@ -1,5 +1,6 @@
 """The model ``ea_transformer`` and its architectures."""
 
+import copy
 from pathlib import Path
 
 from fairseq.checkpoint_utils import prune_state_dict
@@ -11,7 +12,7 @@ from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evol
 from ea_fairseq.transformer_lite import lite_sizes
 from ea_fairseq.transformer_stack import EATransformerDecoder, EATransformerEncoder
 from ea_fairseq.translation_hub import TranslationHub
-from ea_fairseq.user_error import UserError
+from ea_fairseq.user_error import UserError, flags_refused
 
 UNSUPPORTED = {
     "cross_self_attention": "evolving attention keeps separate maps for target and source words",
@@ -80,10 +81,8 @@ class EATransformerModel(TransformerModel):
                     f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
                 )
         EvolutionOptions.from_namespace(args)
-        try:
+        with flags_refused():
             return super().build_model(args, task)
-        except ValueError as error:  # fairseq's, about flags that contradict each other
-            raise UserError(str(error)) from error
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Loads the parameters of an EA-Transformer or, with convolutions that start anew, of a plain Transformer.
@@ -92,9 +91,9 @@ class EATransformerModel(TransformerModel):
             UserError: naming the first parameter that does not fit, before any is loaded.
         """
         self.upgrade_state_dict(state_dict)
-        state_dict = prune_state_dict(state_dict, model_cfg or args)
+        state_dict = copy.copy(prune_state_dict(state_dict, model_cfg or args))
         new = missing_evolution(self, state_dict)
-        state_dict |= {name: self.state_dict()[name] for name in new}
+        state_dict.update(new)
         if strict:
             refuse_mismatch(self, state_dict)
         if new:

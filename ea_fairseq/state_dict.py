@@ -11,11 +11,11 @@ logger = logging.getLogger(__name__)
 EVOLUTION = re.compile(r"_attn\.(conv\.(weight|bias)|skip)$")
 
 
-def missing_evolution(model: nn.Module, state_dict: dict[str, Tensor]) -> list[str]:
-    """Names of what ``model`` adds to a plain Transformer, where the checkpoint is one's; else none."""
+def missing_evolution(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What ``model`` adds to a plain Transformer, its own tensors, where the checkpoint is one's; else nothing."""
     if any(EVOLUTION.search(name) for name in state_dict):
-        return []
-    return [name for name in model.state_dict() if EVOLUTION.search(name)]
+        return {}
+    return {name: tensor for name, tensor in model.state_dict().items() if EVOLUTION.search(name)}
 
 
 def start_evolution(model: nn.Module, identity: bool):

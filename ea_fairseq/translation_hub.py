@@ -67,8 +67,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
     def load(
         cls,
         folder: str | Path,
-        checkpoint_file: str = "model.pt",
-        data_name_or_path: str | Path = ".",
+        checkpoint_file: str,
+        data_name_or_path: str | Path,
         target_subword: str | Path | None = None,
         **options,
     ) -> "TranslationHub":

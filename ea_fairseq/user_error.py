@@ -1,11 +1,23 @@
 """Bad input ends a command with one sentence instead of a traceback."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 
 class UserError(ValueError):
     """What the user can mend: its message is one sentence that names the flag, the file or the parameter."""
+
+
+@contextmanager
+def flags_refused():
+    """Makes a UserError of what fairseq says of flags, which begins with a flag; other errors pass as they are."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("--"):
+            raise
+        raise UserError(str(error).partition(": {")[0]) from error
 
 
 def sentence_for(error: BaseException | None) -> str | None:

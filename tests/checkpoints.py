@@ -8,7 +8,14 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from commands import SIZES
-from tiny import make_loud, make_varied
+from tiny import dictionary, make_loud, make_varied
+
+
+def save_dictionaries(data: Path) -> Path:
+    """Puts two dictionaries into a data folder; returns the folder."""
+    for language in ("src", "tgt"):
+        dictionary().save(str(data / f"dict.{language}.txt"))
+    return data
 
 
 def save_loud(data: Path, checkpoint: Path, *flags: str, arch="ea_transformer", languages=("src", "tgt"), seed=1):

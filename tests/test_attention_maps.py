@@ -3,14 +3,13 @@
 import pytest
 import torch
 import torch._dynamo.testing
-from loops import convolve
 
-from checkpoints import save_loud
+from checkpoints import save_dictionaries, save_loud
 from commands import OFF
 from ea_fairseq import EATransformerModel, UserError
 from ea_fairseq.attention_maps import recording
 from ea_fairseq.evolving_attention import EvolvingAttention
-from tiny import dictionary
+from loops import convolve
 
 SETTINGS = {
     "paper": [],
@@ -30,10 +29,7 @@ def window(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    data = tmp_path_factory.mktemp("data")
-    for language in ("src", "tgt"):
-        dictionary().save(str(data / f"dict.{language}.txt"))
-    return data
+    return save_dictionaries(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module", params=SETTINGS.values(), ids=SETTINGS)

@@ -9,11 +9,11 @@ import textwrap
 import pytest
 import torch
 
-from checkpoints import save_loud
+from checkpoints import save_dictionaries, save_loud
 from commands import PLUGIN, ROOT, run_python
 from ea_fairseq.fairseq_check import REMEDY
 from laws import draw_padded, scores
-from tiny import COMBINATIONS, dictionary
+from tiny import COMBINATIONS
 
 LOAD_AND_RUN = """
 import sys
@@ -35,10 +35,7 @@ torch.save(results, outputs)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A data folder with two dictionaries."""
-    folder = tmp_path_factory.mktemp("two words")
-    for language in ("src", "tgt"):
-        dictionary().save(str(folder / f"dict.{language}.txt"))
-    return folder
+    return save_dictionaries(tmp_path_factory.mktemp("two words"))
 
 
 def save(folder, name: str, *flags):

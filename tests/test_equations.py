@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from loops import decode, encode
 
+from loops import decode, encode
 from tiny import build_loud, random_tokens
 
 LENGTHS = [(5, 4), (3, 2)]  # words of source and target; the shorter pair is padded to the longer

@@ -72,6 +72,16 @@ def test_every_shared_weight_is_the_checkpoints(plain):
         assert torch.equal(evolving.state_dict()[name], parameter), name
 
 
+def test_one_plain_state_dict_serves_any_number_of_models(plain):
+    parameters = plain.state_dict()
+    names = list(parameters)
+    for kernel_size in (1, 3):
+        evolving = build(**TINY, **NO_SKIP, ea_kernel_size=kernel_size)
+        evolving.load_state_dict(parameters)
+        assert_close(outputs(evolving), outputs(plain), 1e-4)
+    assert list(parameters) == names
+
+
 def test_the_log_says_in_one_line_what_is_new(plain, caplog):
     with caplog.at_level(logging.INFO, logger="ea_fairseq"):
         build(**TINY).load_state_dict(plain.state_dict())
