@@ -55,13 +55,19 @@ open_out_dir() {
   flock 9
 }
 
+# is_made OUTPUT SETTINGS: whether `stage` has made OUTPUT with these SETTINGS, and no link in it leads nowhere.
+is_made() {
+  local output=$OUT_DIR/$1 stamp=$OUT_DIR/.stages/${1//\//.}
+  [[ -e $output && -f $stamp && $(<"$stamp") == "$2" && -z $(find "$output" -maxdepth 1 -xtype l) ]]
+}
+
 # stage OUTPUT SETTINGS COMMAND...: makes the file or folder OUT_DIR/OUTPUT with `COMMAND... OUT_DIR/OUTPUT.tmp`,
 # unless it is there and was made with the same SETTINGS, a text that names all that it depends on.
 stage() {
   local name=$1 settings=$2 status=0
   local output=$OUT_DIR/$name stamp=$OUT_DIR/.stages/${name//\//.}
   shift 2
-  if [[ -e $output && -f $stamp && $(<"$stamp") == "$settings" ]]; then
+  if is_made "$name" "$settings"; then
     say "$name: already made"
     return
   fi

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep" / "corp
 from apply_subword import make_segmenter
 from step import StepError, run
 from text_lines import tidy
-from tokenize_text import make_tokenizer
+from tokenization import Tokenization
 from tqdm import tqdm
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
@@ -43,6 +43,8 @@ class Preparation:
     lowercase: bool
     subword: str
     models: list[str]
+    normalize: bool = True
+    dash_splits: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
@@ -52,8 +54,8 @@ class Preparation:
             raise StepError(f"there is no {path}: copy it from the folder that prepare-corpus.sh made.")
         try:
             text = json.loads(path.read_text(encoding="utf-8"))
-            preparation = cls(folder, *(text[name] for name in list(cls.__annotations__)[1:]))
-        except (KeyError, TypeError, ValueError) as error:
+            preparation = cls(folder, **{name: text[name] for name in cls.__annotations__ if name in text})
+        except (TypeError, ValueError) as error:
             raise StepError(f"{path} is not what prepare-corpus.sh writes ({error}): copy it again.") from None
         for name in preparation.models:
             if not (folder / name).is_file():
@@ -62,12 +64,13 @@ class Preparation:
 
     def preparer(self, language: str) -> Callable[[str], str]:
         """A function that prepares a line of a language, which may be either of the two."""
-        tokenize = make_tokenizer(self.tokenizer, language, self.lowercase)
+        tokenization = Tokenization(self.tokenizer, self.normalize, self.dash_splits, self.lowercase)
+        tokenize = tokenization.tokenizer_for(language)
         if self.subword == "none":
-            return tokenize
+            return lambda line: tokenize([line])[0]
         model = self.models[-1 if language == self.target_lang else 0]  # often one for both
         segment = make_segmenter(self.subword, self.folder / model)
-        return lambda line: segment(tokenize(line))
+        return lambda line: segment(tokenize([line])[0])
 
     def hub_options(self) -> dict[str, str]:
         """What makes fairseq turn its output into raw text again."""

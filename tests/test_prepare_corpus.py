@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus")
 from check_corpus import check_file
 from clean_pairs import REASONS, PairFilter
 from step import StepError
-from text_lines import map_lines, read_lines
-from tokenize_text import make_tokenizer
+from text_lines import read_lines
+from tokenization import Tokenization
 from tool_versions import tool_version
 
 
@@ -82,31 +82,54 @@ def lowercased(rough_corpus: Path, tmp_path_factory) -> Path:
 
 
 def test_prepares_moses_and_joint_bpe(lowercased: Path):
-    description = json.loads((lowercased / "data-bin/preparation.json").read_text())
-    train = {"read": 40, "dropped": {"empty": 1, "too_long": 1, "ratio": 1}, "kept": 37}
-    assert description["splits"]["train"] == train
-    assert [description["splits"][split]["kept"] for split in ("valid", "test")] == [6, 5]
-    assert description["lowercase"] is True
-    assert description["models"] == ["bpe.codes"]
-    assert set(description["versions"]) == {"fairseq", "sacremoses", "subword-nmt"}
-
     data = lowercased / "data-bin"
+    preparation = json.loads((data / "preparation.json").read_text())
+    assert preparation["lowercase"] is preparation["normalize"] is True
+    assert preparation["models"] == ["bpe.codes"]
+
     assert (data / "dict.de.txt").read_bytes() == (data / "dict.en.txt").read_bytes()
-    entries = len((data / "dict.de.txt").read_text().splitlines())
-    assert description["dictionary_sizes"] == {"de": entries + 4, "en": entries + 4}
     assert (data / "bpe.codes").read_bytes() == (lowercased / "bpe.codes").read_bytes()
     names = {f"{split}.de-en.{side}.{kind}" for split in SIZES for side in WORDS for kind in ("bin", "idx")}
-    models = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}
-    assert {path.name for path in data.iterdir()} == names | models
+    others = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json", "manifest.json"}
+    assert {path.name for path in data.iterdir()} == names | others
 
-    cleaned = {language: list(read_lines(lowercased / f"cleaned/train.{language}")) for language in WORDS}
+    cleaned = {language: list(read_lines(lowercased / f"cleaned/train/text.{language}")) for language in WORDS}
     assert cleaned["de"][0] == " ".join(sentence("de", 0).lower().removesuffix(".").split()) + " ."
     assert cleaned["de"][1] == " ".join(sentence("de", 1).lower().removesuffix(".").split()) + " ."
     assert cleaned["de"][4] == "er sagt : &quot; ja &amp; nein &quot; &#91; 1 &#93;"
     assert cleaned["en"][4] == "he has said : &quot; yes &amp; no &quot; &#91; 1 &#93;"
     for language in WORDS:
-        segmented = read_lines(lowercased / f"subword/train.{language}")
+        segmented = read_lines(lowercased / f"subword/train/text.{language}")
         assert [line.replace("@@ ", "") for line in segmented] == cleaned[language]
+
+
+def test_manifest_says_what_the_data_is_made_from(rough_corpus: Path, lowercased: Path):
+    data = lowercased / "data-bin"
+    manifest = json.loads((data / "manifest.json").read_text())
+    train = manifest["splits"]["train"]
+    assert [step["step"] for step in train["steps"]] == ["read", "tokenize", "clean", "subword"]
+    clean = train["steps"][2]
+    assert (clean["read"], clean["kept"]) == (40, 37)
+    assert {reason: number for reason, number in clean["dropped"].items() if number} == {
+        "empty": 1,
+        "too_long": 1,
+        "ratio": 1,
+    }
+    assert [manifest["splits"][split]["pairs"] for split in SIZES] == [37, 6, 5]
+    for language in WORDS:
+        segmented = (lowercased / f"subword/train/text.{language}").read_text().split()
+        assert train["tokens"][language] == len(segmented)
+        entries = len((data / f"dict.{language}.txt").read_text().splitlines())
+        assert manifest["dictionary_sizes"][language] == entries + 4
+        assert {
+            "file": f"train.{language}.gz",
+            "sha256": check_file(rough_corpus / f"train.{language}.gz", f"train.{language}").checksum,
+        } in manifest["sources"]
+    assert set(manifest["versions"]) == {"fairseq", "sacremoses", "subword-nmt"}
+    assert manifest["settings"]["merges"] == 80
+    for name, checksum in manifest["files"].items():
+        assert checksum == f"sha256:{hashlib.sha256((data / name).read_bytes()).hexdigest()}"
+    assert {path.name for path in data.iterdir()} == {*manifest["files"], "manifest.json"}
 
 
 def test_second_run_changes_nothing(rough_corpus: Path, lowercased: Path):
@@ -127,7 +150,7 @@ def test_changed_flag_remakes_what_depends_on_it(rough_corpus: Path, lowercased:
 def test_killed_runs_end_in_the_same_bytes(corpus: Path, tmp_path: Path):
     undisturbed, out = tmp_path / "undisturbed out", tmp_path / "killed out"
     prepared(*SENTENCEPIECE, "--workers", "1", corpus, undisturbed)
-    for sign in ("tokenized/train.en", "sentencepiece.de.model", "data-bin.tmp"):
+    for sign in ("tokenized/train", "sentencepiece.de.model", "data-bin.tmp"):
         command = ["bash", SCRIPT, *SENTENCEPIECE, "--workers", "2", corpus, out]
         run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True)
         while run.poll() is None and not (out / sign).exists():
@@ -224,7 +247,7 @@ def test_folders_that_will_not_do_are_refused(corpus: Path, tmp_path: Path):
 def test_full_disk_and_small_corpus_leave_no_data(corpus: Path, tmp_path: Path):
     out = tmp_path / "an output"
     plain = [*LANGUAGES, "--tokenizer", "none", "--workers", "1"]
-    assert_one_sentence(prepare(*plain, corpus, out, limit="1"), "File too large", "train.de")
+    assert_one_sentence(prepare(*plain, corpus, out, limit="1"), "File too large", "text.de")
     assert_one_sentence(prepare(*plain, "--max-length", "2", corpus, out), "leaves no pair")
     assert_one_sentence(prepare(*plain, "--subword", "sentencepiece", corpus, out), "--vocab-size 8000")
     assert not list(out.glob("data-bin*")) and not list(out.rglob("*.tmp"))
@@ -251,18 +274,16 @@ texts = st.lists(st.sampled_from(["a", "bc", "d."]), max_size=12).map(" ".join)
 @given(st.lists(st.tuples(texts, texts)), st.integers(1, 10), st.floats(1, 4))
 def test_cleaning_keeps_pairs_in_order_and_counts_add_up(pairs, max_length: int, ratio: float):
     pair_filter = PairFilter(max_length, ratio)
-    kept = list(pair_filter.keep(pairs))
+    source, target, dropped = pair_filter([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    kept = list(zip(source, target, strict=True))
     remaining = iter(pairs)
     assert all(pair in remaining for pair in kept)
     for pair in kept:
         lengths = [len(side.split()) for side in pair]
         assert 1 <= min(lengths) <= max(lengths) <= min(max_length, min(lengths) * ratio)
-    report = pair_filter.report()
-    assert report["read"] == len(pairs) == report["kept"] + sum(report["dropped"].values())
-    assert report["kept"] == len(kept)
-    assert tuple(report["dropped"]) == REASONS
-    again = PairFilter(max_length, ratio)
-    assert list(again.keep(kept)) == kept
+    assert len(pairs) == len(kept) + dropped.total()
+    assert tuple(dropped) == REASONS
+    assert pair_filter(source, target)[:2] == (source, target)
 
 
 lines_of_anything = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n")), min_size=1)
@@ -275,19 +296,5 @@ def test_only_a_line_feed_ends_a_line(tmp_path_factory, lines: list[str]):
     read = list(read_lines(path))
     assert len(read) == check_file(path, path.name).lines == len(lines)
     assert all(len(line.splitlines()) <= 1 for line in read)
-    tokenize = make_tokenizer("none", "xx", lowercase=False)
-    assert all(tokenize(line).split(" ") == (line.split() or [""]) for line in read)
-
-
-def double(line: str) -> str:
-    return line * 2
-
-
-def make_double():
-    return double
-
-
-def test_lines_keep_their_order_with_any_number_of_workers():
-    lines = [str(number) for number in range(5500)]
-    for workers in (1, 3):
-        assert list(map_lines(make_double, lines, workers)) == [line * 2 for line in lines]
+    tokenized = Tokenization("none").tokenizer_for("xx")(read)
+    assert [line.split(" ") for line in tokenized] == [line.split() or [""] for line in read]

@@ -202,7 +202,7 @@ def test_text_is_prepared_as_the_data_was(home):
     preparation = Preparation.read(home / "data-bin")
     for language in WORDS:
         raw = read_lines(BytesIO("".join(line + "\n" for line in RAW[language]).encode()))
-        expected = list(prepared_lines(home / f"out/subword/test.{language}"))
+        expected = list(prepared_lines(home / f"out/subword/test/text.{language}"))
         assert list(map(preparation.preparer(language), raw)) == expected
 
 

@@ -1,4 +1,4 @@
-"""Binarise the text of a corpus with fairseq-preprocess and describe the preparation in preparation.json."""
+"""Binarise text with fairseq-preprocess, and describe it in preparation.json and manifest.json."""
 
 import argparse
 import json
@@ -9,9 +9,12 @@ import traceback
 import warnings
 from pathlib import Path
 
+import manifest
+from manifest import SPLITS
 from step import StepError, run
+from text_folder import TextFolder
 
-SPLITS = ("train", "valid", "test")
+PREPARATION = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
 
 
 def preprocess(args: argparse.Namespace) -> None:
@@ -22,9 +25,10 @@ def preprocess(args: argparse.Namespace) -> None:
     from fairseq import options
     from fairseq_cli.preprocess import main as fairseq_preprocess
 
-    command = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
+    source, target = args.languages
+    command = ["--source-lang", source, "--target-lang", target]
     for split in SPLITS:
-        command += [f"--{split}pref", str(getattr(args, f"{split}pref"))]
+        command += [f"--{split}pref", str(getattr(args, split) / "text")]
     command += ["--destdir", str(args.output), "--workers", str(args.workers)]
     command += ["--joined-dictionary"] * args.joined_dictionary
     try:
@@ -37,64 +41,40 @@ def preprocess(args: argparse.Namespace) -> None:
     shutil.move(args.output / "preprocess.log", args.log)
 
 
-def count_sentences(data_bin: Path, split: str, languages: list[str]) -> int:
-    """The number of pairs of a binarised split."""
-    from fairseq.data.data_utils import load_indexed_dataset
-
-    prefix = f"{split}.{'-'.join(languages)}"
-    sizes = {len(load_indexed_dataset(str(data_bin / f"{prefix}.{language}"))) for language in languages}
-    if len(sizes) > 1:
-        raise StepError(f"fairseq-preprocess made unequal sides of {split}: run again with --workers 1.")
-    return sizes.pop()
-
-
-def describe(args: argparse.Namespace) -> dict[str, object]:
-    """What preparation.json says."""
-    languages = [args.source_lang, args.target_lang]
-    splits = {"train": json.loads(args.cleaned.read_text(encoding="utf-8"))}
-    if count_sentences(args.output, "train", languages) != splits["train"]["kept"]:
-        raise StepError("fairseq-preprocess lost or repeated lines of train: run again with --workers 1.")
-    for split in SPLITS[1:]:
-        pairs = count_sentences(args.output, split, languages)
-        dropped = dict.fromkeys(splits["train"]["dropped"], 0)
-        splits[split] = {"read": pairs, "dropped": dropped, "kept": pairs}
-    from fairseq.data import Dictionary
-
-    dictionaries = {language: args.output / f"dict.{language}.txt" for language in languages}
-    sizes = {language: len(Dictionary.load(str(path))) for language, path in dictionaries.items()}
-    return {
-        "source_lang": args.source_lang,
-        "target_lang": args.target_lang,
-        **json.loads(args.settings),
-        "models": [model.name for model in args.models],
-        "joined_dictionary": args.joined_dictionary,
-        "dictionary_sizes": sizes,
-        "splits": splits,
-        "versions": dict(line.split() for line in args.versions.splitlines()),
-    }
+def setting(text: str) -> tuple[str, object]:
+    """The name and value of NAME=VALUE; numbers, true and false are what they are in JSON."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def main() -> None:
     """Binarise and describe."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
+    parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE", help="source and target")
     for split in SPLITS:
-        parser.add_argument(f"--{split}pref", type=Path, required=True, help="path without its language")
+        parser.add_argument(f"--{split}", type=Path, required=True, help="text folder, not compressed")
     parser.add_argument("--joined-dictionary", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--settings", default="{}", help="JSON object, for preparation.json")
+    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
     parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
-    parser.add_argument("--versions", required=True, help="what tool_versions.py prints")
-    parser.add_argument("--cleaned", type=Path, required=True, help="counts.json of the cleaning")
     parser.add_argument("--log", type=Path, required=True, help="where the log goes")
     parser.add_argument("output", type=Path, help="folder for the data")
     args = parser.parse_args()
+    languages = tuple(args.languages)
     preprocess(args)
     for model in args.models:
         shutil.copyfile(model, args.output / model.name)
-    description = json.dumps(describe(args), indent=2) + "\n"
-    (args.output / "preparation.json").write_text(description, encoding="utf-8")
+    languages_by_role = dict(zip(("source_lang", "target_lang"), languages, strict=True))
+    settings = languages_by_role | dict(args.settings) | {"models": [model.name for model in args.models]}
+    manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
+    histories = {split: TextFolder(getattr(args, split), languages).history for split in SPLITS}
+    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
+    description = {"settings": settings, "versions": versions} | manifest.describe(args.output, languages, histories)
+    manifest.write(args.output / "manifest.json", description)
 
 
 if __name__ == "__main__":

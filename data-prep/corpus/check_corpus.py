@@ -1,4 +1,4 @@
-"""Check the text of a corpus and print, for each split and language, its file and its checksum."""
+"""Check the text of a corpus and print, for each split, its lines and bytes, and both files with their checksums."""
 
 import argparse
 import gzip
@@ -18,9 +18,9 @@ SPLITS = ("train", "valid", "test")
 class CheckedFile:
     """A file of text that is fit for preparation."""
 
-    name: str
     path: Path
     lines: int
+    size: int
     checksum: str
 
 
@@ -37,11 +37,12 @@ def find_file(corpus: Path, name: str) -> Path:
 def check_file(path: Path, name: str) -> CheckedFile:
     """Read a file to its end: it must be whole, UTF-8 and not empty, and only train may have empty lines."""
     digest = hashlib.sha256()
-    number = 0
+    number = size = 0
     try:
         with open_bytes(path) as file:
             for number, line in enumerate(tqdm(file, desc=name, unit=" lines", disable=None, leave=False), 1):
                 digest.update(line)
+                size += len(line)
                 text = line.decode("utf-8").removeprefix("\ufeff" if number == 1 else "")
                 if not name.startswith("train.") and not tidy(text):
                     raise StepError(
@@ -54,7 +55,7 @@ def check_file(path: Path, name: str) -> CheckedFile:
         raise StepError(f"{path} is not a whole gzip file: fetch or compress it again.") from None
     if number == 0:
         raise StepError(f"{path} is empty: put its sentences there, one a line.")
-    return CheckedFile(name, path, number, digest.hexdigest())
+    return CheckedFile(path, number, size, digest.hexdigest())
 
 
 def check_corpus(corpus: Path, languages: tuple[str, str]) -> list[CheckedFile]:
@@ -79,8 +80,10 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help="folder of the corpus")
     parser.add_argument("languages", nargs=2, metavar="LANGUAGE", help="suffix of the files of a language")
     args = parser.parse_args()
-    for file in check_corpus(args.corpus, tuple(args.languages)):
-        print(file.name, file.path.name, file.checksum)
+    files = check_corpus(args.corpus, tuple(args.languages))
+    for split, source, target in zip(SPLITS, files[::2], files[1::2], strict=True):
+        size = source.size + target.size
+        print(split, source.lines, size, source.path.name, source.checksum, target.path.name, target.checksum)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,23 @@
 """Drop the sentence pairs that are of no use for training, as Moses' clean-corpus-n does."""
 
 import argparse
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 
+from options import add_text_options, text_options
 from step import StepError, run
-from text_lines import progress, read_lines, writing
+from transform import Lines, transform
 
 REASONS = ("empty", "too_long", "ratio")
 
 
-@dataclass
+@dataclass(frozen=True)
 class PairFilter:
     """Keeps the pairs within the limits and counts the others by the first reason to drop them."""
 
     max_length: int
     ratio: float
-    counts: Counter = field(default_factory=Counter)
 
     def reason_to_drop(self, source: str, target: str) -> str | None:
         """Why this pair is dropped; None for a pair to keep."""
@@ -30,47 +28,26 @@ class PairFilter:
             return "too_long"
         return "ratio" if long > short * self.ratio else None
 
-    def keep(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """The pairs to keep, in order."""
-        for pair in pairs:
-            reason = self.reason_to_drop(*pair)
-            self.counts[reason or "kept"] += 1
-            if reason is None:
-                yield pair
-
-    def report(self) -> dict[str, object]:
-        """How many pairs were read, dropped for each reason, and kept."""
-        return {
-            "read": self.counts.total(),
-            "dropped": {reason: self.counts[reason] for reason in REASONS},
-            "kept": self.counts["kept"],
-        }
+    def __call__(self, source_lines: Lines, target_lines: Lines) -> tuple[Lines, Lines, Counter]:
+        """The lines of the pairs to keep, and how many pairs are dropped for each reason."""
+        pairs = list(zip(source_lines, target_lines, strict=True))
+        reasons = [self.reason_to_drop(*pair) for pair in pairs]
+        kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+        dropped = Counter({reason: reasons.count(reason) for reason in REASONS})
+        return [source for source, _ in kept], [target for _, target in kept], dropped
 
 
 def main() -> None:
     """Clean."""
     parser = argparse.ArgumentParser(description=__doc__)
+    add_text_options(parser)
     parser.add_argument("--max-length", type=int, default=175, help="most tokens of a side")
     parser.add_argument("--ratio", type=float, default=1.5, help="most that one side is longer")
-    parser.add_argument("source", type=Path, help="tokenized text")
-    parser.add_argument("target", type=Path, help="tokenized text")
-    parser.add_argument("output", type=Path, help="folder for the pairs kept and counts.json")
     args = parser.parse_args()
-    pair_filter = PairFilter(args.max_length, args.ratio)
-    args.output.mkdir()
-    pairs = zip(progress(read_lines(args.source), "cleaning"), read_lines(args.target), strict=True)
-    with (
-        writing(args.output / args.source.name) as write_source,
-        writing(args.output / args.target.name) as write_target,
-    ):
-        for source, target in pair_filter.keep(pairs):
-            write_source(source)
-            write_target(target)
-    report = pair_filter.report()
-    if not report["kept"]:
+    make = partial(PairFilter, args.max_length, args.ratio)
+    history = transform("clean", make, **text_options(args))
+    if not history.kept:
         raise StepError("cleaning leaves no pair of train: check the languages, --max-length and --ratio.")
-    (args.output / "counts.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -3,40 +3,71 @@
 import argparse
 import io
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from step import StepError, run
-from text_lines import progress, read_lines
+from text_folder import TextFolder
+from text_lines import open_bytes
+from tqdm import tqdm
+from workers import map_in_order
 
-MOST_SENTENCES = 10_000_000
+CHUNK = 20_000  # lines
+MOST_SENTENCES = 1_000_000
 THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on every machine
 
 
-def learn_bpe(inputs: list[Path], merges: int, output: Path) -> None:
+def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
+    """The lines of files, with a progress bar."""
+    bar = {"unit": " lines", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
+    for path in files:
+        with open_bytes(path) as file:
+            yield from tqdm(file, desc=f"{label} in {path.name}", **bar)
+
+
+def chunk_counter() -> Callable[[bytes], Counter]:
+    """A function that counts the words in lines."""
+    return lambda text: Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)
+
+
+def count_words(files: list[Path], workers: int) -> Counter:
+    """How often each word occurs."""
+    lines = read_lines(files, "counting words")
+    chunks = iter(lambda: b"".join(islice(lines, CHUNK)), b"")
+    counts = Counter()
+    for chunk in map_in_order(chunk_counter, chunks, workers):
+        counts.update(chunk)
+    return counts
+
+
+def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
     """Learn BPE merges with subword-nmt."""
     from subword_nmt.learn_bpe import learn_bpe
 
-    lines = progress(chain.from_iterable(map(read_lines, inputs)), "counting words")
+    counts = count_words(files, workers)
+    vocabulary = (f"{word} {count}" for word, count in iter(lambda: counts.popitem() if counts else None, None))
     with output.open("w", encoding="utf-8", newline="\n") as codes, redirect_stderr(sys.stdout):
         try:
-            learn_bpe(lines, codes, merges)
+            learn_bpe(vocabulary, codes, merges, is_dict=True)
         except ValueError:
             raise StepError("there is too little text to learn BPE merges from: add text.") from None
 
 
-def learn_sentencepiece(inputs: list[Path], size: int, output: Path) -> None:
-    """Learn a sentencepiece unigram model, from evenly spaced sentences where there are very many."""
+def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
+    """Learn a sentencepiece model, from evenly spaced sentences where there are very many."""
     from sentencepiece import SentencePieceTrainer
 
-    step = sum(1 for path in inputs for _ in read_lines(path)) // MOST_SENTENCES + 1
-    lines = islice(chain.from_iterable(map(read_lines, inputs)), 0, None, step)
+    step = sum(1 for _ in read_lines(files, "counting lines")) // MOST_SENTENCES + 1
+    lines = islice(read_lines(files, "reading"), 0, None, step)
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter(progress(lines, "reading")),
+            sentence_iterator=(line.decode().rstrip("\n") for line in lines),
             model_writer=model,
+            model_type=model_type,
             vocab_size=size,
             character_coverage=1.0,
             num_threads=THREADS,
@@ -52,12 +83,19 @@ def main() -> None:
     """Learn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=("bpe", "sentencepiece"), required=True)
+    parser.add_argument("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
     parser.add_argument("--size", type=int, required=True, help="BPE merges, or sentencepiece vocabulary")
-    parser.add_argument("inputs", type=Path, nargs="+", metavar="input", help="tokenized text")
+    parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="one or both")
+    parser.add_argument("--workers", type=int, default=1, help="processes to count words with")
+    parser.add_argument("input", type=Path, help="text folder")
     parser.add_argument("output", type=Path, help="file of the model")
     args = parser.parse_args()
-    learn = learn_bpe if args.kind == "bpe" else learn_sentencepiece
-    learn(args.inputs, args.size, args.output)
+    folder = TextFolder(args.input, tuple(args.languages))
+    files = [folder.file(language) for language in args.languages]
+    if args.kind == "bpe":
+        learn_bpe(files, args.size, args.output, args.workers)
+    else:
+        learn_sentencepiece(files, args.size, args.output, args.model_type)
 
 
 if __name__ == "__main__":

@@ -1,42 +1,39 @@
-"""Tokenize a file of text, line by line."""
+"""Tokenize sentence pairs."""
 
 import argparse
-from collections.abc import Callable
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from options import add_text_options, text_options
+from selections import Sample
 from step import run
-from text_lines import map_lines, progress, read_lines, writing
+from tokenization import Tokenization
+from transform import Transform, transform
 
 
-def make_tokenizer(tokenizer: str, language: str, lowercase: bool) -> Callable[[str], str]:
-    """A function that tokenizes a line; its tokens stand apart by single spaces."""
-    tokenize = _moses(language) if tokenizer == "moses" else str
-    change_case = str.lower if lowercase else str
-    return lambda line: " ".join(change_case(tokenize(line)).split())
-
-
-def _moses(language: str) -> Callable[[str], str]:
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
-
-    normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
-    return lambda line: tokenizer.tokenize(normalizer.normalize(line), return_str=True, escape=True)
+def make_tokenizers(tokenization: Tokenization, languages: tuple[str, str]) -> Transform:
+    """A function that tokenizes the lines of both languages."""
+    source, target = map(tokenization.tokenizer_for, languages)
+    return lambda source_lines, target_lines: (source(source_lines), target(target_lines), Counter())
 
 
 def main() -> None:
     """Tokenize."""
     parser = argparse.ArgumentParser(description=__doc__)
+    add_text_options(parser)
     parser.add_argument("--tokenizer", choices=("moses", "none"), default="moses")
-    parser.add_argument("--language", required=True, help="language of the text")
+    parser.add_argument("--normalize", action="store_true", help="normalise punctuation first, as Moses does")
+    parser.add_argument("--dash-splits", action="store_true", help="split words at hyphens")
     parser.add_argument("--lowercase", action="store_true")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("input", type=Path, help="text, plain or .gz")
-    parser.add_argument("output", type=Path)
+    parser.add_argument("--moses", type=Path, help="folder of Moses, to use its own scripts")
+    parser.add_argument("--sample", type=int, help="draw this many pairs at random")
+    parser.add_argument("--seed", type=int, default=1, help="seed of that draw")
     args = parser.parse_args()
-    make = partial(make_tokenizer, args.tokenizer, args.language, args.lowercase)
-    with writing(args.output) as write:
-        for line in map_lines(make, progress(read_lines(args.input), args.input.name), args.workers):
-            write(line)
+    tokenization = Tokenization(args.tokenizer, args.normalize, args.dash_splits, args.lowercase, args.moses)
+    sample = Sample(args.sample, args.seed) if args.sample else None
+    make = partial(make_tokenizers, tokenization, tuple(args.languages))
+    transform("tokenize", make, selection=sample, **text_options(args))
 
 
 if __name__ == "__main__":

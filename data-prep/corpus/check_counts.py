@@ -1,0 +1,43 @@
+"""Compare the counts in a manifest with those that are known of the full data."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from step import StepError, run
+
+
+def counts(manifest: dict) -> dict[str, int]:
+    """The counts that can be known: pairs of each split, types of each dictionary, and training pairs with text."""
+    train = manifest["splits"]["train"]["steps"]
+    return {
+        **{split: description["pairs"] for split, description in manifest["splits"].items()},
+        **{f"dict.{language}": size for language, size in manifest["dictionary_sizes"].items()},
+        "with_text": sum(step["read"] - step["dropped"]["empty"] for step in train if step["step"] == "clean"),
+    }
+
+
+def main() -> None:
+    """Compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--strict", action="store_true", help="other counts are an error, not a warning")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("known", nargs="*", help="NAME=COUNT")
+    args = parser.parse_args()
+    found = counts(json.loads(args.manifest.read_text(encoding="utf-8")))
+    known = {name: int(count) for name, count in (item.split("=") for item in args.known)}
+    others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != count]
+    if others and args.strict:
+        raise StepError(
+            f"the counts are not those of the full data, so do not trust {args.manifest.parent}: {', '.join(others)}."
+        )
+    if others:
+        print(
+            f"note: with the full data and the default options, counts would differ: {', '.join(others)}.",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    run(main)

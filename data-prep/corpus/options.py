@@ -1,0 +1,22 @@
+"""The options of steps that go from text folders to a text folder."""
+
+import argparse
+from pathlib import Path
+
+from text_folder import TextFolder
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE", help="source and target")
+    parser.add_argument("--workers", type=int, default=1, help="processes to work with")
+    parser.add_argument("--compress", action="store_true", help="gzip the text")
+    parser.add_argument("inputs", type=Path, nargs="+", metavar="input", help="text folder")
+    parser.add_argument("output", type=Path, help="text folder to make")
+
+
+def text_options(args: argparse.Namespace) -> dict[str, object]:
+    """Their values, as `transform` takes them."""
+    languages = tuple(args.languages)
+    inputs = [TextFolder(path, languages) for path in args.inputs]
+    return {"inputs": inputs, "output": args.output, "workers": args.workers, "compress": args.compress}

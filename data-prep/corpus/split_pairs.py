@@ -1,0 +1,32 @@
+"""Split text into train and valid: every Nth pair is for validation."""
+
+import argparse
+from collections import Counter
+
+from options import add_text_options, text_options
+from selections import EveryNth
+from step import StepError, run
+from transform import Transform, transform
+
+
+def make_copier() -> Transform:
+    """A function that gives the lines as they are."""
+    return lambda source_lines, target_lines: (source_lines, target_lines, Counter())
+
+
+def main() -> None:
+    """Split."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_text_options(parser)
+    parser.add_argument("--every", type=int, required=True, help="N")
+    args = parser.parse_args()
+    options = text_options(args)
+    for split in ("train", "valid"):
+        selection = EveryNth(args.every, others=split == "train")
+        history = transform("split", make_copier, selection=selection, **options | {"output": args.output / split})
+        if not history.kept:
+            raise StepError(f"there are too few pairs to put every {args.every}th into valid: use more text.")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,197 @@
+# shellcheck shell=bash
+# What all prepare-*.sh share. A script sets its defaults, calls parse_options, says where its text comes from
+# (from_archive or from_corpus), and calls prepare.
+
+OUT_DIR=''
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+# shellcheck source=data-prep/options.sh
+source "$repository/data-prep/options.sh"
+# shellcheck source=data-prep/plan.sh
+source "$repository/data-prep/plan.sh"
+steps=$repository/data-prep/corpus
+archive_table=$repository/data-prep/archives.tsv
+
+recipe=(tokenize clean subword) # what is done with the text, in this order; also: split
+normalized=' train valid test ' # splits whose punctuation is normalised
+valid_every=''                  # for split: every Nth training pair is for validation
+train_bytes=0                   # size of the text for training, about
+known_counts=()                 # of the full data, such as train=160239
+declare -A text=()              # of each split, the text folders that hold it so far
+declare -A version=()           # of each tool
+splits=(train valid test)
+models=() # subword models
+
+# parse_dataset_options ARGUMENTS...: parses the options of a script that downloads, and opens what it needs.
+parse_dataset_options() {
+  values+='--archives --mirror --accept '
+  parse_options "$@"
+  ((${#folders[@]} == 1)) || die "give one folder, OUT_DIR, not ${#folders[@]}: see --help for an example."
+  OUT_DIR=${folders[0]}
+  check_out_dir
+  open_tools
+}
+
+# open_tools: sets `python` and `version`.
+open_tools() {
+  local tools=(fairseq) tool number
+  find_python
+  [[ $tokenizer == moses ]] && tools+=(sacremoses)
+  [[ $subword == bpe ]] && tools+=(subword-nmt)
+  [[ $subword == sentencepiece ]] && tools+=(sentencepiece)
+  versions=$("$python" "$steps/tool_versions.py" "${tools[@]}")
+  while read -r tool number; do version[$tool]=$number; done <<<"$versions"
+}
+
+# from_archive NAME SPLIT FORMAT ARCHIVE MEMBER...: adds text to a split, from files in an archive. In ARCHIVE and MEMBER,
+# {lang} stands for each language, and {role} for src with the source language and ref with the target language.
+from_archive() {
+  local name=$1 split=$2 format=$3 archive role=src language member folders=() members=() bytes=0
+  for language in "${languages[@]}"; do
+    archive=${4//\{lang\}/$language}
+    plan_download "$archive"
+    [[ " ${folders[*]} " == *" archives/$archive "* ]] || folders+=("archives/$archive")
+    for member in "${@:5}"; do
+      member=${member//\{lang\}/$language}
+      members+=(--member "$language=${member//\{role\}/$role}")
+    done
+    role=ref
+  done
+  [[ $split != train ]] || bytes=$train_bytes
+  plan "extracted/$name" "$bytes" "$format ${members[*]}" "${folders[*]}" "$python" "$steps/extract.py" \
+    --format "$format" --languages "${languages[@]}" ${compress:+--compress} "${members[@]}" "${folders[@]/#/$OUT_DIR/}"
+  text[$split]+=" extracted/$name"
+}
+
+# plan_download ARCHIVE: plans to download an archive, once.
+plan_download() {
+  local size places
+  [[ ! ${stamps[archives/$1]-} ]] || return 0
+  places=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
+  size=$(cut -f 2 <<<"$places" | head -n 1)
+  [[ $size != - ]] || size=0
+  plan "archives/$1" "$size" "$places ${accepted[*]}" '' "$python" "$steps/download.py" --table "$archive_table" \
+    ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} ${accepted[@]+"${accepted[@]}"} "$1"
+}
+
+# from_corpus FOLDER: takes the text of all splits from a folder of train|valid|test.{xx,yy}, plain or .gz.
+from_corpus() {
+  local split lines bytes files
+  say "checking $1"
+  checked=$("$python" "$steps/check_corpus.py" "$1" "${languages[@]}")
+  while read -r split lines bytes files; do
+    [[ $split != train ]] || train_bytes=$bytes
+    # shellcheck disable=SC2086 # the names and checksums of the files are words
+    plan "corpus/$split" 0 "$files" '' "$python" "$steps/link_corpus.py" --languages "${languages[@]}" "$1" \
+      "$split" "$lines" $files
+    places[corpus/$split]=$(cd "$1" && pwd)
+    text[$split]=corpus/$split
+  done <<<"$checked"
+}
+
+# made_with FOLDER...: the steps that make these text folders.
+made_with() {
+  printf '%s ' "${@/%split\/*/split}"
+}
+
+# plan_text OUTPUT SPLIT PERCENT SETTINGS SCRIPT OPTIONS...: plans to make OUTPUT of the text of a split and of `models`;
+# for train its size is PERCENT of what it was. Text for training is compressed on demand, but fairseq-preprocess, which
+# follows the last step of the recipe, wants it plain.
+plan_text() {
+  local output=$1 split=$2 percent=$3 settings=$4 script=$5 bytes=0 folders options=()
+  shift 5
+  read -ra folders <<<"${text[$split]}"
+  if [[ $split == train ]]; then
+    bytes=$((train_bytes * percent / 100))
+    [[ ! $compress || $step == "${recipe[-1]}" ]] || options=(--compress)
+  fi
+  settings+=" $script ${*//"$OUT_DIR/"/}"
+  plan "$output" "$bytes" "${settings//"${moses:-no Moses}"/}" "$(made_with "${folders[@]}" ${models[@]+"${models[@]}"})" \
+    "$python" "$steps/$script" --languages "${languages[@]}" --workers "$workers" ${options[@]+"${options[@]}"} "$@" \
+    -- "${folders[@]/#/$OUT_DIR/}"
+}
+
+plan_tokenize() {
+  local split options
+  for split in "${splits[@]}"; do
+    [[ ${text[$split]-} ]] || continue
+    options=(--tokenizer "$tokenizer")
+    [[ $normalized != *" $split "* ]] || options+=(--normalize)
+    [[ ! $dash_splits ]] || options+=(--dash-splits)
+    [[ ! $lowercase ]] || options+=(--lowercase)
+    [[ ! $moses ]] || options+=(--moses "$moses")
+    [[ ! $subsample || $split != train ]] || options+=(--sample "$subsample" --seed "$seed")
+    plan_text "tokenized/$split" "$split" 105 "${version[sacremoses]-}" tokenize_text.py "${options[@]}"
+    text[$split]=tokenized/$split
+  done
+}
+
+plan_clean() {
+  plan_text cleaned/train train 100 '' clean_pairs.py --max-length "$max_length" --ratio "$ratio"
+  text[train]=cleaned/train
+}
+
+plan_split() {
+  plan_text split train 100 '' split_pairs.py --every "$valid_every"
+  text[train]=split/train
+  text[valid]=split/valid
+}
+
+plan_subword() {
+  local language split
+  case $subword in
+    bpe) size=$merges suffix=codes tool=subword-nmt ;;
+    sentencepiece) size=$vocab_size suffix=model tool=sentencepiece ;;
+  esac
+  if [[ $separate_subword ]]; then
+    for language in "${languages[@]}"; do plan_model "$subword.$language.$suffix" "$language"; done
+    models=("$subword.$source_lang.$suffix" "$subword.$target_lang.$suffix")
+  else
+    plan_model "$subword.$suffix" "${languages[@]}"
+    models=("$subword.$suffix")
+  fi
+  for split in "${splits[@]}"; do
+    plan_text "subword/$split" "$split" 120 '' apply_subword.py --kind "$subword" "${models[@]/#/--model=$OUT_DIR/}"
+    text[$split]=subword/$split
+  done
+}
+
+# plan_model MODEL LANGUAGE...: plans to learn a subword model from the training text of the languages.
+plan_model() {
+  plan "$1" 0 "$subword $model_type $size ${version[$tool]} ${*:2}" "$(made_with "${text[train]}")" "$python" \
+    "$steps/learn_subword.py" --kind "$subword" --model-type "$model_type" --size "$size" --workers "$workers" \
+    --languages "${@:2}" -- "$OUT_DIR/${text[train]}"
+}
+
+plan_binarize() {
+  local split settings options=()
+  mapfile -t settings < <(text_settings)
+  for split in "${splits[@]}"; do options+=("--$split" "$OUT_DIR/${text[$split]}"); done
+  [[ ! $joined_dictionary ]] || options+=(--joined-dictionary)
+  plan data-bin $((train_bytes * 60 / 100)) "${version[fairseq]} $joined_dictionary" \
+    "$(made_with "${text[@]}" ${models[@]+"${models[@]}"})" "$python" "$steps/binarize.py" \
+    --languages "${languages[@]}" --workers "$workers" "${options[@]}" --versions "$versions" \
+    --settings "dataset=$script" "${settings[@]}" --models ${models[@]+"${models[@]/#/$OUT_DIR/}"} \
+    --log "$OUT_DIR/logs/fairseq-preprocess.log" --
+}
+
+# prepare: plans the recipe, then shows the plan or runs it.
+prepare() {
+  local step strict=()
+  [[ $subword != none ]] || mapfile -t recipe < <(printf '%s\n' "${recipe[@]}" | grep -vx subword)
+  for step in "${recipe[@]}"; do "plan_$step"; done
+  plan_binarize
+  if [[ $dry_run ]]; then
+    find_todo
+    show_plan
+    return
+  fi
+  open_out_dir
+  find_todo
+  check_disk
+  run_plan
+  [[ ${accepted[*]} || $defaults != "$(text_settings)" ]] || strict=(--strict)
+  "$python" "$steps/check_counts.py" ${strict[@]+"${strict[@]}"} "$OUT_DIR/data-bin/manifest.json" \
+    ${known_counts[@]+"${known_counts[@]}"}
+  say "done: $OUT_DIR/data-bin"
+}
