@@ -1,0 +1,141 @@
+"""Transfers over HTTP that go on after cuts, stalls and servers that are down."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse, responses
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from archives import CHUNK, Place, byte_bar
+from step import StepError
+from text_lines import tidy
+
+PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+LONGEST_WAIT = 300
+
+
+class BrokenTransferError(Exception):
+    """What went wrong with a transfer that may go on when tried again."""
+
+
+class RefusedError(Exception):
+    """Why a place does not give the archive."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is given to answer."""
+
+    attempts: float = 5  # in a row that bring nothing new
+    wait: float = 5  # seconds before the second of them, doubled before each that follows
+    stall: float = 60  # seconds without a byte
+
+    @classmethod
+    def from_environment(cls) -> "Patience":
+        """What DOWNLOAD_ATTEMPTS, DOWNLOAD_WAIT and DOWNLOAD_STALL say, as far as they are set; raises StepError."""
+        given = {}
+        for name in ("attempts", "wait", "stall"):
+            variable = f"DOWNLOAD_{name.upper()}"
+            if text := os.environ.get(variable):
+                if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or float(text) == 0:
+                    raise StepError(f"{variable} must be a number above 0, not '{text}'.")
+                given[name] = float(text)
+        return cls(**given)
+
+
+def transfer(place: Place, part: Path, patience: Patience) -> None:
+    """Bring the file at the place into `part`, from where that ends; raises RefusedError where it is not given."""
+    most, failures = _size(part), 0
+    while True:
+        try:
+            return _attempt(place, part, patience.stall)
+        except BrokenTransferError as error:
+            failures = 1 if _size(part) > most else failures + 1
+            most = max(most, _size(part))
+            if failures >= patience.attempts:
+                raise RefusedError(str(error)) from None
+            wait = min(patience.wait * 2 ** (failures - 1), LONGEST_WAIT)
+            print(f"{place.address}: {error}; trying again in {wait:g} s", flush=True)
+            time.sleep(wait)
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _attempt(place: Place, part: Path, stall: float) -> None:
+    done = _size(part)
+    if done and done == place.size:
+        return
+    with _open(place.address, done, stall) as response:
+        start, total = _announced(response)
+        if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
+            return
+        if start not in (0, done):
+            part.unlink(missing_ok=True)
+            raise BrokenTransferError("it did not go on where the file broke off")
+        if response.headers.get_content_type() == "text/html":
+            raise RefusedError("it answered with a web page")
+        if None not in (total, place.size) and total != place.size:
+            raise RefusedError(f"its file has {total} bytes, not {place.size}")
+        _receive(_chunks(response, stall), part, start, total or place.size)
+
+
+def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
+    headers = {"User-Agent": "ea-fairseq"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        return urlopen(Request(address, headers=headers), timeout=stall)
+    except HTTPError as error:
+        if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
+            return error
+        error.close()
+        passing = error.code in PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        answer = f"it answered {error.code} {responses.get(error.code, '')}".rstrip()
+        raise (BrokenTransferError if passing else RefusedError)(answer) from None
+    except (OSError, HTTPException) as error:
+        raise BrokenTransferError(_reason(error, stall)) from None
+
+
+def _announced(response: HTTPResponse | HTTPError) -> tuple[int | None, int | None]:
+    """Where in the file the answer starts and how long the file is, as far as the server says."""
+    if response.status == HTTPStatus.OK:
+        return 0, response.length
+    span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", response.headers["Content-Range"] or "")
+    start, total = span.groups() if span else (None, None)
+    return start and int(start), total and int(total)
+
+
+def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None) -> None:
+    try:
+        with part.open("ab" if done else "wb") as file, byte_bar(part.name, size, done) as bar:
+            for chunk in chunks:
+                done += len(chunk)
+                if size is not None and done > size:
+                    raise RefusedError(f"it sent more than {size} bytes")
+                file.write(chunk)
+                bar.update(len(chunk))
+    except OSError as error:
+        error.filename = error.filename or str(part)
+        raise
+    if size is not None and done < size:
+        raise BrokenTransferError(f"it broke off after {done} of {size} bytes")
+
+
+def _chunks(response: HTTPResponse, stall: float) -> Iterator[bytes]:
+    try:
+        while chunk := response.read1(CHUNK):
+            yield chunk
+    except (OSError, HTTPException) as error:
+        raise BrokenTransferError(_reason(error, stall)) from None
+
+
+def _reason(error: Exception, stall: float) -> str:
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"it sent nothing for {stall:g} s"
+    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()
