@@ -15,7 +15,8 @@ archive_table=$repository/data-prep/archives.tsv
 recipe=(tokenize clean subword) # what is done with the text, in this order; also: split
 normalized=' train valid test ' # splits whose punctuation is normalised
 valid_every=''                  # for split: every Nth training pair is for validation
-train_bytes=0                   # size of the text for training, about
+train_bytes=0                   # size of the text for training so far, about
+declare -A text_bytes=()        # size of the text from each source, about
 known_counts=()                 # of the full data, such as train=160239
 declare -A text=()              # of each split, the text folders that hold it so far
 declare -A version=()           # of each tool
@@ -46,7 +47,8 @@ open_tools() {
 # from_archive NAME SPLIT FORMAT ARCHIVE MEMBER...: adds text to a split, from files in an archive. In ARCHIVE and MEMBER,
 # {lang} stands for each language, and {role} for src with the source language and ref with the target language.
 from_archive() {
-  local name=$1 split=$2 format=$3 archive role=src language member folders=() members=() bytes=0
+  local name=$1 split=$2 format=$3 archive role=src language member folders=() members=()
+  local bytes=${text_bytes[$1]:-0}
   for language in "${languages[@]}"; do
     archive=${4//\{lang\}/$language}
     plan_download "$archive"
@@ -57,21 +59,22 @@ from_archive() {
     done
     role=ref
   done
-  [[ $split != train ]] || bytes=$train_bytes
-  plan "extracted/$name" "$bytes" "$format ${members[*]}" "${folders[*]}" "$python" "$steps/extract.py" \
+  ((train_bytes += bytes)) || true
+  plan "extracted/$name" "$(on_disk "$bytes")" "$format ${members[*]}" "${folders[*]}" "$python" "$steps/extract.py" \
     --format "$format" --languages "${languages[@]}" ${compress:+--compress} "${members[@]}" "${folders[@]/#/$OUT_DIR/}"
   text[$split]+=" extracted/$name"
 }
 
 # plan_download ARCHIVE: plans to download an archive, once.
 plan_download() {
-  local size places
+  local size known
   [[ ! ${stamps[archives/$1]-} ]] || return 0
-  places=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
-  size=$(cut -f 2 <<<"$places" | head -n 1)
+  known=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
+  size=$(cut -f 2 <<<"${known%%$'\n'*}")
   [[ $size != - ]] || size=0
-  plan "archives/$1" "$size" "$places ${accepted[*]}" '' "$python" "$steps/download.py" --table "$archive_table" \
+  plan "archives/$1" "$size" "$known ${accepted[*]}" '' "$python" "$steps/download.py" --table "$archive_table" \
     ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} ${accepted[@]+"${accepted[@]}"} "$1"
+  remarks[archives/$1]="from $(cut -f 4 <<<"${known%%$'\n'*}")"
 }
 
 # from_corpus FOLDER: takes the text of all splits from a folder of train|valid|test.{xx,yy}, plain or .gz.
@@ -89,6 +92,12 @@ from_corpus() {
   done <<<"$checked"
 }
 
+# on_disk BYTES: the size of text of so many bytes on the disk, about.
+on_disk() {
+  local percent=${compress:+35}
+  echo $(($1 * ${percent:-100} / 100))
+}
+
 # made_with FOLDER...: the steps that make these text folders.
 made_with() {
   printf '%s ' "${@/%split\/*/split}"
@@ -102,8 +111,11 @@ plan_text() {
   shift 5
   read -ra folders <<<"${text[$split]}"
   if [[ $split == train ]]; then
-    bytes=$((train_bytes * percent / 100))
-    [[ ! $compress || $step == "${recipe[-1]}" ]] || options=(--compress)
+    train_bytes=$((train_bytes * percent / 100)) bytes=$train_bytes
+    if [[ $compress && $step != "${recipe[-1]}" ]]; then
+      options=(--compress)
+      bytes=$(on_disk "$bytes")
+    fi
   fi
   settings+=" $script ${*//"$OUT_DIR/"/}"
   plan "$output" "$bytes" "${settings//"${moses:-no Moses}"/}" "$(made_with "${folders[@]}" ${models[@]+"${models[@]}"})" \
@@ -113,6 +125,9 @@ plan_text() {
 
 plan_tokenize() {
   local split options
+  if [[ $subsample ]] && ((subsample * 320 < train_bytes)); then
+    train_bytes=$((subsample * 320))
+  fi
   for split in "${splits[@]}"; do
     [[ ${text[$split]-} ]] || continue
     options=(--tokenizer "$tokenizer")
@@ -127,7 +142,7 @@ plan_tokenize() {
 }
 
 plan_clean() {
-  plan_text cleaned/train train 100 '' clean_pairs.py --max-length "$max_length" --ratio "$ratio"
+  plan_text cleaned/train train 98 '' clean_pairs.py --max-length "$max_length" --ratio "$ratio"
   text[train]=cleaned/train
 }
 
@@ -151,7 +166,7 @@ plan_subword() {
     models=("$subword.$suffix")
   fi
   for split in "${splits[@]}"; do
-    plan_text "subword/$split" "$split" 120 '' apply_subword.py --kind "$subword" "${models[@]/#/--model=$OUT_DIR/}"
+    plan_text "subword/$split" "$split" 115 '' apply_subword.py --kind "$subword" "${models[@]/#/--model=$OUT_DIR/}"
     text[$split]=subword/$split
   done
 }
@@ -168,7 +183,7 @@ plan_binarize() {
   mapfile -t settings < <(text_settings)
   for split in "${splits[@]}"; do options+=("--$split" "$OUT_DIR/${text[$split]}"); done
   [[ ! $joined_dictionary ]] || options+=(--joined-dictionary)
-  plan data-bin $((train_bytes * 60 / 100)) "${version[fairseq]} $joined_dictionary" \
+  plan data-bin $((train_bytes * 80 / 100)) "${version[fairseq]} $joined_dictionary" \
     "$(made_with "${text[@]}" ${models[@]+"${models[@]}"})" "$python" "$steps/binarize.py" \
     --languages "${languages[@]}" --workers "$workers" "${options[@]}" --versions "$versions" \
     --settings "dataset=$script" "${settings[@]}" --models ${models[@]+"${models[@]/#/$OUT_DIR/}"} \

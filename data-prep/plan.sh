@@ -2,9 +2,10 @@
 # A plan of steps: made first, then shown or run. Only what the last step needs and what is not there yet is run.
 
 # The steps in their order; of each, the steps whose output it needs, the stamp that says what its output is made of
-# and how, its command, about how many bytes of text it writes, and, if it makes links, the place they lead to.
+# and how, its command, about how many bytes it writes, if it makes links, the place they lead to, and for whoever reads
+# the plan, a remark.
 planned=()
-declare -A needs=() stamps=() commands=() sizes=() places=()
+declare -A needs=() stamps=() commands=() sizes=() places=() remarks=()
 
 # plan OUTPUT SIZE SETTINGS NEEDS COMMAND...: plans to make OUTPUT of the outputs NEEDS by `COMMAND... OUTPUT`.
 plan() {
@@ -64,6 +65,7 @@ remove_unneeded() {
     if is_intermediate "$output" && [[ -e $OUT_DIR/$output ]] && ! still_needed "$output" "${todo[@]}"; then
       say "$output: no longer needed, removing it"
       rm -rf "$OUT_DIR/.stages/${output//\//.}" "${OUT_DIR:?}/$output"
+      rmdir "$(dirname "$OUT_DIR/$output")" 2>/dev/null || true
     fi
   done
 }
@@ -102,9 +104,9 @@ show_plan() {
   printf 'plan for %s:\n' "$OUT_DIR"
   for output in "${planned[@]}"; do
     if [[ " ${todo[*]} " == *" $output "* ]]; then
-      printf '  %-28s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "${remarks[$output]-}"
+      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "${remarks[$output]-}"
     else
-      printf '  %-28s %9s  %s\n' "$output" '' 'already made, or not needed'
+      printf '  %-34s %9s  %s\n' "$output" '' '(nothing to do)'
     fi
   done
   printf 'disk: about %s needed, %s free\n' "$(human "$(disk_needed)")" "$(human "$(disk_free)")"

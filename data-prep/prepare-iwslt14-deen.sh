@@ -26,7 +26,7 @@ source_lang=de target_lang=en lowercase=yes
 recipe=(tokenize clean split subword)
 normalized=''
 valid_every=23
-train_bytes=35000000
+text_bytes=([train]=35000000)
 known_counts=(train=160239 valid=7283 test=6750 dict.de=8848 dict.en=6632)
 parse_dataset_options "$@"
 

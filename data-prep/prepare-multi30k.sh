@@ -25,7 +25,7 @@ USAGE
 }
 
 source_lang=en target_lang=de max_length=250 ratio=100
-train_bytes=4200000
+text_bytes=([train]=4200000)
 known_counts=(train=29000 valid=1014 test=1000)
 switches+='--lowercase '
 values+='--source-lang --target-lang '

@@ -25,7 +25,7 @@ USAGE
 source_lang=en target_lang=de dash_splits=yes merges=32000 joined_dictionary=yes max_length=250
 recipe=(tokenize subword clean) # cleaning counts subwords, as in fairseq's script
 normalized=' train valid '      # as there, not the test set
-train_bytes=1400000000
+text_bytes=([europarl-v7]=620000000 [commoncrawl]=650000000 [nc-v9]=60000000)
 known_counts=(with_text=4508785 valid=3000 test=3003)
 parse_dataset_options "$@"
 

@@ -1,0 +1,104 @@
+"""What data-prep/prepare-corpus.sh plans: it makes what is needed and not there, and says so beforehand."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from corpora import LOWERCASED, environment, prepare, prepared, write_corpus
+
+SAVING = ["--compress", "--remove-intermediate"]
+
+
+def data_files(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "data-bin").iterdir()}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("given") / "a corpus")
+
+
+@pytest.fixture(scope="module")
+def full(corpus: Path, tmp_path_factory) -> Path:
+    """A preparation that keeps all text."""
+    out = tmp_path_factory.mktemp("full") / "an out"
+    prepared(*LOWERCASED, corpus, out)
+    return out
+
+
+def test_dry_run_shows_the_steps_and_writes_nothing(corpus: Path, tmp_path: Path):
+    result = prepare(*LOWERCASED, "--dry-run", corpus, tmp_path / "a new/out")
+    assert result.returncode == 0, result.stderr
+    assert not list(tmp_path.iterdir())
+    for step in ("tokenized/train", "cleaned/train", "bpe.codes", "subword/test", "data-bin", "disk: about"):
+        assert step in result.stdout
+
+
+def test_dry_run_tells_what_is_left_to_do(corpus: Path, full: Path):
+    before = data_files(full)
+    result = prepare(*LOWERCASED, "--dry-run", "--max-length", "6", corpus, full)
+    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  ")]
+    assert todo == ["cleaned/train", "bpe.codes", "subword/train", "subword/valid", "subword/test", "data-bin"]
+    assert data_files(full) == before
+
+
+def test_removed_text_changes_nothing_and_is_not_missed(corpus: Path, full: Path, tmp_path: Path):
+    out = tmp_path / "an out"
+    prepared(*LOWERCASED, *SAVING, corpus, out)
+    assert data_files(out) == data_files(full)
+    assert {path.name for path in out.iterdir()} == {".stages", "bpe.codes", "corpus", "data-bin", "logs"}
+    assert "data-bin: already made" in prepare(*LOWERCASED, *SAVING, corpus, out).stdout
+    prepared(*LOWERCASED, *SAVING, "--max-length", "6", corpus, out)
+    again = shutil.copytree(full, tmp_path / "again")
+    prepared(*LOWERCASED, "--max-length", "6", corpus, again)
+    assert data_files(out) == data_files(again) != data_files(full)
+
+
+def left(out: Path) -> set[str]:
+    """The folders of text in which there is text."""
+    folders = ("extracted", "tokenized", "cleaned", "split", "subword")
+    return {name for name in folders if any(path.is_file() for path in (out / name).rglob("*"))}
+
+
+def test_text_between_the_steps_is_removed_later_on_demand(corpus: Path, full: Path, tmp_path: Path):
+    out = shutil.copytree(full, tmp_path / "a copy", symlinks=True)
+    assert left(out) == {"tokenized", "cleaned", "subword"}
+    prepared(*LOWERCASED, "--remove-intermediate", corpus, out)
+    assert not left(out)
+    assert data_files(out) == data_files(full)
+
+
+def test_same_text_elsewhere_is_the_same_and_other_text_is_not(corpus: Path, full: Path, tmp_path: Path):
+    moved, out = shutil.copytree(corpus, tmp_path / "moved"), shutil.copytree(full, tmp_path / "out", symlinks=True)
+    result = prepare(*LOWERCASED, moved, out)
+    assert "data-bin: already made" in result.stdout
+    train = moved / "train.de"
+    train.write_text(train.read_text().replace("Hund", "Kater"))
+    prepared(*LOWERCASED, moved, out)
+    assert "kater" in (out / "tokenized/train/text.de").read_text()
+    assert (out / "tokenized/valid/text.de").stat().st_mtime_ns == (full / "tokenized/valid/text.de").stat().st_mtime_ns
+
+
+def test_a_sample_of_the_training_pairs(corpus: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    prepared(*LOWERCASED, "--subsample", "20", "--seed", "3", corpus, out)
+    manifest = json.loads((out / "data-bin/manifest.json").read_text())
+    assert manifest["settings"]["subsample"] == 20
+    tokenized = manifest["splits"]["train"]["steps"][1]
+    assert (tokenized["read"], tokenized["dropped"], tokenized["kept"]) == (40, {"not sampled": 20}, 20)
+    assert [manifest["splits"][split]["pairs"] for split in ("valid", "test")] == [6, 5]
+
+
+def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):
+    df = tmp_path / "bin/df"
+    df.parent.mkdir()
+    df.write_text("#!/bin/sh\necho Filesystem 1024-blocks Used Available\necho disk 9 9 1\n")
+    df.chmod(0o755)
+    path = f"{df.parent}:{environment()['PATH']}"
+    result = prepare(*LOWERCASED, corpus, tmp_path / "out", PATH=path)
+    assert result.returncode != 0
+    assert "its disk has 1.1KB free" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out/tokenized").exists()

@@ -1,0 +1,188 @@
+"""Sentence pairs from text folder to text folder: order, pairs and counts hold, whatever the workers and the form."""
+
+import gzip
+import sys
+from collections import Counter
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
+
+import apply_subword
+import transform as transforming
+from apply_subword import Segments
+from clean_pairs import PairFilter
+from history import History
+from learn_subword import count_words, learn_bpe
+from selections import EveryNth, Sample
+from step import StepError
+from text_folder import TextFolder, TextWriter, packed
+from text_lines import tidy
+from transform import transform
+
+LANGUAGES = ("xx", "yy")
+
+words = st.text("abcäß&-", min_size=1, max_size=4)
+lines = st.lists(words, max_size=6).map(" ".join)
+corpora = st.lists(st.tuples(lines, lines), max_size=30)
+
+
+def write_folder(path: Path, pairs: list[tuple[str, str]], compress: bool = False) -> TextFolder:
+    folder = TextFolder(path, LANGUAGES)
+    with TextWriter(folder, compress) as writer:
+        writer.write(*(packed([pair[side] for pair in pairs], compress) for side in (0, 1)))
+        writer.finish(History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)))
+    return folder
+
+
+def read_folder(folder: TextFolder) -> list[tuple[str, str]]:
+    return [tuple(line.decode().removesuffix("\n") for line in pair) for pair in folder.pairs()]
+
+
+def shout(source: list[str], target: list[str]) -> tuple[list[str], list[str], Counter]:
+    """Keeps the pairs of a source that is not empty, with the source in upper case."""
+    kept = [(a.upper(), b) for a, b in zip(source, target, strict=True) if a]
+    return [a for a, _ in kept], [b for _, b in kept], Counter({"empty": len(source) - len(kept)})
+
+
+def make_shout():
+    return shout
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A function that gives a new path at each call."""
+    base, numbers = tmp_path_factory.mktemp("some folders"), iter(range(10**6))
+    return lambda: base / str(next(numbers))
+
+
+@given(st.lists(corpora, min_size=1, max_size=3), st.booleans(), st.booleans())
+def test_each_output_pair_is_one_input_pair_in_order_and_counts_add_up(folders, parts, gzipped, compress):
+    inputs = [write_folder(folders(), part, gzipped) for part in parts]
+    output = TextFolder(folders(), LANGUAGES)
+    history = transform("shout", make_shout, inputs=inputs, output=output.path, compress=compress)
+    pairs = [pair for part in parts for pair in part]
+    assert read_folder(output) == [(source.upper(), target) for source, target in pairs if source]
+    assert output.history == history
+    *before, last = history.steps
+    assert last["read"] == len(pairs) == sum(step["kept"] for step in before)
+    assert last["read"] == last["kept"] + sum(last["dropped"].values())
+    for side, language in enumerate(LANGUAGES):
+        assert last["tokens"][language] == sum(len(pair[side].split()) for pair in read_folder(output))
+    assert len(history.sources) == len(parts)
+
+
+def test_workers_and_compression_do_not_change_the_text(folders):
+    pairs = [(f"{number} a", f"b {number}") for number in range(3 * transforming.CHUNK + 7)]
+    folder = write_folder(folders(), pairs)
+    texts = []
+    for workers, compress in ((1, False), (3, False), (1, True), (3, True)):
+        output = TextFolder(folders(), LANGUAGES)
+        transform("shout", make_shout, inputs=[folder], output=output.path, workers=workers, compress=compress)
+        assert read_folder(output) == [(source.upper(), target) for source, target in pairs]
+        texts.append([output.file(language).read_bytes() for language in LANGUAGES])
+        assert all(output.file(language).suffix == (".gz" if compress else f".{language}") for language in LANGUAGES)
+    assert texts[0] == texts[1] and texts[2] == texts[3]
+    assert [gzip.decompress(text) for text in texts[2]] == texts[0]
+
+
+def test_text_of_users_may_have_a_mark_and_lack_a_last_line_feed(folders):
+    path = folders()
+    path.mkdir()
+    (path / "text.xx").write_bytes(b"\xef\xbb\xbfeins\r\nzwei")
+    (path / "text.yy").write_bytes("one\u2028and\x00a\x85half\ntwo\n".encode())
+    History().then("read", 2, Counter(), 2).write(path / "history.json")
+    folder, output = TextFolder(path, LANGUAGES), TextFolder(folders(), LANGUAGES)
+    transform("shout", make_shout, inputs=[folder, folder], output=output.path)
+    assert read_folder(output) == [("EINS", "one and a half"), ("ZWEI", "two")] * 2
+
+
+def test_unequal_sides_are_refused(folders):
+    folder = write_folder(folders(), [("a", "b")] * 3)
+    with folder.file("yy").open("a") as file:
+        file.write("c\n")
+    with pytest.raises(StepError, match="differ in length"):
+        transform("shout", make_shout, inputs=[folder], output=folders())
+
+
+@given(corpora, st.integers(1, 40), st.integers(0, 10))
+def test_a_sample_is_of_its_size_in_order_and_repeatable(folders, pairs, size, seed):
+    numbered = [(f"{number}", target) for number, (_, target) in enumerate(pairs)]
+    folder = write_folder(folders(), numbered)
+    drawn = []
+    for workers in (1, 1):
+        output = TextFolder(folders(), LANGUAGES)
+        sample = Sample(size, seed)
+        history = transform("shout", make_shout, inputs=[folder], output=output.path, workers=workers, selection=sample)
+        drawn.append(read_folder(output))
+    assert drawn[0] == drawn[1]
+    remaining = iter(numbered)
+    assert all(pair in remaining for pair in drawn[0])
+    assert len(drawn[0]) == min(size, len(pairs)) == history.kept
+    assert history.steps[-1]["dropped"]["not sampled"] == len(pairs) - len(drawn[0])
+
+
+def test_every_pair_is_as_likely_to_be_sampled():
+    times = Counter(number for seed in range(3000) for number in Sample(3, seed).of(iter(range(10)), 10))
+    assert all(800 < times[number] < 1000 for number in range(10))
+    assert set(Sample(3, 1).of(iter(range(10)), 10)) != set(Sample(3, 2).of(iter(range(10)), 10))
+
+
+@given(st.integers(0, 100), st.integers(1, 30))
+def test_every_nth_pair_and_the_others_are_all_pairs(total, n):
+    chosen = list(EveryNth(n).of(iter(range(1, total + 1)), total))
+    others = list(EveryNth(n, others=True).of(iter(range(1, total + 1)), total))
+    assert chosen == list(range(n, total + 1, n))
+    assert sorted(chosen + others) == list(range(1, total + 1))
+
+
+@settings(max_examples=20)
+@given(st.lists(lines, min_size=1, max_size=50))
+def test_merges_are_those_of_subword_nmt_on_the_text(folders, text):
+    from subword_nmt.learn_bpe import learn_bpe as learn_from_text
+
+    path = folders().with_suffix(".xx")
+    path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    assert count_words([path], 1) == Counter(word for line in text for word in line.split(" ") if word)
+    codes = path.with_suffix(".codes")
+    try:
+        learn_bpe([path], 20, codes)
+    except StepError:
+        with pytest.raises(ValueError):
+            learn_from_text(text, StringIO(), 20)
+    else:
+        expected = StringIO()
+        learn_from_text(text, expected, 20)
+        assert codes.read_text(encoding="utf-8") == expected.getvalue()
+
+
+@given(st.lists(lines, min_size=1))
+def test_segments_are_those_of_subword_nmt_however_few_are_remembered(text):
+    from subword_nmt.apply_bpe import BPE
+
+    codes = "#version: 0.2\na b\nab c</w>\n& -</w>\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply_subword, "MOST_WORDS", 2)
+        segments = Segments(StringIO(codes))
+        bpe = BPE(StringIO(codes))
+        for line in text:
+            assert " ".join(map(segments.__getitem__, line.split(" "))) == bpe.process_line(line)
+            assert len(segments) <= 2 and len(segments.bpe.cache) <= 2
+
+
+@given(st.text())
+def test_tidying_twice_is_tidying_once(text):
+    assert tidy(tidy(text)) == tidy(text)
+    assert len(tidy(text).splitlines()) <= 1
+
+
+def test_filter_names_the_first_reason():
+    reason = PairFilter(max_length=4, ratio=1.5).reason_to_drop
+    assert reason("", "a b c d e") == "empty"
+    assert reason("a", "a b c d e") == "too_long"
+    assert reason("a a", "a b c d") == "ratio"
+    assert reason("a a", "a b c") is None
