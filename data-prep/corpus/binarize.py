@@ -14,7 +14,19 @@ from manifest import SPLITS
 from step import StepError, run
 from text_folder import TextFolder
 
+PARTS = 4  # of a file for each worker
+LEAST_BYTES = 1000  # in a part
 PREPARATION = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
+
+
+def count_parts(args: argparse.Namespace) -> int:
+    """How many parts fairseq-preprocess should cut a file into.
+
+    It works on all parts but one at the same time, and then on the last one alone, so many parts keep all cores busy.
+    """
+    folders = [TextFolder(getattr(args, split), args.languages) for split in SPLITS]
+    smallest = min(folder.file(language).stat().st_size for folder in folders for language in args.languages)
+    return max(1, min(PARTS * args.workers, smallest // LEAST_BYTES))
 
 
 def preprocess(args: argparse.Namespace) -> None:
@@ -29,7 +41,7 @@ def preprocess(args: argparse.Namespace) -> None:
     command = ["--source-lang", source, "--target-lang", target]
     for split in SPLITS:
         command += [f"--{split}pref", str(getattr(args, split) / "text")]
-    command += ["--destdir", str(args.output), "--workers", str(args.workers)]
+    command += ["--destdir", str(args.output), "--workers", str(count_parts(args))]
     command += ["--joined-dictionary"] * args.joined_dictionary
     try:
         fairseq_preprocess(options.get_preprocessing_parser().parse_args(command))
