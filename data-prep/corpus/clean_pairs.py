@@ -5,12 +5,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from step import StepError, run
 from text_lines import progress, read_lines, writing
 
-REASONS = ("empty", "too_long", "ratio")
+REASONS = ("empty", "too_long", "ratio", "long_word")
+LONGEST_WORD = 1000  # characters, as clean-corpus-n has it
 
 
 @dataclass
@@ -23,12 +25,15 @@ class PairFilter:
 
     def reason_to_drop(self, source: str, target: str) -> str | None:
         """Why this pair is dropped; None for a pair to keep."""
-        short, long = sorted((len(source.split()), len(target.split())))
+        words = source.split(), target.split()
+        short, long = sorted(map(len, words))
         if short == 0:
             return "empty"
         if long > self.max_length:
             return "too_long"
-        return "ratio" if long > short * self.ratio else None
+        if long / short > self.ratio:
+            return "ratio"
+        return "long_word" if max(map(len, chain(*words))) > LONGEST_WORD else None
 
     def keep(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """The pairs to keep, in order."""
