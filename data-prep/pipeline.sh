@@ -33,14 +33,14 @@ parse_dataset_options() {
   open_tools
 }
 
-# open_tools: sets `python` and `version`.
+# open_tools: sets `python`, `versions` and `version`.
 open_tools() {
   local tools=(fairseq) tool number
   find_python
-  [[ $tokenizer == moses ]] && tools+=(sacremoses)
-  [[ $subword == bpe ]] && tools+=(subword-nmt)
-  [[ $subword == sentencepiece ]] && tools+=(sentencepiece)
-  versions=$("$python" "$steps/tool_versions.py" "${tools[@]}")
+  [[ $tokenizer != moses || $moses ]] || tools+=(sacremoses regex)
+  [[ $subword != bpe ]] || tools+=(subword-nmt)
+  [[ $subword != sentencepiece ]] || tools+=(sentencepiece)
+  versions=$("$python" "$steps/tool_versions.py" ${moses:+--moses "$moses"} "${tools[@]}")
   while read -r tool number; do version[$tool]=$number; done <<<"$versions"
 }
 
@@ -136,7 +136,7 @@ plan_tokenize() {
     [[ ! $lowercase ]] || options+=(--lowercase)
     [[ ! $moses ]] || options+=(--moses "$moses")
     [[ ! $subsample || $split != train ]] || options+=(--sample "$subsample" --seed "$seed")
-    plan_text "tokenized/$split" "$split" 105 "${version[sacremoses]-}" tokenize_text.py "${options[@]}"
+    plan_text "tokenized/$split" "$split" 105 "${version[moses]-} ${version[sacremoses]-} ${version[regex]-}" tokenize_text.py "${options[@]}"
     text[$split]=tokenized/$split
   done
 }

@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus")
 import apply_subword
 import transform as transforming
 from apply_subword import Segments
-from clean_pairs import PairFilter
 from history import History
 from learn_subword import count_words, learn_bpe
 from selections import EveryNth, Sample
@@ -94,7 +93,7 @@ def test_text_of_users_may_have_a_mark_and_lack_a_last_line_feed(folders):
     path = folders()
     path.mkdir()
     (path / "text.xx").write_bytes(b"\xef\xbb\xbfeins\r\nzwei")
-    (path / "text.yy").write_bytes("one\u2028and\x00a\x85half\ntwo\n".encode())
+    (path / "text.yy").write_bytes("one\u2028and\x0ca\x85half\ntwo\n".encode())
     History().then("read", 2, Counter(), 2).write(path / "history.json")
     folder, output = TextFolder(path, LANGUAGES), TextFolder(folders(), LANGUAGES)
     transform("shout", make_shout, inputs=[folder, folder], output=output.path)
@@ -178,11 +177,3 @@ def test_segments_are_those_of_subword_nmt_however_few_are_remembered(text):
 def test_tidying_twice_is_tidying_once(text):
     assert tidy(tidy(text)) == tidy(text)
     assert len(tidy(text).splitlines()) <= 1
-
-
-def test_filter_names_the_first_reason():
-    reason = PairFilter(max_length=4, ratio=1.5).reason_to_drop
-    assert reason("", "a b c d e") == "empty"
-    assert reason("a", "a b c d e") == "too_long"
-    assert reason("a a", "a b c d") == "ratio"
-    assert reason("a a", "a b c") is None

@@ -4,12 +4,14 @@ import argparse
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from options import add_text_options, text_options
 from step import StepError, run
 from transform import Lines, transform
 
-REASONS = ("empty", "too_long", "ratio")
+REASONS = ("empty", "too_long", "ratio", "long_word")
+LONGEST_WORD = 1000  # characters, as clean-corpus-n has it
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,15 @@ class PairFilter:
 
     def reason_to_drop(self, source: str, target: str) -> str | None:
         """Why this pair is dropped; None for a pair to keep."""
-        short, long = sorted((len(source.split()), len(target.split())))
+        words = source.split(), target.split()
+        short, long = sorted(map(len, words))
         if short == 0:
             return "empty"
         if long > self.max_length:
             return "too_long"
-        return "ratio" if long > short * self.ratio else None
+        if long / short > self.ratio:
+            return "ratio"
+        return "long_word" if max(map(len, chain(*words))) > LONGEST_WORD else None
 
     def __call__(self, source_lines: Lines, target_lines: Lines) -> tuple[Lines, Lines, Counter]:
         """The lines of the pairs to keep, and how many pairs are dropped for each reason."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+BREAKS = re.compile("[\n-\r\x1c-\x1e\x85\u2028\u2029]+")  # what splitlines ends a line at
 
 
 def tidy(line: str) -> str:
-    """The line without its end, with control characters and Unicode's line separators turned into spaces."""
+    """The line without its end, with what else could end a line turned into spaces."""
     return BREAKS.sub(" ", line).strip()
 
 

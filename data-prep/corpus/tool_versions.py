@@ -1,9 +1,12 @@
 """Print the version of each tool that a preparation uses, one `tool version` a line."""
 
 import argparse
+import platform
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 
+from moses import moses_version
 from step import StepError, run
 
 FAIRSEQ = ("fairseq-fixed", "fairseq")
@@ -23,9 +26,15 @@ def tool_version(tool: str) -> str:
 def main() -> None:
     """Print the versions."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moses", type=Path, help="folder of Moses")
     parser.add_argument("tools", nargs="+", metavar="TOOL", help="name of a tool, as pip knows it")
-    for tool in parser.parse_args().tools:
+    args = parser.parse_args()
+    print("python", platform.python_version())
+    for tool in args.tools:
         print(tool, tool_version(tool))
+    if args.moses:
+        moses = moses_version(args.moses)
+        print("moses", moses["commit"] or "of unknown commit,", f"scripts sha256:{moses['sha256']}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from text_lines import tidy
 from tqdm import tqdm
 from workers import map_in_order
 
-CHUNK = 2000  # pairs
+CHUNK = 5000  # pairs
 
 Lines = list[str]
 Transform = Callable[[Lines, Lines], tuple[Lines, Lines, Counter]]

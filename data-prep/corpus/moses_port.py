@@ -1,0 +1,73 @@
+"""Moses' tokenizing in Python: sacremoses, with what sets it apart from Moses' own scripts put right.
+
+The tokens are those of Moses for every language but Catalan, Finnish, Irish, Somali, Swedish and Tetun, for which Moses
+has rules that sacremoses lacks.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import regex
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+CLASSES = {
+    MosesTokenizer.IsAlnum: r"\p{Alphabetic}\p{Nd}",
+    MosesTokenizer.IsAlpha: r"\p{Alphabetic}",
+    MosesTokenizer.IsN: r"\p{N}",
+}
+
+
+def make_normalizer(language: str) -> Callable[[str], str]:
+    """A function that normalizes the punctuation of a line, byte by byte and with its line feed, as the script does."""
+    normalizer = MosesPunctNormalizer(language, perl_parity=True)
+    rules = normalizer.substitutions
+    if language not in ("cs", "cz", "de", "en", "es", "fr"):
+        rules = [*rules[:-1], *normalizer.DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA, rules[-1]]
+    compiled = [(re.compile(pattern.encode()), replacement.encode()) for pattern, replacement in rules]
+
+    def normalize(line: str) -> str:
+        text = f"{line}\n".encode()
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text.decode().removesuffix("\n")
+
+    return normalize
+
+
+def replace_non_printing(line: str) -> str:
+    """The line with a space for each character of Unicode's category C, such as a soft hyphen."""
+    if line.isprintable():
+        return line
+    return "".join(" " if unicodedata.category(character)[0] == "C" else character for character in line)
+
+
+class Tokenizer(MosesTokenizer):
+    """sacremoses' tokenizer with all of Unicode's letters and a period split off the last word, whatever the word."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__(language)
+        for name, value in vars(MosesTokenizer).items():
+            if isinstance(value, tuple) and isinstance(value[0], re.Pattern):
+                setattr(self, name, _with_classes(value))
+        self.ENGLISH_SPECIFIC_APOSTROPHE = list(map(_with_classes, self.ENGLISH_SPECIFIC_APOSTROPHE))
+        self.FR_IT_SPECIFIC_APOSTROPHE = list(map(_with_classes, self.FR_IT_SPECIFIC_APOSTROPHE))
+        self.NONBREAKING_PREFIXES = set(self.NONBREAKING_PREFIXES)
+        self.NUMERIC_ONLY_PREFIXES = set(self.NUMERIC_ONLY_PREFIXES)
+        self.has_letter = regex.compile(r"\p{Alphabetic}").search
+
+    def handles_nonbreaking_prefixes(self, text: str) -> str:
+        return super().handles_nonbreaking_prefixes(re.sub(r"(?<=\S)\.$", " .", text.rstrip()))
+
+    def isanyalpha(self, text: str) -> bool:
+        return self.has_letter(text) is not None
+
+    def islower(self, text: str) -> bool:
+        return text.islower()
+
+
+def _with_classes(rule: tuple[re.Pattern, str]) -> tuple[regex.Pattern, str]:
+    pattern = rule[0].pattern
+    for table, name in CLASSES.items():
+        pattern = pattern.replace(table, name)
+    return regex.compile(pattern), rule[1]

@@ -1,0 +1,67 @@
+"""How text is turned into tokens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+
+from moses import run_script
+
+SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    """How text is turned into tokens; all but `lowercase` is for the tokenizer "moses" alone.
+
+    Args:
+        tokenizer: "moses", or "none" for text that is already tokenized
+        normalize: whether to normalize punctuation and turn characters that do not print into spaces first
+        dash_splits: whether a word splits at its hyphens, leaving "@-@" there
+        lowercase: whether to lower-case
+        moses: a checkout of Moses, whose scripts do the work; without one, sacremoses does
+    """
+
+    tokenizer: str = "moses"
+    normalize: bool = True
+    dash_splits: bool = False
+    lowercase: bool = False
+    moses: Path | None = None
+
+    def tokenizer_for(self, language: str) -> Callable[[list[str]], list[str]]:
+        """A function from tidied lines to as many lines of tokens, which stand apart by single spaces.
+
+        It takes long to make and little to call: make one for each process. Moses' scripts rather want long lists.
+        """
+        if self.tokenizer == "none":
+            tokenize = partial(map, lowercase if self.lowercase else str)
+        elif self.moses:
+            tokenize = partial(self._by_scripts, language)
+        else:
+            tokenize = self._by_port(language)
+        return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
+
+    def _by_scripts(self, language: str, lines: list[str]) -> list[str]:
+        steps = [("tokenizer.perl", "-q", "-l", language, *["-a"] * self.dash_splits, "-threads", "1")]
+        if self.normalize:
+            steps[:0] = [("normalize-punctuation.perl", "-l", language), ("remove-non-printing-char.perl",)]
+        if self.lowercase:
+            steps.append(("lowercase.perl",))
+        for script, *arguments in steps:
+            lines = run_script(self.moses, script, *arguments, lines=lines)
+        return lines
+
+    def _by_port(self, language: str) -> Callable[[list[str]], list[str]]:
+        from moses_port import Tokenizer, make_normalizer, replace_non_printing
+
+        steps = [partial(Tokenizer(language).tokenize, aggressive_dash_splits=self.dash_splits, return_str=True)]
+        if self.normalize:
+            steps[:0] = [make_normalizer(language), replace_non_printing]
+        if self.lowercase:
+            steps.append(lowercase)
+        return lambda lines: [reduce(lambda text, step: step(text), steps, line) for line in lines]
+
+
+def lowercase(line: str) -> str:
+    """The line in lower case, as perl has it: each character by itself, so that a last sigma is like any other."""
+    return SIGMA.join(part.lower() for part in line.split(SIGMA.upper()))
