@@ -1,6 +1,7 @@
 """Lines of text: reading, writing and mapping them in order over several processes."""
 
 import gzip
+import io
 import multiprocessing
 import os
 import re
@@ -17,12 +18,14 @@ from typing import IO
 from tqdm import tqdm
 
 CHUNK = 1000
+FAST = 4  # gzip's level: three times as fast as 6 and files a tenth larger
 BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def tidy(line: str) -> str:
     """The line without its end, with control characters and Unicode's line separators turned into spaces."""
-    return BREAKS.sub(" ", line).strip()
+    line = line.strip()
+    return line if line.isprintable() else BREAKS.sub(" ", line).strip()
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -39,10 +42,12 @@ def read_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Callable[[str], object]]:
-    """A function that writes one line to the file."""
+    """A function that writes one line to the file; .gz is gzipped, into the same bytes at any time and place."""
     try:
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: file.write(line + "\n")
+        with path.open("wb") as file:
+            stream = gzip.GzipFile("", "wb", FAST, file, mtime=0) if path.suffix == ".gz" else file
+            with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
+                yield lambda line: text.write(line + "\n")
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
