@@ -106,6 +106,7 @@ LINKS_OUT = [
     ("l", ".."),
     ("l", "C:\\x"),
     ("a/l", "C:x"),
+    ("a/l", "\\x"),
     ("a/l", "..\\..\\up"),
 ]
 
@@ -180,6 +181,21 @@ def test_a_changed_byte_is_harmless_or_refused(tmp_path_factory, place: int, fli
     archive.write_bytes(data)
     with suppress(StepError):
         assert contents(archive) == expected
+
+
+def test_damage_outside_of_members_is_refused(tmp_path: Path):
+    trailer = bytearray(gzip.compress(pack(tmp_path / "a.tar", PLAIN).read_bytes() + bytes(10**6)))
+    trailer[-6] ^= 1
+    encrypted = bytearray(pack(tmp_path / "a.zip", PLAIN).read_bytes())
+    encrypted[encrypted.index(b"PK\x01\x02") + 8] |= 1
+    endless = bytearray(pack(tmp_path / "a.tar", PLAIN).read_bytes())
+    endless[124:148] = b"\x80\0\0\x7f" + bytes(20)
+    endless[148:156] = b"%06o\0 " % sum(endless[:148] + b" " * 8 + endless[156:512])
+    unended = pack(tmp_path / "b.tar", PLAIN).read_bytes()[:2048]
+    for data in (trailer, encrypted, endless, unended):
+        (tmp_path / "spoilt").write_bytes(data)
+        with pytest.raises(StepError, match="spoilt is damaged or not whole"):
+            contents(tmp_path / "spoilt")
 
 
 def test_lines_and_memory_are_bounded(tmp_path: Path):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
@@ -48,6 +48,7 @@ def through_format(form: str, lines: list[str]) -> list[str]:
 
 
 @given(st.lists(texts, min_size=30, max_size=60))
+@example(["<tit<description>le>a", "<description</title>>b"])
 @settings(max_examples=20, deadline=None)
 def test_tags_are_read_as_the_usual_pipeline_reads_them(lines: list[str]):
     assert through_format("tags", lines) == through_pipeline("tags", lines)
@@ -74,6 +75,7 @@ def test_segments_are_read_as_the_usual_pipeline_reads_them_or_refused(lines: li
         ('<seg id="1">a</seg> <seg id="2">b</seg>', "not one whole segment"),
         ('<seg id="1">a <seg id="2">b</seg></seg>', "not one whole segment"),
         ('<hl><seg id="1">a</seg></hl>', "not one whole segment"),
+        ('<seg id="1">a</seg> b', "not one whole segment"),
         ("<seg>a</seg>", "not one whole segment"),
         ('<seg id="1"> \u2028\0 </seg>', "empty segment"),
     ],

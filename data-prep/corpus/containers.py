@@ -1,5 +1,6 @@
 """The members of archives: tar, tar.gz or zip by their first bytes; any other file is its own and only member."""
 
+import errno
 import gzip
 import io
 import lzma
@@ -22,8 +23,8 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 ROOT = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
 LONGEST_LINE = 10_000_000
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError)
-DAMAGE += (ValueError, RuntimeError)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+DAMAGE += (ValueError, LookupError, RuntimeError)  # what zipfile raises for nonsense in a directory
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,23 @@ def is_tar(stream: IO[bytes]) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class Unending:
+    """A stream that must not end where more is read, as tarfile would go on at its end without end."""
+
+    stream: IO[bytes]
+
+    def read(self, size: int) -> bytes:
+        """At least one byte; raises EOFError at the end."""
+        data = self.stream.read(size)
+        if not data:
+            raise EOFError
+        return data
+
+
 def read_tar(stream: IO[bytes]) -> Iterator[Entry]:
     """What is in a tar; the stream is read to its end, so that all of it is seen to be whole."""
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=BUFFER) as archive:
+    with tarfile.open(fileobj=Unending(stream), mode="r|", bufsize=BUFFER) as archive:
         for info in archive:
             target = info.linkname if info.islnk() else None
             if info.issym():
@@ -177,5 +192,7 @@ def refusing_damage(archive: Path) -> Iterator[None]:
     """Say in a sentence that the archive cannot be read to its end."""
     try:
         yield
-    except DAMAGE:
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
         raise StepError(f"{archive} is damaged or not whole: remove it and fetch it again.") from None
