@@ -71,7 +71,7 @@ parse_options() {
     elif [[ $values == *" $1 "* ]]; then
       (($# > 1)) || die "$1 needs a value."
       printf -v "$name" '%s' "$2"
-      [[ $1 != --accept ]] || accepted+=(--accept "$2")
+      [[ $1 != --accept ]] || accepted+=("$2")
       shift
     elif [[ $1 == -* ]]; then
       die "there is no option $1: see --help for those there are."
@@ -86,7 +86,7 @@ parse_options() {
 }
 
 check_options() {
-  local language
+  local choice
   [[ $source_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--source-lang needs a language, the suffix of its files (such as de), not '$source_lang'."
   [[ $target_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--target-lang needs a language, the suffix of its files (such as en), not '$target_lang'."
   [[ $source_lang != "$target_lang" ]] || die "--source-lang and --target-lang are both $source_lang: they must differ."
@@ -104,5 +104,9 @@ check_options() {
   [[ ! $moses || -d $moses ]] || die "--moses: there is no folder $moses."
   [[ ! $moses ]] || moses=$(cd "$moses" && pwd)
   [[ ! $archives || -d $archives ]] || die "--archives: there is no folder $archives."
+  for choice in ${accepted[@]+"${accepted[@]}"}; do
+    [[ $choice =~ ^[^=]+=sha256:[0-9a-fA-F]{64}$ ]] || die "--accept needs NAME=sha256:CHECKSUM, not '$choice'."
+    cut -f 1 "$archive_table" | grep -qxF "${choice%%=*}" || die "--accept: there is no archive ${choice%%=*} in $archive_table."
+  done
   [[ ! $mirror || $mirror =~ ^https?://[^/] ]] || die "--mirror needs an address such as http://localhost:8000, not '$mirror'."
 }

@@ -67,13 +67,16 @@ from_archive() {
 
 # plan_download ARCHIVE: plans to download an archive, once.
 plan_download() {
-  local size known
+  local size known choice accept=()
   [[ ! ${stamps[archives/$1]-} ]] || return 0
   known=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
   size=$(cut -f 2 <<<"${known%%$'\n'*}")
   [[ $size != - ]] || size=0
-  plan "archives/$1" "$size" "$known ${accepted[*]}" '' "$python" "$steps/download.py" --table "$archive_table" \
-    ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} ${accepted[@]+"${accepted[@]}"} "$1"
+  for choice in ${accepted[@]+"${accepted[@]}"}; do
+    [[ $choice != "$1="* ]] || accept=(--accept "$choice")
+  done
+  plan "archives/$1" "$size" "$known ${accept[*]-}" '' "$python" "$steps/download.py" --table "$archive_table" \
+    ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} ${accept[@]+"${accept[@]}"} "$1"
   remarks[archives/$1]="from $(cut -f 4 <<<"${known%%$'\n'*}")"
 }
 

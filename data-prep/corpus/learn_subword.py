@@ -11,8 +11,7 @@ from pathlib import Path
 
 from step import StepError, run
 from text_folder import TextFolder
-from text_lines import open_bytes
-from tqdm import tqdm
+from text_lines import open_bytes, progress
 from workers import map_in_order
 
 CHUNK = 20_000  # lines
@@ -21,11 +20,10 @@ THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on
 
 
 def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
-    """The lines of files, with a progress bar."""
-    bar = {"unit": " lines", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
+    """The lines of files."""
     for path in files:
         with open_bytes(path) as file:
-            yield from tqdm(file, desc=f"{label} in {path.name}", **bar)
+            yield from progress(file, f"{label} in {path.name}")
 
 
 def chunk_counter() -> Callable[[bytes], Counter]:

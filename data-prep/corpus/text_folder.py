@@ -5,7 +5,7 @@ A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, o
 
 import gzip
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import IO
 
 from history import History
 from step import StepError
-from text_lines import open_bytes
+from text_lines import FAST, named_in_errors, open_bytes
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -64,13 +64,13 @@ class TextWriter:
 
     def __exit__(self, *error: object) -> None:
         for file in self._files:
-            with _named_in_errors(file):
+            with named_in_errors(Path(file.name)):
                 file.close()
 
     def write(self, source: bytes, target: bytes) -> None:
         """Write what `packed` made of some lines of both languages."""
         for file, lines in zip(self._files, (source, target), strict=True):
-            with _named_in_errors(file):
+            with named_in_errors(Path(file.name)):
                 file.write(lines)
 
     def finish(self, history: History) -> None:
@@ -81,16 +81,7 @@ class TextWriter:
 def packed(lines: list[str], compress: bool) -> bytes:
     """Lines as they stand in a file; what is packed in parts stands in it part after part."""
     text = "".join(f"{line}\n" for line in lines).encode()
-    return gzip.compress(text, compresslevel=3, mtime=0) if compress else text
-
-
-@contextmanager
-def _named_in_errors(file: IO[bytes]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        error.filename = file.name
-        raise
+    return gzip.compress(text, FAST, mtime=0) if compress else text
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

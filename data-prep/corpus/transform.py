@@ -1,6 +1,5 @@
 """From text folders to a text folder, by a function of sentence pairs."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,8 +10,7 @@ from typing import NamedTuple
 from history import History
 from selections import Selection
 from text_folder import Pair, TextFolder, TextWriter, packed
-from text_lines import tidy
-from tqdm import tqdm
+from text_lines import progress, tidy
 from workers import map_in_order
 
 CHUNK = 5000  # pairs
@@ -50,7 +48,7 @@ def transform(
     before = History.joined([folder.history for folder in inputs])
     total = sum(folder.history.kept for folder in inputs)
     pairs = (pair for folder in inputs for pair in folder.pairs())
-    pairs = tqdm(pairs, step, total, unit=" pairs", unit_scale=True, delay=2, leave=False, file=sys.stdout)
+    pairs = progress(pairs, step, "pairs", total)
     chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
     languages = inputs[0].languages
     read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))

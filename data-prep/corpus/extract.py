@@ -1,0 +1,149 @@
+"""Extract the text of a corpus, one sentence a line for each language, from its archives."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from archives import Place, verify
+from containers import Member, open_members
+from formats import FORMATS, FormatError
+from history import History
+from step import StepError, run
+from text_lines import open_bytes, progress, tidy, writing
+
+
+@dataclass
+class Tally:
+    """A member's number of lines and of sentences, and where it is."""
+
+    place: str
+    lines: int = 0
+    sentences: int = 0
+
+
+@dataclass
+class Side:
+    """The text of a language: the members of these names in this order, in whichever order they come."""
+
+    language: str
+    names: list[str]
+    path: Path
+    write: Callable[[str], object]
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    complete: int = 0
+
+    def add(self, member: Member, parse: Callable[[str], str | None]) -> None:
+        """Append a member, or put it aside until its turn comes."""
+        tally = self.tallies[member.name] = Tally(member.place)
+        sentences = read_sentences(member, parse, tally)
+        if member.name != self.names[self.complete]:
+            with writing(self._aside(member.name)) as write:
+                for sentence in sentences:
+                    write(sentence)
+            return
+        for sentence in sentences:
+            self.write(sentence)
+        self.complete += 1
+        while self.complete < len(self.names) and self.names[self.complete] in self.tallies:
+            aside = self._aside(self.names[self.complete])
+            with open_bytes(aside) as lines:
+                for line in lines:
+                    self.write(line.decode("utf-8").removesuffix("\n"))
+            aside.unlink()
+            self.complete += 1
+
+    def _aside(self, name: str) -> Path:
+        return self.path.with_name(f"{self.names.index(name)}.{self.path.name}")
+
+
+def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Tally) -> Iterator[str]:
+    """The tidied sentences of a member, counted."""
+    for line in progress(member.lines, member.name):
+        tally.lines += 1
+        try:
+            sentence = parse(line.decode("utf-8-sig" if tally.lines == 1 else "utf-8"))
+        except UnicodeDecodeError:
+            raise StepError(
+                f"line {tally.lines} of {member.place} is not UTF-8: fetch the archive from another place."
+            ) from None
+        except FormatError as error:
+            raise StepError(f"line {tally.lines} of {member.place} {error}") from None
+        if sentence is not None:
+            tally.sentences += 1
+            yield tidy(sentence)
+
+
+def extract(archives: list[Path], names: dict[str, list[str]], form: str, compress: bool, output: Path) -> dict:
+    """Write the text of the named members of each language to a folder; the lines read, dropped and kept."""
+    output.mkdir()
+    languages = {name: language for language, members in names.items() for name in members}
+    with ExitStack() as stack:
+        sides = {}
+        for language, members in names.items():
+            path = output / f"text.{language}{'.gz' * compress}"
+            sides[language] = Side(language, members, path, stack.enter_context(writing(path)))
+        for member in open_members(archives, languages):
+            sides[languages[member.name]].add(member, FORMATS[form])
+    return count(list(sides.values()))
+
+
+def count(sides: list[Side]) -> dict[str, object]:
+    """How many lines were read, dropped and kept; the languages must have as many sentences as each other in every pair of members."""
+    tallies = {side.language: [side.tallies[name] for name in side.names] for side in sides}
+    for source, target in zip(*tallies.values(), strict=True):
+        if source.sentences != target.sentences:
+            raise StepError(
+                f"{source.place} has {source.sentences} sentences and {target.place} has {target.sentences}: "
+                "line by line they must be translations of each other."
+            )
+        if source.sentences == 0:
+            raise StepError(f"{source.place} has no sentence: check that it is the right archive.")
+    read = {language: sum(tally.lines for tally in members) for language, members in tallies.items()}
+    kept = sum(tally.sentences for tally in tallies[sides[0].language])
+    markup = {language: lines - kept for language, lines in read.items()}
+    return {"read": read, "dropped": {"markup": markup}, "kept": kept}
+
+
+def verified(folder: Path) -> tuple[Path, dict[str, object]]:
+    """The archive in an archive folder, once its bytes are seen to be those that source.json describes, and that."""
+    source = json.loads((folder / "source.json").read_text(encoding="utf-8"))
+    path = folder / source["file"]
+    verify(path, Place(*(source[name] for name in ("archive", "size", "checksum", "address"))))
+    return path, source
+
+
+def parse_members(languages: list[str], members: list[str]) -> dict[str, list[str]]:
+    """The names of the members of each language, in order."""
+    names = {language: [] for language in languages}
+    for member in members:
+        language, _, name = member.partition("=")
+        if language not in names or not name:
+            raise StepError(f"--member needs LANGUAGE=PATH with a language of {languages}, not '{member}'.")
+        names[language].append(name)
+    if len(set(map(len, names.values()))) > 1 or len({member.partition("=")[2] for member in members}) < len(members):
+        raise StepError("--member needs as many members of each language, all of them different.")
+    return names
+
+
+def main() -> None:
+    """Extract."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--format", choices=FORMATS, required=True)
+    parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE")
+    parser.add_argument("--member", action="append", required=True, metavar="LANGUAGE=PATH", help="in their order")
+    parser.add_argument("--compress", action="store_true", help="gzip the text")
+    parser.add_argument("archives", type=Path, nargs="+", metavar="ARCHIVE_FOLDER", help="what download.py made")
+    parser.add_argument("output", type=Path, help="text folder to make")
+    args = parser.parse_args()
+    names = parse_members(args.languages, args.member)
+    archives, sources = zip(*map(verified, args.archives), strict=True)
+    counts = extract(archives, names, args.format, args.compress, args.output)
+    step = {"step": "extract", "members": names} | counts
+    History(list(sources), [step]).write(args.output / "history.json")
+
+
+if __name__ == "__main__":
+    run(main)
