@@ -93,7 +93,7 @@ def test_extracts_one_sentence_a_line(archives: Path, output: Path, files, names
 def test_extracts_from_several_archives(archives: Path, output: Path):
     names = {language: [f"train.{language}", f"val.{language}"] for language in ("en", "fr")}
     files = [archives / f"{split}.{language}.gz" for split in ("val", "train") for language in ("de", *names)]
-    counts = extract(files, names, "lines", False, output)
+    extract(files, names, "lines", False, output)
     for language in names:
         expected = [sentence(language, f"caption train {number}") for number in range(TRAIN)]
         expected += [sentence(language, f"caption val {number}") for number in range(TEST)]

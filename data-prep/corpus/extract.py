@@ -91,7 +91,7 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
 
 
 def count(sides: list[Side]) -> dict[str, object]:
-    """How many lines were read, dropped and kept; the languages must have as many sentences as each other in every pair of members."""
+    """The lines read, dropped and kept; in every pair of members, both languages must have as many sentences."""
     tallies = {side.language: [side.tallies[name] for name in side.names] for side in sides}
     for source, target in zip(*tallies.values(), strict=True):
         if source.sentences != target.sentences:

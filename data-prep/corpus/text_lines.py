@@ -16,7 +16,7 @@ BREAKS = re.compile("[\x00-\x1f\x85\u2028\u2029]+")
 
 
 def tidy(line: str) -> str:
-    """The line without its end, with control characters of ASCII and whatever else could end a line turned into spaces."""
+    """The line without its end, with ASCII's control characters and what else could end a line turned into spaces."""
     line = line.strip()
     return line if line.isprintable() else BREAKS.sub(" ", line).strip()
 
