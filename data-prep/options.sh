@@ -11,18 +11,18 @@ archives='' mirror='' accepted=()
 switches=' --separate-subword --joined-dictionary --compress --remove-intermediate --dry-run '
 values=' --moses --subword --model-type --merges --vocab-size --max-length --ratio --subsample --seed --workers '
 
-# common_usage: the options that all scripts have.
+# common_usage: the options that all scripts have, with the defaults of this one.
 common_usage() {
-  cat <<'USAGE'
+  cat <<USAGE
   --moses DIR            tokenize with the scripts of Moses in DIR (default: sacremoses, its translation to Python)
   --subword NAME         bpe, sentencepiece or none (default: bpe)
   --separate-subword     learn one subword model for each language (default: one for both)
-  --merges N             BPE merges
+  --merges N             BPE merges (default: $merges)
   --model-type NAME      unigram or bpe, of sentencepiece (default: unigram)
-  --vocab-size N         sentencepiece vocabulary (default: 8000)
-  --joined-dictionary    one dictionary for both languages, as --share-all-embeddings needs
-  --max-length N         drop training pairs with a side of more than N tokens
-  --ratio R              drop training pairs where one side is over R times as long as the other (default: 1.5)
+  --vocab-size N         sentencepiece vocabulary (default: $vocab_size)
+  --joined-dictionary    one dictionary for both languages, as --share-all-embeddings needs${joined_dictionary:+ (default)}
+  --max-length N         drop training pairs with a side of more than N tokens (default: $max_length)
+  --ratio R              drop training pairs where one side is over R times as long as the other (default: $ratio)
   --subsample N          draw N training pairs at random, for a trial
   --seed N               seed of that draw (default: 1)
   --workers N            processes to work with; the result is the same for any N (default: the number of cores)
@@ -104,9 +104,10 @@ check_options() {
   [[ ! $moses || -d $moses ]] || die "--moses: there is no folder $moses."
   [[ ! $moses ]] || moses=$(cd "$moses" && pwd)
   [[ ! $archives || -d $archives ]] || die "--archives: there is no folder $archives."
-  for choice in ${accepted[@]+"${accepted[@]}"}; do
+  for choice in "${accepted[@]}"; do
     [[ $choice =~ ^[^=]+=sha256:[0-9a-fA-F]{64}$ ]] || die "--accept needs NAME=sha256:CHECKSUM, not '$choice'."
-    cut -f 1 "$archive_table" | grep -qxF "${choice%%=*}" || die "--accept: there is no archive ${choice%%=*} in $archive_table."
+    cut -f 1 "$archive_table" | grep -qxF "${choice%%=*}" ||
+      die "--accept: there is no archive ${choice%%=*} in $archive_table."
   done
   [[ ! $mirror || $mirror =~ ^https?://[^/] ]] || die "--mirror needs an address such as http://localhost:8000, not '$mirror'."
 }

@@ -17,7 +17,7 @@ normalized=' train valid test ' # splits whose punctuation is normalised
 valid_every=''                  # for split: every Nth training pair is for validation
 train_bytes=0                   # size of the text for training so far, about
 declare -A text_bytes=()        # size of the text from each source, about
-known_counts=()                 # of the full data, such as train=160239
+known_counts=()                 # of the full data, such as train=160239; with ~ for = where others count differently
 declare -A text=()              # of each split, the text folders that hold it so far
 declare -A version=()           # of each tool
 splits=(train valid test)
@@ -72,17 +72,17 @@ plan_download() {
   known=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
   size=$(cut -f 2 <<<"${known%%$'\n'*}")
   [[ $size != - ]] || size=0
-  for choice in ${accepted[@]+"${accepted[@]}"}; do
+  for choice in "${accepted[@]}"; do
     [[ $choice != "$1="* ]] || accept=(--accept "$choice")
   done
   plan "archives/$1" "$size" "$known ${accept[*]-}" '' "$python" "$steps/download.py" --table "$archive_table" \
-    ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} ${accept[@]+"${accept[@]}"} "$1"
+    ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} "${accept[@]}" "$1"
   remarks[archives/$1]="from $(cut -f 4 <<<"${known%%$'\n'*}")"
 }
 
 # from_corpus FOLDER: takes the text of all splits from a folder of train|valid|test.{xx,yy}, plain or .gz.
 from_corpus() {
-  local split lines bytes files
+  local checked split lines bytes files
   say "checking $1"
   checked=$("$python" "$steps/check_corpus.py" "$1" "${languages[@]}")
   while read -r split lines bytes files; do
@@ -120,14 +120,14 @@ plan_text() {
       bytes=$(on_disk "$bytes")
     fi
   fi
-  settings+=" $script ${*//"$OUT_DIR/"/}"
-  plan "$output" "$bytes" "${settings//"${moses:-no Moses}"/}" "$(made_with "${folders[@]}" ${models[@]+"${models[@]}"})" \
-    "$python" "$steps/$script" --languages "${languages[@]}" --workers "$workers" ${options[@]+"${options[@]}"} "$@" \
+  settings+=" $script ${*//"$OUT_DIR/"/}" # not where things are, but what they are
+  plan "$output" "$bytes" "${settings//"${moses:-no Moses}"/}" "$(made_with "${folders[@]}" "${models[@]}")" \
+    "$python" "$steps/$script" --languages "${languages[@]}" --workers "$workers" "${options[@]}" "$@" \
     -- "${folders[@]/#/$OUT_DIR/}"
 }
 
 plan_tokenize() {
-  local split options
+  local split options version_of_tokenizer="${version[moses]-} ${version[sacremoses]-} ${version[regex]-}"
   if [[ $subsample ]] && ((subsample * 320 < train_bytes)); then
     train_bytes=$((subsample * 320))
   fi
@@ -139,7 +139,7 @@ plan_tokenize() {
     [[ ! $lowercase ]] || options+=(--lowercase)
     [[ ! $moses ]] || options+=(--moses "$moses")
     [[ ! $subsample || $split != train ]] || options+=(--sample "$subsample" --seed "$seed")
-    plan_text "tokenized/$split" "$split" 105 "${version[moses]-} ${version[sacremoses]-} ${version[regex]-}" tokenize_text.py "${options[@]}"
+    plan_text "tokenized/$split" "$split" 105 "$version_of_tokenizer" tokenize_text.py "${options[@]}"
     text[$split]=tokenized/$split
   done
 }
@@ -156,7 +156,7 @@ plan_split() {
 }
 
 plan_subword() {
-  local language split
+  local language split size suffix tool
   case $subword in
     bpe) size=$merges suffix=codes tool=subword-nmt ;;
     sentencepiece) size=$vocab_size suffix=model tool=sentencepiece ;;
@@ -187,9 +187,9 @@ plan_binarize() {
   for split in "${splits[@]}"; do options+=("--$split" "$OUT_DIR/${text[$split]}"); done
   [[ ! $joined_dictionary ]] || options+=(--joined-dictionary)
   plan data-bin $((train_bytes * 80 / 100)) "${version[fairseq]} $joined_dictionary" \
-    "$(made_with "${text[@]}" ${models[@]+"${models[@]}"})" "$python" "$steps/binarize.py" \
+    "$(made_with "${text[@]}" "${models[@]}")" "$python" "$steps/binarize.py" \
     --languages "${languages[@]}" --workers "$workers" "${options[@]}" --versions "$versions" \
-    --settings "dataset=$script" "${settings[@]}" --models ${models[@]+"${models[@]/#/$OUT_DIR/}"} \
+    --settings "dataset=$script" "${settings[@]}" --models "${models[@]/#/$OUT_DIR/}" \
     --log "$OUT_DIR/logs/fairseq-preprocess.log" --
 }
 
@@ -209,7 +209,6 @@ prepare() {
   check_disk
   run_plan
   [[ ${accepted[*]} || $defaults != "$(text_settings)" ]] || strict=(--strict)
-  "$python" "$steps/check_counts.py" ${strict[@]+"${strict[@]}"} "$OUT_DIR/data-bin/manifest.json" \
-    ${known_counts[@]+"${known_counts[@]}"}
+  "$python" "$steps/check_counts.py" "${strict[@]}" "$OUT_DIR/data-bin/manifest.json" "${known_counts[@]}"
   say "done: $OUT_DIR/data-bin"
 }

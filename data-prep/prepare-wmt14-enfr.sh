@@ -26,7 +26,7 @@ source_lang=en target_lang=fr dash_splits=yes merges=40000 joined_dictionary=yes
 recipe=(tokenize subword clean) # cleaning counts subwords, as in fairseq's script
 normalized=' train valid '      # as there, not the test set
 text_bytes=([europarl-v7]=650000000 [commoncrawl]=900000000 [un]=4200000000 [nc-v9]=60000000 [giga-fren]=7000000000)
-known_counts=(with_text=40836715 valid=6003 test=3003)
+known_counts=(with_text~40836715 valid=6003 test=3003)
 parse_dataset_options "$@"
 
 from_archive europarl-v7 train lines europarl-v7 'europarl-v7.fr-en.{lang}'

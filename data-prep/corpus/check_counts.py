@@ -18,24 +18,29 @@ def counts(manifest: dict) -> dict[str, int]:
     }
 
 
+def differences(found: dict[str, int], known: dict[str, str]) -> str:
+    """Those of the known counts that differ from what was found."""
+    others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != int(count)]
+    return ", ".join(others)
+
+
 def main() -> None:
     """Compare."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--strict", action="store_true", help="other counts are an error, not a warning")
+    parser.add_argument("--strict", action="store_true", help="other counts are an error, not a note")
     parser.add_argument("manifest", type=Path)
-    parser.add_argument("known", nargs="*", help="NAME=COUNT")
+    parser.add_argument("known", nargs="*", help="NAME=COUNT, or NAME~COUNT for what others may have counted otherwise")
     args = parser.parse_args()
     found = counts(json.loads(args.manifest.read_text(encoding="utf-8")))
-    known = {name: int(count) for name, count in (item.split("=") for item in args.known)}
-    others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != count]
-    if others and args.strict:
-        raise StepError(
-            f"the counts are not those of the full data, so do not trust {args.manifest.parent}: {', '.join(others)}."
-        )
-    if others:
+    certain = dict(item.split("=") for item in args.known if "=" in item)
+    others = dict(item.split("~") for item in args.known if "~" in item)
+    wrong = differences(found, certain)
+    if wrong and args.strict:
+        raise StepError(f"these are not the counts of the full data: {wrong}: do not trust {args.manifest.parent}.")
+    differing = ", ".join(filter(None, [wrong, differences(found, others)]))
+    if differing:
         print(
-            f"note: with the full data and the default options, counts would differ: {', '.join(others)}.",
-            file=sys.stderr,
+            f"note: the full data, prepared with the default options, has other counts: {differing}.", file=sys.stderr
         )
 
 
