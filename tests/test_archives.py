@@ -27,7 +27,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_every_archive_has_two_places():
     table = read_table(TABLE)
-    papers = {"iwslt14-de-en", "europarl-v7", "commoncrawl", "un", "nc-v9", "giga-fren", "dev", "test-full"}
+    papers = {"iwslt14-de-en", "europarl-v7", "commoncrawl", "un", "nc-v9", "nc-v12", "giga-fren", "dev", "test-full"}
     splits = ("train", "val", "test_2016_flickr")
     multi30k = {f"multi30k-{split}.{language}" for split in splits for language in ("de", "en", "fr")}
     assert set(table) == papers | multi30k

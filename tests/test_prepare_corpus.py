@@ -262,10 +262,13 @@ def test_missing_tools_are_named(corpus: Path, tmp_path: Path):
         tool_version("no-such-tool")
 
 
-def test_help_has_an_example():
-    result = prepare("--help")
-    assert result.returncode == 0
-    assert "bash data-prep/prepare-corpus.sh --source-lang de --target-lang en" in result.stdout
+@pytest.mark.parametrize("script", sorted(SCRIPT.parent.glob("prepare-*.sh")), ids=lambda script: script.stem)
+def test_help_has_an_example(script: Path):
+    result = subprocess.run(["bash", script, "--help"], cwd="/", capture_output=True, text=True, check=True)
+    assert result.stdout.startswith(f"usage: bash data-prep/{script.name} [options] ")
+    assert f"\nexample:\n  bash data-prep/{script.name} " in result.stdout
+    for option in ("--workers", "--dry-run", "--subsample", "--compress"):
+        assert f"\n  {option} " in result.stdout
 
 
 texts = st.lists(st.sampled_from(["a", "bc", "d."]), max_size=12).map(" ".join)
