@@ -3,6 +3,7 @@
 import gzip
 import sys
 from collections import Counter
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -14,13 +15,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus")
 
 import apply_subword
 import transform as transforming
-from apply_subword import Segments
+from apply_subword import Segments, make_segmenters
+from clean_pairs import PairFilter
 from history import History
 from learn_subword import count_words, learn_bpe
 from selections import EveryNth, Sample
+from split_pairs import make_copier
 from step import StepError
 from text_folder import TextFolder, TextWriter, packed
 from text_lines import tidy
+from tokenization import Tokenization
+from tokenize_text import make_tokenizers
 from transform import transform
 
 LANGUAGES = ("xx", "yy")
@@ -73,6 +78,33 @@ def test_each_output_pair_is_one_input_pair_in_order_and_counts_add_up(folders, 
     for side, language in enumerate(LANGUAGES):
         assert last["tokens"][language] == sum(len(pair[side].split()) for pair in read_folder(output))
     assert len(history.sources) == len(parts)
+
+
+@settings(max_examples=50)
+@given(corpora, st.integers(1, 30), st.integers(0, 5))
+def test_a_chain_of_steps_keeps_pairs_together_in_order(folders, parts, size, seed):
+    """Each pair carries its number on both sides, as one character, and no step may part, mix up or invent any."""
+    pairs = [(f"{chr(0x4E00 + n)} {source}", f"{chr(0x4E00 + n)} {target}") for n, (source, target) in enumerate(parts)]
+    codes = folders().with_suffix(".codes")
+    codes.write_text("#version: 0.2\na b\nab c</w>\n", encoding="utf-8")
+    steps = [
+        ("tokenize", partial(make_tokenizers, Tokenization("none"), LANGUAGES), Sample(size, seed)),
+        ("clean", partial(PairFilter, 5, 1.5), None),
+        ("split", make_copier, EveryNth(3, others=True)),
+        ("subword", partial(make_segmenters, "bpe", [codes]), None),
+    ]
+    folder = write_folder(folders(), pairs)
+    for step, make, selection in steps:
+        output = TextFolder(folders(), LANGUAGES)
+        transform(step, make, inputs=[folder], output=output.path, selection=selection)
+        folder = output
+    numbers = [[ord(line[0]) - 0x4E00 for line in pair] for pair in read_folder(folder)]
+    assert [source for source, _ in numbers] == [target for _, target in numbers] == sorted({n for n, _ in numbers})
+    for (number, _), texts in zip(numbers, read_folder(folder), strict=True):
+        assert tuple(text.replace("@@ ", "") for text in texts) == tuple(" ".join(t.split()) for t in pairs[number])
+    history = folder.history.steps
+    assert [step["read"] for step in history[1:]] == [step["kept"] for step in history[:-1]]
+    assert all(step["read"] == step["kept"] + sum(step["dropped"].values()) for step in history)
 
 
 def test_workers_and_compression_do_not_change_the_text(folders):
