@@ -6,6 +6,7 @@ import random
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
+from html import escape
 from pathlib import Path
 
 VOCABULARIES = {
@@ -16,7 +17,22 @@ VOCABULARIES = {
     "fr": "maison train fleuve femme vite lit écrit petit belle garçon aujourd\u2019hui dix-sept pont",
 }
 WORDS = {language: words.split() for language, words in VOCABULARIES.items()}
-QUIRKS = ("{}.", "{}!", "{}, don\u2019t you?", "“{}”", "R&D: {} ...", "{} -- 3,5 % (1999)", "Is it {}?")
+QUIRKS = (
+    "{}.",
+    "{}!",
+    "{}, don\u2019t you?",
+    "“{}”",
+    "„{}“, says Dr. Who [1]",
+    "«{}» e.g. in the U.S.",
+    "\"{}\" is not 'it'",
+    "R&D: {} ...",
+    "{} | a < b > c…",
+    "{} -- 3,5 % (1999)",
+    "No. 5: {}, 1.000,5 or 1,000.5. ",
+    "\t{}\xa0%\u00ad\u200b .\r",
+    "\x80{}\x9f\x85x\u2028y",
+    "Is it {}?",
+)
 TEST_SETS = ("TED.dev2010", "TED.tst2010", "TED.tst2011", "TED.tst2012", "TEDX.dev2012")
 SENTENCES_A_TALK = 10
 
@@ -94,7 +110,7 @@ def news_for_testing(language: str, name: str, kind: str, size: int) -> bytes:
         if number % SENTENCES_A_TALK == 0:
             lines += ["</doc>"] * (number > 0)
             lines.append(f'<doc docid="{number}-example.org" genre="news" origlang="en">')
-        text = sentence(language, f"{name} {number}").replace("&", "&amp;")
+        text = escape(sentence(language, f"{name} {number}"), quote=False)
         lines.append(f'<seg id="{number % SENTENCES_A_TALK + 1}">{text}</seg>')
     return as_lines([*lines, "</doc>", f"</{kind}set>"])
 
