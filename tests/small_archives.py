@@ -10,10 +10,10 @@ from html import escape
 from pathlib import Path
 
 VOCABULARIES = {
-    "cs": "Dům vlak řeka žena rychle čte píše malý krásný město dnes večer most",
-    "de": "Haus Zug Fluss Frau schnell liest schreibt klein schön Straße heute für über",
-    "en": "house train river woman quickly reads writes small lovely street today state-of-the-art bridge",
-    "es": "casa tren río mujer rápido lee escribe pequeño hermosa ciudad hoy señor puente",
+    "cs": "Dům vlak řeka žena rychle čte píše malý krásný město dnes česko-polský most",
+    "de": "Haus Zug Fluss Frau schnell liest schreibt klein schön Straße heute S-Bahn über",
+    "en": "house train river woman quickly reads writes small lovely street today well-known bridge",
+    "es": "casa tren río mujer rápido lee escribe pequeño hermosa señor hoy franco-español puente",
     "fr": "maison train fleuve femme vite lit écrit petit belle garçon aujourd\u2019hui dix-sept pont",
 }
 WORDS = {language: words.split() for language, words in VOCABULARIES.items()}
