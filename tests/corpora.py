@@ -1,5 +1,6 @@
 """Small corpora in words that look German and English, and their preparation by data-prep/prepare-corpus.sh."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -45,3 +46,9 @@ def prepare(*arguments: object, limit: str = "unlimited", **variables: str) -> s
 def prepared(*arguments: object) -> None:
     result = prepare(*arguments)
     assert result.returncode == 0, result.stderr
+
+
+def checksums(out: Path) -> dict[str, str]:
+    """Of all that a preparation left, but for its logs."""
+    files = [path for path in out.rglob("*") if path.is_file() and "logs" not in path.parts]
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

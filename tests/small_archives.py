@@ -6,17 +6,33 @@ import random
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
+from html import escape
 from pathlib import Path
 
 VOCABULARIES = {
-    "cs": "Dům vlak řeka žena rychle čte píše malý krásný město dnes večer most",
-    "de": "Haus Zug Fluss Frau schnell liest schreibt klein schön Straße heute für über",
-    "en": "house train river woman quickly reads writes small lovely street today state-of-the-art bridge",
-    "es": "casa tren río mujer rápido lee escribe pequeño hermosa ciudad hoy señor puente",
+    "cs": "Dům vlak řeka žena rychle čte píše malý krásný město dnes česko-polský most",
+    "de": "Haus Zug Fluss Frau schnell liest schreibt klein schön Straße heute S-Bahn über",
+    "en": "house train river woman quickly reads writes small lovely street today well-known bridge",
+    "es": "casa tren río mujer rápido lee escribe pequeño hermosa señor hoy franco-español puente",
     "fr": "maison train fleuve femme vite lit écrit petit belle garçon aujourd\u2019hui dix-sept pont",
 }
 WORDS = {language: words.split() for language, words in VOCABULARIES.items()}
-QUIRKS = ("{}.", "{}!", "{}, don\u2019t you?", "“{}”", "R&D: {} ...", "{} -- 3,5 % (1999)", "Is it {}?")
+QUIRKS = (
+    "{}.",
+    "{}!",
+    "{}, don\u2019t you?",
+    "“{}”",
+    "„{}“, says Dr. Who [1]",
+    "«{}» e.g. in the U.S.",
+    "\"{}\" is not 'it'",
+    "R&D: {} ...",
+    "{} | a < b > c…",
+    "{} -- 3,5 % (1999)",
+    "No. 5: {}, 1.000,5 or 1,000.5. ",
+    "\t{}\xa0%\u00ad\u200b .\r",
+    "\x80{}\x9f\x85x\u2028y",
+    "Is it {}?",
+)
 TEST_SETS = ("TED.dev2010", "TED.tst2010", "TED.tst2011", "TED.tst2012", "TEDX.dev2012")
 SENTENCES_A_TALK = 10
 
@@ -30,15 +46,21 @@ def sentence(language: str, key: str) -> str:
 
 
 def training_sentence(language: str, key: str, number: int) -> str:
-    """A sentence for training: of forty pairs, one has an empty side, one is too long and one ill matched."""
+    """A sentence for training: of forty pairs, one has an empty side, one is too long, and two are ill matched.
+
+    The English side of the latter is 1.8 and 1.5 times as long as the other.
+    """
     text = sentence(language, f"{key} {number}")
+    name = f"{key} {number}".replace(" ", "-")
     match number % 40:
         case 7:
             return "" if language == "en" else text
         case 17:
             return f"{text} " + " ".join(WORDS[language] * 30)
         case 27:
-            return f"{text} " + " ".join(WORDS[language] * 3) if language == "en" else text
+            return " ".join([WORDS[language][0]] * (71 if language == "en" else 39) + [name])
+        case 37:
+            return " ".join([WORDS[language][0]] * (59 if language == "en" else 39) + [name])
     return text
 
 
@@ -94,7 +116,7 @@ def news_for_testing(language: str, name: str, kind: str, size: int) -> bytes:
         if number % SENTENCES_A_TALK == 0:
             lines += ["</doc>"] * (number > 0)
             lines.append(f'<doc docid="{number}-example.org" genre="news" origlang="en">')
-        text = sentence(language, f"{name} {number}").replace("&", "&amp;")
+        text = escape(sentence(language, f"{name} {number}"), quote=False)
         lines.append(f'<seg id="{number % SENTENCES_A_TALK + 1}">{text}</seg>')
     return as_lines([*lines, "</doc>", f"</{kind}set>"])
 

@@ -22,6 +22,7 @@ from corpora import (
     SENTENCEPIECE,
     SIZES,
     WORDS,
+    checksums,
     environment,
     prepare,
     prepared,
@@ -37,11 +38,6 @@ from step import StepError
 from text_lines import read_lines
 from tokenization import Tokenization
 from tool_versions import tool_version
-
-
-def checksums(out: Path) -> dict[str, str]:
-    files = [path for path in out.rglob("*") if path.is_file() and "logs" not in path.parts]
-    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def times(out: Path) -> dict[Path, int]:
