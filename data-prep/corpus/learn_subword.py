@@ -3,42 +3,16 @@
 import argparse
 import io
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
 from itertools import islice
 from pathlib import Path
 
 from step import StepError, run
 from text_folder import TextFolder
-from text_lines import open_bytes, progress
-from workers import map_in_order
+from word_counts import count_words, read_lines
 
-CHUNK = 20_000  # lines
 MOST_SENTENCES = 1_000_000
 THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on every machine
-
-
-def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
-    """The lines of files."""
-    for path in files:
-        with open_bytes(path) as file:
-            yield from progress(file, f"{label} in {path.name}")
-
-
-def chunk_counter() -> Callable[[bytes], Counter]:
-    """A function that counts the words in lines."""
-    return lambda text: Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)
-
-
-def count_words(files: list[Path], workers: int) -> Counter:
-    """How often each word occurs."""
-    lines = read_lines(files, "counting words")
-    chunks = iter(lambda: b"".join(islice(lines, CHUNK)), b"")
-    counts = Counter()
-    for chunk in map_in_order(chunk_counter, chunks, workers):
-        counts.update(chunk)
-    return counts
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
