@@ -68,12 +68,11 @@ class Corpus:
 
 
 def _with_new_word(line: str, other: str, chance: Random, rate: float) -> str:
-    if chance.random() >= rate or not line or not other:
+    if chance.random() >= rate or not line:
         return line
-    words, tail = line.split(" "), chance.choice(other.split(" "))
-    place = chance.randrange(len(words))
-    words[place] = words[place][: len(words[place]) // 2 + 1] + tail[len(tail) // 2 :]
-    return " ".join(words)
+    head, tail = (max(text.split(" "), key=len) for text in (line, other))
+    new = head[: chance.randint(1, len(head) or 1)] + tail[chance.randint(0, len(tail) // 2) :]
+    return line.replace(head, new, 1)
 
 
 def write_archives(folder: Path, pairs: Iterator[Pair], size: int) -> tuple[dict[str, str], int]:
