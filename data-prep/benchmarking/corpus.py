@@ -28,16 +28,19 @@ LANGUAGES = ("de", "en")
 
 @dataclass(frozen=True)
 class Corpus:
-    """The training pairs of a folder with train.de and train.en, plain or .gz."""
+    """The training pairs of a folder with train.de and train.en, plain or .gz; ValueError if there are none."""
 
     folder: Path
 
     def pairs(self) -> Iterator[Pair]:
         """The pairs, without line feeds."""
-        sides = [self._open(language) for language in LANGUAGES]
-        with sides[0], sides[1]:
-            for source, target in zip(*sides, strict=True):
-                yield source.removesuffix("\n"), target.removesuffix("\n")
+        source, target = map(self._open, LANGUAGES)
+        with source, target:
+            if source.readline() == "":
+                raise ValueError(f"{self.folder} has an empty train.{LANGUAGES[0]}: put text there.")
+            source.seek(0)
+            for pair in zip(source, target, strict=True):
+                yield tuple(line.removesuffix("\n") for line in pair)
 
     def repeated(self) -> Iterator[Pair]:
         """The pairs again and again."""

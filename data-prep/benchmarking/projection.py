@@ -1,8 +1,8 @@
 """What WMT'14 English-French would cost, told by the costs of a smaller text."""
 
-ENFR_PAIRS, ENFR_BYTES = 40_842_333, 12_810_000_000  # of raw text
-TYPES = 0.53  # types of words grow as this power of the text: Heaps' law
-DAY = 86_400
+from benchmarking.corpus import GROWTH
+
+ENFR_BYTES = 12_810_000_000  # of raw text, in 40,842,333 pairs
 
 
 def seconds(stage: dict, times: float, cores: int) -> float:
@@ -11,7 +11,7 @@ def seconds(stage: dict, times: float, cores: int) -> float:
     What workers did is shared out over the cores and the rest is done by one of them, before or after. The merges of
     BPE are learnt of types of words, not of text.
     """
-    of_step = times**TYPES if stage["name"].startswith("bpe.") else times
+    of_step = times**GROWTH if stage["name"].startswith("bpe.") else times
     return stage["step_cpu"] * of_step + stage["workers_cpu"] * times / cores
 
 

@@ -2,13 +2,13 @@
 
 import argparse
 import io
-import sys
-from contextlib import redirect_stderr
 from itertools import islice
 from pathlib import Path
 
+from byte_pairs import learn_merges
 from step import StepError, run
 from text_folder import TextFolder
+from text_lines import progress
 from word_counts import count_words, read_lines
 
 MOST_SENTENCES = 1_000_000
@@ -16,16 +16,14 @@ THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
-    """Learn BPE merges with subword-nmt."""
-    from subword_nmt.learn_bpe import learn_bpe
-
+    """Learn BPE merges and write them as subword-nmt does."""
     counts = count_words(files, workers)
-    vocabulary = (f"{word} {count}" for word, count in iter(lambda: counts.popitem() if counts else None, None))
-    with output.open("w", encoding="utf-8", newline="\n") as codes, redirect_stderr(sys.stdout):
-        try:
-            learn_bpe(vocabulary, codes, merges, is_dict=True)
-        except ValueError:
-            raise StepError("there is too little text to learn BPE merges from: add text.") from None
+    if max(map(len, counts), default=0) < 2:
+        raise StepError("there is too little text to learn BPE merges from: add text.")
+    pairs = progress(learn_merges(counts, merges), "learning merges", "merges", merges)
+    with output.open("w", encoding="utf-8", newline="\n") as codes:
+        codes.write("#version: 0.2\n")
+        codes.writelines(f"{first} {second}\n" for first, second in pairs)
 
 
 def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
