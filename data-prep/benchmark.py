@@ -72,9 +72,8 @@ def measured(run: dict) -> str:
     return "\n".join([*lines, ""])
 
 
-def projected(run: dict) -> str:
+def projected(by_cores: list[dict]) -> str:
     """What a run foretells, in Markdown."""
-    by_cores = [project(run, cores) for cores in CORES]
     lines = [
         f"WMT'14 English-French would take {by_cores[0]['disk'] / 1e9:.0f} GB of disk besides its archives and",
         "",
@@ -111,11 +110,13 @@ def main() -> None:
         for workers in args.workers:
             costs = run(archives, accepted, workers, args.options, args.out / "prepared")
             costs |= {"pairs": pairs, "bytes": size, "distinct": args.distinct}
-            costs["projected"] = [project(costs, cores) for cores in CORES]
+            if workers > 1:
+                costs["projected"] = [project(costs, cores) for cores in CORES]
             report["runs"].append(costs)
             (args.out / "benchmark.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
             print(measured(costs), flush=True)
-    print(projected(report["runs"][-1]))
+    for costs in [costs for costs in report["runs"] if "projected" in costs][-1:]:
+        print(projected(costs["projected"]))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import struct
 from array import array
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +55,13 @@ def make_encoder(dictionary: Dictionary, kind: str) -> Encode:
     number_of, unknown, end = dictionary.indices.get, repeat(dictionary.unk()), dictionary.eos()
 
     def encode(text: bytes) -> tuple[bytes, bytes]:
-        lines = text.decode().removesuffix("\n").split("\n")
-        numbers = [[*map(number_of, line.split(), unknown), end] for line in lines]
-        return array(kind, chain.from_iterable(numbers)).tobytes(), array("i", map(len, numbers)).tobytes()
+        numbers, lengths = array(kind), array("i")
+        for line in text.decode().removesuffix("\n").split("\n"):
+            words = line.split()
+            numbers.extend(map(number_of, words, unknown))
+            numbers.append(end)
+            lengths.append(len(words) + 1)
+        return numbers.tobytes(), lengths.tobytes()
 
     return encode
 
