@@ -11,7 +11,7 @@ from text_folder import TextFolder
 from text_lines import progress
 from word_counts import count_words, read_lines
 
-MOST_SENTENCES = 1_000_000
+MOST_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
 THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on every machine
 
 
@@ -27,10 +27,10 @@ def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) ->
 
 
 def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
-    """Learn a sentencepiece model, from evenly spaced sentences where there are very many."""
+    """Learn a sentencepiece model, from evenly spaced sentences where there is very much text."""
     from sentencepiece import SentencePieceTrainer
 
-    step = sum(1 for _ in read_lines(files, "counting lines")) // MOST_SENTENCES + 1
+    step = sum(map(len, read_lines(files, "measuring"))) // MOST_BYTES + 1
     lines = islice(read_lines(files, "reading"), 0, None, step)
     model = io.BytesIO()
     try:
