@@ -26,7 +26,7 @@ common_usage() {
   --subsample N          draw N training pairs at random, for a trial
   --seed N               seed of that draw (default: 1)
   --workers N            processes to work with; the result is the same for any N (default: the number of cores)
-  --compress             gzip the training text between the steps, but for the last
+  --compress             gzip the training text between the steps
   --remove-intermediate  remove text as soon as no further step needs it
   --dry-run              print what there is to do, and the disk it needs, and do nothing
   --help                 show this text

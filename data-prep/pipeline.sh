@@ -107,15 +107,14 @@ made_with() {
 }
 
 # plan_text OUTPUT SPLIT PERCENT SETTINGS SCRIPT OPTIONS...: plans to make OUTPUT of the text of a split and of `models`;
-# for train its size is PERCENT of what it was. Text for training is compressed on demand, but fairseq-preprocess, which
-# follows the last step of the recipe, wants it plain.
+# for train its size is PERCENT of what it was, and it is compressed on demand.
 plan_text() {
   local output=$1 split=$2 percent=$3 settings=$4 script=$5 bytes=0 folders options=()
   shift 5
   read -ra folders <<<"${text[$split]}"
   if [[ $split == train ]]; then
     train_bytes=$((train_bytes * percent / 100)) bytes=$train_bytes
-    if [[ $compress && $step != "${recipe[-1]}" ]]; then
+    if [[ $compress ]]; then
       options=(--compress)
       bytes=$(on_disk "$bytes")
     fi
@@ -189,8 +188,7 @@ plan_binarize() {
   plan data-bin $((train_bytes * 80 / 100)) "${version[fairseq]} $joined_dictionary" \
     "$(made_with "${text[@]}" "${models[@]}")" "$python" "$steps/binarize.py" \
     --languages "${languages[@]}" --workers "$workers" "${options[@]}" --versions "$versions" \
-    --settings "dataset=$script" "${settings[@]}" --models "${models[@]/#/$OUT_DIR/}" \
-    --log "$OUT_DIR/logs/fairseq-preprocess.log" --
+    --settings "dataset=$script" "${settings[@]}" --models "${models[@]/#/$OUT_DIR/}" --
 }
 
 # prepare: plans the recipe, then shows the plan or runs it.

@@ -3,6 +3,7 @@
 import functools
 import os
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
+import moses_port
 from moses import PINNED, moses_version
+from moses_port import Tokenizer, make_normalizer
 from text_lines import tidy
 from tokenization import Tokenization
 
@@ -47,6 +50,16 @@ def tokenizer(tokenization: Tokenization, language: str):
 
 def tokens(line: str, language: str = "en", **options: object) -> str:
     return tokenizer(Tokenization(**options), language)([tidy(line)])[0]
+
+
+@settings(deadline=None)
+@given(languages, st.one_of(lines, st.text(max_size=30)))
+def test_what_is_skipped_would_change_nothing(language, line):
+    with pytest.MonkeyPatch.context() as patch:
+        quick = [make_normalizer(language)(line), Tokenizer(language).tokenize(line, return_str=True)]
+        patch.setattr(moses_port, "CHANGED", re.compile(b""))
+        patch.setattr(moses_port, "ENDING_PERIOD", re.compile(""))
+        assert quick == [make_normalizer(language)(line), Tokenizer(language).tokenize(line, return_str=True)]
 
 
 @settings(deadline=None)  # the first call builds a tokenizer

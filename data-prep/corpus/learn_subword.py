@@ -2,63 +2,35 @@
 
 import argparse
 import io
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr
 from itertools import islice
 from pathlib import Path
 
+from byte_pairs import learn_merges
 from step import StepError, run
 from text_folder import TextFolder
-from text_lines import open_bytes, progress
-from workers import map_in_order
+from text_lines import progress
+from word_counts import count_words, read_lines
 
-CHUNK = 20_000  # lines
-MOST_SENTENCES = 1_000_000
+MOST_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
 THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on every machine
 
 
-def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
-    """The lines of files."""
-    for path in files:
-        with open_bytes(path) as file:
-            yield from progress(file, f"{label} in {path.name}")
-
-
-def chunk_counter() -> Callable[[bytes], Counter]:
-    """A function that counts the words in lines."""
-    return lambda text: Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)
-
-
-def count_words(files: list[Path], workers: int) -> Counter:
-    """How often each word occurs."""
-    lines = read_lines(files, "counting words")
-    chunks = iter(lambda: b"".join(islice(lines, CHUNK)), b"")
-    counts = Counter()
-    for chunk in map_in_order(chunk_counter, chunks, workers):
-        counts.update(chunk)
-    return counts
-
-
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
-    """Learn BPE merges with subword-nmt."""
-    from subword_nmt.learn_bpe import learn_bpe
-
+    """Learn BPE merges and write them as subword-nmt does."""
     counts = count_words(files, workers)
-    vocabulary = (f"{word} {count}" for word, count in iter(lambda: counts.popitem() if counts else None, None))
-    with output.open("w", encoding="utf-8", newline="\n") as codes, redirect_stderr(sys.stdout):
-        try:
-            learn_bpe(vocabulary, codes, merges, is_dict=True)
-        except ValueError:
-            raise StepError("there is too little text to learn BPE merges from: add text.") from None
+    if max(map(len, counts), default=0) < 2:
+        raise StepError("there is too little text to learn BPE merges from: add text.")
+    pairs = progress(learn_merges(counts, merges), "learning merges", "merges", merges)
+    with output.open("w", encoding="utf-8", newline="\n") as codes:
+        codes.write("#version: 0.2\n")
+        codes.writelines(f"{first} {second}\n" for first, second in pairs)
 
 
 def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
-    """Learn a sentencepiece model, from evenly spaced sentences where there are very many."""
+    """Learn a sentencepiece model, from evenly spaced sentences where there is very much text."""
     from sentencepiece import SentencePieceTrainer
 
-    step = sum(1 for _ in read_lines(files, "counting lines")) // MOST_SENTENCES + 1
+    step = sum(map(len, read_lines(files, "measuring"))) // MOST_BYTES + 1
     lines = islice(read_lines(files, "reading"), 0, None, step)
     model = io.BytesIO()
     try:

@@ -18,7 +18,7 @@ def count_tokens(data_bin: Path, languages: tuple[str, str], split: str) -> tupl
     datasets = [load_indexed_dataset(f"{prefix}.{language}") for language in languages]
     pairs, *others = map(len, datasets)
     if others != [pairs]:
-        raise StepError(f"fairseq-preprocess made unequal sides of {split}: run again with --workers 1.")
+        raise StepError(f"the two sides of {split} are of unequal length: run again.")
     tokens = [int(dataset.sizes.sum()) - pairs for dataset in datasets]
     return pairs, dict(zip(languages, tokens, strict=True))
 
@@ -42,7 +42,7 @@ def describe(data_bin: Path, languages: tuple[str, str], histories: dict[str, Hi
     for split, history in histories.items():
         pairs, tokens = count_tokens(data_bin, languages, split)
         if pairs != history.kept:
-            raise StepError(f"fairseq-preprocess lost or repeated lines of {split}: run again with --workers 1.")
+            raise StepError(f"lines of {split} are lost or repeated: run again.")
         splits[split] = {"pairs": pairs, "tokens": tokens, "steps": history.steps}
         sources += [source for source in history.sources if source not in sources]
     return {

@@ -16,6 +16,10 @@ CLASSES = {
     MosesTokenizer.IsAlpha: r"\p{Alphabetic}",
     MosesTokenizer.IsN: r"\p{N}",
 }
+# What the rules of punctuation change has one of these; \xc2 begins no-break spaces, \xe2 most quotation marks.
+CHANGED = re.compile(rb"[\r()%:;`\"\xc2\xe2]|''|  ")
+LAST_PERIOD = re.compile(r"(?<=\S)\.$")
+ENDING_PERIOD = re.compile(r"\S\.(?!\S)")
 
 
 def make_normalizer(language: str) -> Callable[[str], str]:
@@ -28,6 +32,8 @@ def make_normalizer(language: str) -> Callable[[str], str]:
 
     def normalize(line: str) -> str:
         text = f"{line}\n".encode()
+        if not CHANGED.search(text):
+            return line
         for pattern, replacement in compiled:
             text = pattern.sub(replacement, text)
         return text.decode().removesuffix("\n")
@@ -57,7 +63,10 @@ class Tokenizer(MosesTokenizer):
         self.has_letter = regex.compile(r"\p{Alphabetic}").search
 
     def handles_nonbreaking_prefixes(self, text: str) -> str:
-        return super().handles_nonbreaking_prefixes(re.sub(r"(?<=\S)\.$", " .", text.rstrip()))
+        text = LAST_PERIOD.sub(" .", text.rstrip())
+        if not ENDING_PERIOD.search(text):
+            return " ".join(text.split())
+        return super().handles_nonbreaking_prefixes(text)
 
     def isanyalpha(self, text: str) -> bool:
         return self.has_letter(text) is not None
