@@ -15,6 +15,7 @@ from corpora import environment, sentence
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep"))
 
 from benchmarking.corpus import GROWTH, Corpus
+from benchmarking.processes import memory, session
 from benchmarking.projection import ENFR_BYTES, project
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "data-prep/benchmark.py"
@@ -55,6 +56,15 @@ def test_a_run_tells_what_every_stage_costs(tmp_path: Path):
     assert history["steps"][-1]["kept"] == 200
     assert (out / "prepared/tokenized/train/text.de.gz").exists()
     assert "| data-bin |" in result.stdout
+
+
+def test_a_session_is_what_a_process_started_and_nothing_else():
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as leader:
+        assert [process.pid for process in session(leader.pid)] == [leader.pid]
+        assert memory(leader.pid) > 0
+        leader.stdin.close()
+    assert session(leader.pid) == []
+    assert memory(leader.pid) == 0
 
 
 def test_a_run_that_fails_says_so(tmp_path: Path):

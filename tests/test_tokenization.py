@@ -32,6 +32,7 @@ it's 1990's dogs' 'tis "foo," "foo." ." ," ". ", http://x.y/z?a=b a@b.c #tag $5 
 """
 FRAGMENTS = [*NASTY.split(), *["", " ", "  ", "\xa0", "\u202f", "\u2003"] * 10]
 lines = st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join).map(tidy)
+few_fragments = st.tuples(st.sampled_from(FRAGMENTS), st.sampled_from(FRAGMENTS)).map("Aa {0[0]}{0[1]}b c.".format)
 chunks = st.lists(lines, max_size=8)
 settings_of_all_kinds = st.builds(
     Tokenization,
@@ -52,8 +53,8 @@ def tokens(line: str, language: str = "en", **options: object) -> str:
     return tokenizer(Tokenization(**options), language)([tidy(line)])[0]
 
 
-@settings(deadline=None)
-@given(languages, st.one_of(lines, st.text(max_size=30)))
+@settings(deadline=None, max_examples=1000)
+@given(languages, st.one_of(lines, few_fragments, st.text(max_size=30)))
 def test_what_is_skipped_would_change_nothing(language, line):
     with pytest.MonkeyPatch.context() as patch:
         quick = [make_normalizer(language)(line), Tokenizer(language).tokenize(line, return_str=True)]
