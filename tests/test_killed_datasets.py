@@ -30,6 +30,7 @@ class Preparations:
     def __init__(self, archives: Archives, mirror: Mirror) -> None:
         self.mirror = mirror
         self.path = path_of(TABLE["iwslt14-de-en"][0])
+        self.part = f"archives/iwslt14-de-en.{archives.checksum('iwslt14-de-en')[7:15]}.part"
         self.options = ["--mirror", mirror.url, *archives.accepting()]
 
     def start(self, out: Path, options: list[str]) -> subprocess.Popen:
@@ -72,11 +73,9 @@ def test_killed_in_one_step_after_the_other(tmp_path: Path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     with preparations(tmp_path, 10 * TRAIN) as preparation:
         preparation.run(undisturbed, OPTIONS)
-        for step in ("archives", "tokenized", "data-bin"):
+        for begun in (preparation.part, "tokenized/train.tmp/text.de", "data-bin.tmp"):
             run = preparation.start(killed, OPTIONS)
-            while run.poll() is None and not [
-                path for path in killed.glob(f"{step}*/**/*") if PARTIAL.search(str(path))
-            ]:
+            while run.poll() is None and not (killed / begun).exists():
                 time.sleep(0.01)
             time.sleep(chance.uniform(0, 0.05))
             kill(run, killed)
