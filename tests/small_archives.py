@@ -48,7 +48,7 @@ def sentence(language: str, key: str) -> str:
 def training_sentence(language: str, key: str, number: int) -> str:
     """A sentence for training: of forty pairs, one has an empty side, one is too long, and two are ill matched.
 
-    The English side of the latter is 1.8 and 1.5 times as long as the other.
+    The English side of the latter is 1.6 and 1.5 times as long as the other.
     """
     text = sentence(language, f"{key} {number}")
     name = f"{key} {number}".replace(" ", "-")
@@ -58,7 +58,7 @@ def training_sentence(language: str, key: str, number: int) -> str:
         case 17:
             return f"{text} " + " ".join(WORDS[language] * 30)
         case 27:
-            return " ".join([WORDS[language][0]] * (71 if language == "en" else 39) + [name])
+            return " ".join([WORDS[language][0]] * (63 if language == "en" else 39) + [name])
         case 37:
             return " ".join([WORDS[language][0]] * (59 if language == "en" else 39) + [name])
     return text

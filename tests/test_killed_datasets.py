@@ -3,11 +3,12 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,25 +31,31 @@ class Preparations:
     def __init__(self, archives: Archives, mirror: Mirror) -> None:
         self.mirror = mirror
         self.path = path_of(TABLE["iwslt14-de-en"][0])
+        self.part = f"archives/iwslt14-de-en.{archives.checksum('iwslt14-de-en')[7:15]}.part"
         self.options = ["--mirror", mirror.url, *archives.accepting()]
 
-    def run(self, out: Path, options: list[str], kill_after: float | None = None) -> tuple[float, str]:
-        """Run to the end, or kill it after some seconds; how long it took, and the stage it was in at the end."""
+    def start(self, out: Path, options: list[str]) -> subprocess.Popen:
         self.mirror.plan(self.path, *[stall(len(self.mirror.files[self.path]) // (STALLS + 1))] * STALLS)
         whole = command("iwslt14-deen", *self.options, *options, out)
         env = environment() | QUICK | {"DOWNLOAD_STALL": "0.2"}
-        output = out.with_name(f"{out.name}.txt")
+        with out.with_suffix(".txt").open("w") as log:
+            return subprocess.Popen(whole, env=env, stdout=log, stderr=log, start_new_session=True)
+
+    def run(self, out: Path, options: list[str]) -> float:
+        """Run to the end; how many seconds it takes."""
         started = time.monotonic()
-        with output.open("w") as file:
-            run = subprocess.Popen(whole, env=env, stdout=file, stderr=file, start_new_session=True)
-            try:
-                status = run.wait(kill_after)
-            except subprocess.TimeoutExpired:
-                os.killpg(run.pid, signal.SIGKILL)
-                status = run.wait()
-        assert status == 0 or (kill_after and status == -signal.SIGKILL), output.read_text()
-        stages = [line.split()[1] for line in output.read_text().splitlines() if line.endswith(": making it")]
-        return time.monotonic() - started, (stages[-1] if stages else "start:")[:-1]
+        assert self.start(out, options).wait() == 0, out.with_suffix(".txt").read_text()
+        return time.monotonic() - started
+
+
+def killed_after(seconds: float, run: subprocess.Popen, out: Path) -> str | None:
+    """Kill all processes of a run; the step that it was at, None if it had ended well before."""
+    time.sleep(seconds)
+    with suppress(ProcessLookupError):
+        os.killpg(run.pid, signal.SIGKILL)
+    log = out.with_suffix(".txt").read_text()
+    assert run.wait() in (0, -signal.SIGKILL), log
+    return re.findall(r"(\S+): making it", f"start: making it\n{log}")[-1] if run.returncode else None
 
 
 @contextmanager
@@ -64,14 +71,16 @@ def whole_files(out: Path) -> dict[str, str]:
     return {name: checksum for name, checksum in checksums(out).items() if not PARTIAL.search(name)}
 
 
-def test_killed_again_and_again(tmp_path: Path):
+def test_killed_in_one_step_after_the_other(tmp_path: Path):
     chance = random.Random(5)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    with preparations(tmp_path, TRAIN) as preparation:
-        seconds, _ = preparation.run(undisturbed, OPTIONS)
-        for _ in range(3):
-            after, stage = preparation.run(killed, OPTIONS, chance.uniform(0.05, 0.25) * seconds)
-            print(f"killed after {after:.1f} of {seconds:.1f} s, in {stage}")
+    with preparations(tmp_path, 10 * TRAIN) as preparation:
+        preparation.run(undisturbed, OPTIONS)
+        for begun in (preparation.part, "tokenized/train.tmp/text.de", "data-bin.tmp"):
+            run = preparation.start(killed, OPTIONS)
+            while run.poll() is None and not (killed / begun).exists():
+                time.sleep(0.01)
+            killed_after(chance.uniform(0, 0.05), run, killed)
             assert whole_files(killed).items() <= checksums(undisturbed).items()
         preparation.run(killed, OPTIONS)
     assert checksums(killed) == checksums(undisturbed)
@@ -81,12 +90,14 @@ def test_killed_again_and_again(tmp_path: Path):
 def test_killed_at_moments_spread_over_the_whole_run(tmp_path: Path):
     chance = random.Random(6)
     with preparations(tmp_path, 40 * TRAIN) as preparation:
-        times = {name: preparation.run(tmp_path / name, options)[0] for name, options in ALL_OPTIONS.items()}
-        for kill in range(KILLS):
-            name, out = ("compressed" if kill % 2 else "plain"), tmp_path / f"killed {kill}"
-            moment = (kill + chance.random()) / KILLS * times[name]
-            after, stage = preparation.run(out, ALL_OPTIONS[name], moment)
-            print(f"{name}: killed after {after:.1f} of {times[name]:.1f} s, in {stage}")
+        times = {name: preparation.run(tmp_path / name, options) for name, options in ALL_OPTIONS.items()}
+        for number in range(KILLS):
+            name, out = ("compressed" if number % 2 else "plain"), tmp_path / f"killed {number}"
+            moment = (number + chance.random()) / KILLS * times[name]
+            while not (step := killed_after(moment, preparation.start(out, ALL_OPTIONS[name]), out)):
+                shutil.rmtree(out)
+                moment *= 0.9
+            print(f"{name}: killed after {moment:.1f} of {times[name]:.1f} s, in {step}")
             assert whole_files(out).items() <= checksums(tmp_path / name).items()
             preparation.run(out, ALL_OPTIONS[name])
             assert checksums(out) == checksums(tmp_path / name)
