@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -77,6 +77,10 @@ def news_with_german(language: str) -> Text:
     return {"train": train, "valid": held_out(language, "newstest2013"), "test": newstest2014(language, "deen")}
 
 
+def later_news_with_german(language: str) -> Text:
+    return news_with_german(language) | {"train": training(language, "europarl de", "crawl de", "later news de")}
+
+
 def news_with_french(language: str) -> Text:
     train = training(language, "europarl fr", "crawl fr", "un fr", "news fr", "giga")
     valid = held_out(language, "newstest2012", "newstest2013")
@@ -111,6 +115,13 @@ WMT14_GERMAN = DataSet(
     tokenization=Tokenization(dash_splits=True),
     subwords="cleaned/train subword/valid subword/test",
 )
+WMT17_GERMAN = replace(
+    WMT14_GERMAN,
+    archives="europarl-v7 commoncrawl nc-v12 dev test-full",
+    text=later_news_with_german,
+    options=("--wmt17", "--subword", "none"),
+    subwords="cleaned/train tokenized/valid tokenized/test",
+)
 WMT14_FRENCH = DataSet(
     script="wmt14-enfr",
     source="en",
@@ -141,4 +152,4 @@ MULTI30K_FRENCH = DataSet(
     normalizes_test=True,
     options=("--source-lang", "fr", "--target-lang", "en", "--lowercase", "--joined-dictionary", *SENTENCEPIECE),
 )
-DATA_SETS = (IWSLT14, WMT14_GERMAN, WMT14_FRENCH, MULTI30K_GERMAN, MULTI30K_FRENCH)
+DATA_SETS = (IWSLT14, WMT14_GERMAN, WMT17_GERMAN, WMT14_FRENCH, MULTI30K_GERMAN, MULTI30K_FRENCH)

@@ -158,6 +158,11 @@ def news_commentary(train: int, test: int) -> dict[str, bytes]:
     return with_english("cs de fr", "training/news-commentary-v9", "news", train)
 
 
+def later_news_commentary(train: int, test: int) -> dict[str, bytes]:
+    """training-parallel-nc-v12.tgz."""
+    return with_english("cs de", "training/news-commentary-v12", "later news", train)
+
+
 def united_nations(train: int, test: int) -> dict[str, bytes]:
     """training-parallel-un.tgz."""
     return with_english("es fr", "un/undoc.2000", "un", train)
@@ -207,6 +212,7 @@ ARCHIVES = {
     "training-parallel-europarl-v7.tgz": europarl,
     "training-parallel-commoncrawl.tgz": commoncrawl,
     "training-parallel-nc-v9.tgz": news_commentary,
+    "training-parallel-nc-v12.tgz": later_news_commentary,
     "training-parallel-un.tgz": united_nations,
     "training-giga-fren.tar": giga,
     "dev.tgz": news_of_the_past,

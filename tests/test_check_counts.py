@@ -62,6 +62,14 @@ def test_all_other_counts_are_named_in_one_sentence(data: Path):
     assert result.stderr.count("\n") == 1
 
 
+def test_counts_of_others_are_noted_at_most(data: Path):
+    result = check(data, "train=80", "with_text~86", "--strict")
+    assert (result.returncode, result.stderr) == (0, "")
+    result = check(data, "train=80", "with_text~87", "--strict")
+    assert result.returncode == 0
+    assert result.stderr.startswith("note: ") and result.stderr.endswith(" differ: with_text 86 instead of 87.\n")
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Archives:
     return Archives(tmp_path_factory.mktemp("small") / "the archives")

@@ -86,7 +86,9 @@ def make(archives: Archives, tmp_path_factory) -> Callable[[DataSet], Made]:
     return make
 
 
-@pytest.fixture(scope="module", params=DATA_SETS, ids=lambda data_set: "-".join([data_set.script, data_set.target]))
+@pytest.fixture(
+    scope="module", params=DATA_SETS, ids=lambda data_set: f"{data_set.script}-{data_set.target}{data_set.options[0]}"
+)
 def made(request, make) -> Made:
     return make(request.param)
 
