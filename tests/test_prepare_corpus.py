@@ -143,6 +143,7 @@ def test_changed_flag_remakes_what_depends_on_it(rough_corpus: Path, lowercased:
     assert {path.name for path in (out / "data-bin").glob("bpe.*")} == {"bpe.de.codes", "bpe.en.codes"}
 
 
+@pytest.mark.slow  # tests/test_killed_datasets.py kills a preparation in the default suite
 def test_killed_runs_end_in_the_same_bytes(corpus: Path, tmp_path: Path):
     undisturbed, out = tmp_path / "undisturbed out", tmp_path / "killed out"
     prepared(*SENTENCEPIECE, "--workers", "1", corpus, undisturbed)
