@@ -70,7 +70,7 @@ open_out_dir
 
 if [[ ! $corpus ]]; then
   corpus=$OUT_DIR/corpus
-  stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/* | cksum)" \
+  stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)" \
     python "$repository/data-prep/embedded_corpus.py" --out
 fi
 data_bin=$OUT_DIR/prepared/data-bin
