@@ -122,14 +122,12 @@ WMT17_GERMAN = replace(
     options=("--wmt17", "--subword", "none"),
     subwords="cleaned/train tokenized/valid tokenized/test",
 )
-WMT14_FRENCH = DataSet(
+WMT14_FRENCH = replace(
+    WMT14_GERMAN,
     script="wmt14-enfr",
-    source="en",
     target="fr",
     archives="europarl-v7 commoncrawl un nc-v9 giga-fren dev test-full",
     text=news_with_french,
-    tokenization=Tokenization(dash_splits=True),
-    subwords="cleaned/train subword/valid subword/test",
 )
 MULTI30K_GERMAN = DataSet(
     script="multi30k",

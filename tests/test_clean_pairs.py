@@ -1,6 +1,5 @@
 """Cleaning keeps the pairs that Moses' clean-corpus-n keeps."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moses_checkout import MOSES, needs_moses
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
 from clean_pairs import PairFilter
 from text_lines import tidy
-
-MOSES = os.environ.get("EA_FAIRSEQ_MOSES")
 
 words = st.sampled_from(
     ["a", "&quot;", "\u00e9\u00e9", "\U0001f600", "\u6f22", "x" * 1000, "\u00e9" * 1000, "y" * 1001]
@@ -51,7 +50,7 @@ def test_ratio_is_exact():
                 assert PairFilter(1000, hundredths / 100).reason_to_drop(pair[0], pair[1] + "a") == "ratio"
 
 
-@pytest.mark.skipif(not MOSES, reason="EA_FAIRSEQ_MOSES names no checkout of Moses")
+@needs_moses
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(sides, sides), min_size=1),

@@ -1,7 +1,6 @@
 """data-prep/prepare-*.sh on small archives: the data is what the archives hold, however badly they come."""
 
 import json
-import os
 import shutil
 import sys
 import tarfile
@@ -20,6 +19,7 @@ from dataset_runs import REPOSITORY, SPLITS, TABLE, Archives, Output, assert_one
 from datasets import BPE, DATA_SETS, IWSLT14, MULTI30K_FRENCH, MULTI30K_GERMAN, WMT14_GERMAN, DataSet
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
+from moses_checkout import MOSES, needs_moses
 
 sys.path.insert(0, str(REPOSITORY / "data-prep/corpus"))
 sys.path.insert(0, str(REPOSITORY / "scripts"))
@@ -27,7 +27,6 @@ sys.path.insert(0, str(REPOSITORY / "scripts"))
 from tokenization import Tokenization
 from translate import Preparation
 
-MOSES = os.environ.get("EA_FAIRSEQ_MOSES")
 CUT = ("iwslt14-de-en", "europarl-v7", "multi30k-train.de")
 BUSY = ("commoncrawl", "multi30k-val.en")
 MOVED = ("un", "nc-v9")
@@ -248,7 +247,7 @@ def test_changed_archives_are_refused(make, archives: Archives, tmp_path: Path):
     assert Output(WMT14_GERMAN, out).manifest == before.manifest
 
 
-@pytest.mark.skipif(not MOSES, reason="EA_FAIRSEQ_MOSES names no checkout of Moses")
+@needs_moses
 @pytest.mark.parametrize("tokenizer", ["sacremoses", "moses"])
 def test_iwslt14_is_fairseqs(make, archives: Archives, tmp_path: Path, tokenizer: str):
     output = make(IWSLT14).output

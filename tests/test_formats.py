@@ -35,7 +35,7 @@ segments = st.tuples(st.integers(0, 999), st.text(" \t\r", max_size=2), texts).m
 def through_pipeline(form: str, lines: list[str]) -> list[str]:
     """What standard tools make of the lines; skips the test where they are absent."""
     if not all(map(shutil.which, ("bash", "grep", "sed"))):
-        pytest.skip("no bash, grep or sed")
+        pytest.skip("needs bash, grep and sed, to compare with")
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
     text = "".join(f"{line}\n" for line in lines).encode()
     made = subprocess.run(["bash", "-c", PIPELINES[form]], input=text, env=environment, stdout=subprocess.PIPE)

@@ -1,7 +1,6 @@
 """Tokenizing by sacremoses and by Moses' own scripts: they must agree, and misuse ends in one sentence."""
 
 import functools
-import os
 import random
 import re
 import sys
@@ -11,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moses_checkout import MOSES, needs_moses
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
 import moses_port
@@ -18,9 +19,6 @@ from moses import PINNED, moses_version
 from moses_port import Tokenizer, make_normalizer
 from text_lines import tidy
 from tokenization import Tokenization
-
-MOSES = os.environ.get("EA_FAIRSEQ_MOSES")
-needs_moses = pytest.mark.skipif(not MOSES, reason="EA_FAIRSEQ_MOSES names no checkout of Moses")
 
 NASTY = """
 Der etc. u.k. A. Nr. No. 5 10.000 3,5 bar. Foo. foo ... .. . , ' '' " \u201e \u201c \u201d \u2018 \u2019 \u201a \xb4 `
