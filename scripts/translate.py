@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep" / "corpus"))
+from experiments.arguments import Parser, at_least  # makes the imports from data-prep possible
 
+# isort: split
 from apply_subword import make_segmenter
 from step import StepError, run
 from text_lines import tidy
@@ -28,8 +28,7 @@ ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiec
 # Where a text that is too long is cut, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
 PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
-EXAMPLE = """example:
-  bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"""
+EXAMPLE = "bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"
 
 
 @dataclass(frozen=True)
@@ -190,38 +189,14 @@ def uninterrupted() -> Iterator[None]:
         handler(*put_off[0])
 
 
-def at_least(least: float, parse: type = int) -> Callable[[str], float]:
-    """A parser of numbers of at least ``least``."""
-
-    def checked(text: str) -> float:
-        try:
-            if (value := parse(text)) >= least:
-                return value
-        except ValueError:
-            pass
-        kind = "a whole number" if parse is int else "a number"
-        raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
-
-    return checked
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that ends with one sentence."""
-
-    def error(self, message: str):
-        sys.exit(f"translate: {message.removeprefix('argument ')}: see --help.")
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = Parser(
-        prog="bash scripts/translate.sh",
-        usage="%(prog)s [options] MODEL_DIR < in.txt > out.txt",
-        description="Translates raw text, one sentence a line, with a trained model, line for line. The text is\n"
+        "bash scripts/translate.sh",
+        "Translates raw text, one sentence a line, with a trained model, line for line. The text is\n"
         "tokenized, lower-cased and segmented as the model's data was, and the translations are raw text again.\n"
         "Lines longer than the model can read are translated in parts.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        EXAMPLE,
+        usage="%(prog)s [options] MODEL_DIR < in.txt > out.txt",
     )
     count = at_least(1)
     parser.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")

@@ -2,6 +2,7 @@
 
 import pytest
 
+import experiments  # noqa: F401  takes scripts/ off the path, whose profile.py would hide Python's own
 from reversal import binarize
 
 

@@ -1,0 +1,60 @@
+"""What a command ran with: the versions of its tools, this project's commit, the machine."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from experiments import REPOSITORY
+
+TOOLS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sacrebleu", "numpy": "numpy"}
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for tool, package in TOOLS.items():
+        try:
+            found[tool] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """This project's commit, with ``+`` where tracked files were changed since, or None outside a checkout."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(
+            ["git", "-C", REPOSITORY, *command], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def processor() -> str:
+    """The processor's name and how many of its cores this process may use."""
+    names = [line.partition(":")[2].strip() for line in cpu_lines() if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {len(cores())} cores"
+
+
+def cpu_lines() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def cores() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def gpus() -> list[str]:
+    """The names of the GPUs that CUDA shows, none without a driver."""
+    listing = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    except (OSError, subprocess.CalledProcessError):
+        return []

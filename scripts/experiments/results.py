@@ -1,0 +1,152 @@
+"""results.json: what evaluate.sh finds of a trained model, and report.py makes tables and figures of."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from step import StepError
+
+NAME = "results.json"
+TRANSLATION = "translation.txt"
+REFERENCE = "reference.txt"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score with its definition.
+
+    Args:
+        score: in points, as it is printed.
+        detail: all that the counting tool prints, such as BLEU's precisions and brevity penalty.
+        signature: sacreBLEU's signature.
+    """
+
+    score: float
+    detail: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Binarised data.
+
+    Args:
+        name: of the data set, such as ``iwslt14-deen``.
+        subset: that was translated, ``test`` or ``valid``.
+        manifest: SHA-256 of manifest.json, or None for data that has none.
+        checksum: SHA-256 of the dictionaries and of the subset: equal where two models translated the same.
+    """
+
+    name: str
+    source_lang: str
+    target_lang: str
+    subset: str
+    manifest: str | None
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a learning curve.
+
+    Args:
+        updates: so far.
+        seconds: since the training began, validations and earlier starts included.
+        loss: label-smoothed, in bits per target token, as fairseq logs it.
+        bleu: on the validation set, where the training measured it.
+    """
+
+    updates: int
+    seconds: float
+    loss: float
+    bleu: float | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a table or a figure says of one trained model.
+
+    Args:
+        folder: of results.json, which also has the translations and references (raw text, a sentence a line).
+        model: its name in tables, the same for all seeds.
+        arch: fairseq's ``--arch``.
+        settings: the options of the model that tell it from others, such as ``ea_alpha``.
+        recipe: that it was trained by, or None.
+        updates, epochs, seconds: of the training; seconds of wall-clock.
+        parameters, flops: in the papers' convention, see ea_fairseq.cost.
+        checkpoints: those that were averaged, or the one that was taken.
+        search: the options of the beam search.
+        scores: by name, such as ``tokenized BLEU``; see experiments.scores.
+        training_command, command: what trained and what evaluated it.
+        training_device, device: where.
+        versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
+        commit: of this project at the evaluation, with ``+`` where files were changed.
+        train_curve, valid_curve: points in the order of updates.
+    """
+
+    folder: Path
+    model: str
+    arch: str
+    settings: dict[str, object]
+    recipe: str | None
+    seed: int
+    updates: int
+    epochs: int
+    seconds: float
+    parameters: int
+    flops: int
+    dataset: Dataset
+    checkpoints: list[str]
+    search: dict[str, object]
+    scores: dict[str, Score]
+    training_command: str | None
+    command: str
+    training_device: str | None
+    device: str
+    versions: dict[str, str]
+    commit: str | None
+    train_curve: list[Point]
+    valid_curve: list[Point]
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Reads results.json, or that in a folder.
+
+        Raises:
+            StepError: naming the file, where it is not there or not what evaluate.sh writes.
+        """
+        path = path / NAME if path.is_dir() else path
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            found["folder"] = path.parent
+            found["dataset"] = Dataset(**found["dataset"])
+            found["scores"] = {name: Score(**score) for name, score in found["scores"].items()}
+            for curve in ("train_curve", "valid_curve"):
+                found[curve] = [Point(**point) for point in found[curve]]
+            return cls(**found)
+        except FileNotFoundError:
+            raise StepError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StepError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
+
+    def write(self) -> None:
+        """Writes results.json into the folder, whole or not at all."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "folder"}
+        unfinished = self.folder / f"{NAME}.tmp"
+        text = json.dumps(found, indent=1, default=asdict, ensure_ascii=False)
+        unfinished.write_text(text + "\n", encoding="utf-8")
+        unfinished.replace(self.folder / NAME)
+
+    def translation(self) -> list[str]:
+        """The raw translations; raises StepError where they are not beside results.json."""
+        return self._lines(TRANSLATION)
+
+    def reference(self) -> list[str]:
+        """The raw references; raises StepError where they are not beside results.json."""
+        return self._lines(REFERENCE)
+
+    def _lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        if not path.is_file():
+            raise StepError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

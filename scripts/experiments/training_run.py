@@ -1,0 +1,105 @@
+"""run.json: what train.sh started in a folder, by which recipe, with which command, on which machine."""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from step import StepError, run
+
+from experiments.arguments import Parser
+from experiments.environment import commit, gpus, processor, versions
+
+NAME = "run.json"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start of a training; all but the first resume it.
+
+    Args:
+        time: in UTC.
+        commit: of this project, with ``+`` where files were changed.
+        device: GPUs, or the processor where there are none.
+    """
+
+    time: str
+    commit: str | None
+    device: str
+    versions: dict[str, str]
+
+    @classmethod
+    def now(cls) -> "Start":
+        device = ", ".join(gpus()) or processor()
+        return cls(datetime.now(UTC).isoformat(timespec="seconds"), commit(), device, versions())
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training in a folder.
+
+    Args:
+        model: its name in tables, the same for all seeds.
+        recipe: its name or path.
+        overrides: the flags given beside the recipe's.
+        command: the exact call of fairseq-train, in words.
+        starts: of this training, in order.
+    """
+
+    model: str
+    recipe: str
+    overrides: list[str]
+    command: list[str]
+    starts: list[Start]
+
+    @classmethod
+    def read(cls, folder: Path) -> "TrainingRun | None":
+        """Reads what train.sh wrote into a folder, None where it wrote nothing."""
+        path = folder / NAME
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            found["starts"] = [Start(**start) for start in found["starts"]]
+            return cls(**found)
+        except FileNotFoundError:
+            return None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StepError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
+
+    def write(self, folder: Path) -> None:
+        """Writes run.json, whole or not at all."""
+        unfinished = folder / f"{NAME}.tmp"
+        unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.replace(folder / NAME)
+
+
+def record(folder: Path, model: str, recipe: str, overrides: list[str], command: list[str]) -> None:
+    """Adds a start to the training in a folder.
+
+    Raises:
+        StepError: where the folder holds a training by another command.
+    """
+    before = TrainingRun.read(folder)
+    if before is not None and before.command != command:
+        raise StepError(
+            f"{folder} holds a training by another command ({shlex.join(before.command)}): give another --out, or "
+            "remove that folder."
+        )
+    starts = [*(before.starts if before else []), Start.now()]
+    TrainingRun(model, recipe, overrides, command, starts).write(folder)
+
+
+def main() -> None:
+    parser = Parser("training_run.py", "Writes run.json for scripts/train.sh.", "see scripts/train.sh")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--overrides", type=int, default=0, help="how many of the last words are overrides")
+    parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
+    args = parser.parse_args()
+    overrides = args.command[len(args.command) - args.overrides :]
+    record(args.folder, args.model, args.recipe, overrides, args.command)
+
+
+if __name__ == "__main__":
+    run(main)
