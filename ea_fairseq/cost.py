@@ -1,6 +1,9 @@
-"""Parameters and FLOPs in the convention of the papers (HAT, ACL 2020)."""
+"""Parameters and FLOPs in the convention of the papers (HAT, ACL 2020), counted on the built model."""
 
 import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +13,17 @@ CONVENTION = (
     "Parameters: without embeddings and output projection. FLOPs: twice the multiply-accumulates that torchprofile "
     "counts on one pair of {length} source and {length} target tokens, without the output projection."
 )
+EMBEDDINGS, ENCODER, DECODER = "embeddings", "encoder", "decoder"
+CONVOLUTIONS, OUTPUT = "evolving-attention convolutions", "output projection"
+GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
+    "embed_tokens": EMBEDDINGS,
+    "embed_positions": EMBEDDINGS,
+    "output_projection": OUTPUT,
+    "adaptive_softmax": OUTPUT,
+    "_attn.conv.": CONVOLUTIONS,
+    "encoder.": ENCODER,
+    "decoder.": DECODER,
+}
 
 
 @dataclass(frozen=True)
@@ -20,25 +34,47 @@ class Cost:
 
 def cost(model: TransformerModelBase, length: int = 30) -> Cost:
     """Counts a Transformer's parameters and the FLOPs of one pair of ``length`` source and target tokens."""
-    parameters = sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters()
-        if "embed_tokens" not in name and "output_projection" not in name
-    )
-    macs = multiply_accumulates(model, length) - length * model.decoder.output_projection.weight.numel()
-    return Cost(parameters, 2 * macs)
+    parameters = count_parameters(model)
+    macs = sum(count_macs(model, length, length).values())
+    if model.decoder.output_projection is not None:
+        macs -= length * model.decoder.output_projection.weight.numel()
+    return Cost(parameters.total() - parameters[EMBEDDINGS] - parameters[OUTPUT], 2 * macs)
 
 
-def multiply_accumulates(model: TransformerModelBase, length: int) -> int:
-    """Multiply-accumulates of one forward pass in evaluation mode, as torchprofile counts them."""
+def count_parameters(model: TransformerModelBase) -> Counter[str]:
+    """Parameters by group, the embeddings of positions included; tied ones count once, as embeddings."""
+    groups = Counter()
+    for name, parameter in model.named_parameters():
+        groups[next(group for part, group in GROUPS.items() if part in name)] += parameter.numel()
+    return groups
+
+
+def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:
+    """Multiply-accumulates of one pair in evaluation mode by torch's operator, as torchprofile counts them."""
     from torchprofile import profile_macs
 
+    unknown = model.encoder.dictionary.unk()
+    source, target = (torch.full((1, length), unknown) for length in (source_length, target_length))
+    with traceable(model), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
+        nodes = profile_macs(model, (source, torch.tensor([source_length]), target), reduction=None)
+    macs = Counter()
+    for node, count in nodes.items():
+        macs[node.operator] += count
+    return macs
+
+
+@contextmanager
+def traceable(model: TransformerModelBase) -> Iterator[None]:
+    """Puts a model into evaluation mode, without activation checkpointing, until the context ends."""
     was_training = model.training
+    checkpointed = {module: module.forward for module in model.modules() if hasattr(module, "precheckpoint_forward")}
     model.eval()
-    tokens = torch.full((1, length), model.encoder.dictionary.unk())
+    for module in checkpointed:
+        module.forward = module.precheckpoint_forward
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
-            return profile_macs(model, (tokens, torch.tensor([length]), tokens))
+        yield
     finally:
+        for module, forward in checkpointed.items():
+            module.forward = forward
         model.train(was_training)

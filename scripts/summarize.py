@@ -9,6 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.text_table import table  # before all else that imports much, see experiments
+
+# isort: split
 from fairseq import checkpoint_utils
 from sacrebleu.metrics import BLEU
 
@@ -63,15 +66,6 @@ def read_text(corpus: Path, name: str) -> list[str]:
         return plain.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     with gzip.open(corpus / f"{name}.gz", "rt", encoding="utf-8-sig") as file:
         return file.read().rstrip("\n").split("\n")
-
-
-def table(rows: list[list[str]]) -> str:
-    """The rows in columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(cells))
-        for cells in (zip(row, widths, strict=True) for row in rows)
-    )
 
 
 def summary(results: list[Result], source: list[str], reference: list[str], word_for_word: list[str] | None) -> str:

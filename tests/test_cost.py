@@ -1,9 +1,21 @@
-"""Sizes and costs of the four models in the papers' tables."""
+"""What models cost: the papers' figures, and formulas that equal what is counted on every model."""
+
+from argparse import Namespace
+from itertools import product
 
 import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ea_fairseq import UserError
+from ea_fairseq.attention_cost import AttentionCost, Count
 from ea_fairseq.cost import cost
-from tiny import build
+from ea_fairseq.cost_formula import NO_FORMULA, Side, parts
+from ea_fairseq.evolution import ENCODER_WINDOW, Evolution
+from experiments.profiled_model import ProfiledModel
+from tiny import COMBINATIONS, KERNELS, OFF, SKIPS, TINY, build, random_tokens
 
 PAPER = {  # parameters exactly as counted; FLOPs as printed in EA, table 5
     "transformer_lite": (2_482_560, 158.31e6),
@@ -11,21 +23,148 @@ PAPER = {  # parameters exactly as counted; FLOPs as printed in EA, table 5
     "transformer": (44_138_496, 2.68e9),
     "ea_transformer_base": (44_149_008, 2.70e9),
 }
+FAMILIES = ("transformer", "ea_transformer")
+SOURCE, TARGET = 7, 5
+BOTH_SIDES = ("layernorm_embedding", "no_decoder_final_norm", "no_scale_embedding", "no_token_positional_embeddings")
+
+
+def profiled(model, source: int = SOURCE, target: int = TARGET) -> ProfiledModel:
+    sides = ((model.encoder.dictionary, source), (model.decoder.dictionary, target))
+    return ProfiledModel.of(model, *(Side(len(words), length) for words, length in sides))
+
+
+def assert_formula_counts(model, *lengths: int):
+    for name, (formula, counted) in profiled(model, *lengths).checks.items():
+        assert formula == counted, name
 
 
 @pytest.mark.parametrize("arch", PAPER)
 def test_cost_is_the_papers(arch):
     parameters, flops = PAPER[arch]
-    counted = cost(build(arch))
-    assert counted.parameters == parameters
-    assert counted.flops == pytest.approx(flops, rel=0.01)
+    model = profiled(build(arch), 30, 30)
+    model.require_match()
+    assert model.as_published == (parameters, pytest.approx(flops, rel=0.01))
 
 
-def test_tied_embeddings_and_vocabulary_do_not_count():
-    assert cost(build("ea_transformer_lite", share_all_embeddings=True)) == cost(build("ea_transformer_lite"))
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_cost_is_that_of_the_profile(arch):
+    model = build(arch, **TINY)
+    counted = cost(model, SOURCE)
+    assert (counted.parameters, counted.flops) == profiled(model, SOURCE, SOURCE).as_published
 
 
-def test_counting_leaves_the_model_as_it_was():
-    model = build("ea_transformer_lite").train()
+def test_tied_embeddings_vocabulary_and_positions_do_not_count():
+    options = {"share_all_embeddings": True, "encoder_learned_pos": True}
+    assert cost(build(**TINY)) == cost(build(**TINY, **options))
+
+
+@pytest.mark.parametrize("options", [{}, {"checkpoint_activations": True}])
+def test_counting_leaves_the_model_as_it_was(options):
+    model = build(**TINY, **options).train()
+    forwards = [layer.forward for layer in model.decoder.layers]
     cost(model, length=5)
     assert model.training
+    assert [layer.forward for layer in model.decoder.layers] == forwards
+
+
+def test_activation_checkpointing_costs_the_same():
+    assert cost(build(**TINY, checkpoint_activations=True), 5) == cost(build(**TINY), 5)
+
+
+def test_one_attention_by_hand():
+    evolution = Evolution(ENCODER_WINDOW, alpha=0.5, beta=0.1, kernel_size=3)
+    attention = AttentionCost(8, 6, heads=2, layers=1, queries=5, keys=7, evolution=evolution)
+    assert attention.projections == Count(2 * (64 + 8) + 2 * (48 + 8), 2 * 5 * 64 + 2 * 7 * 48)
+    assert attention.maps == Count(0, 5 * 7 * 8 + 5 * 7 * 8)
+    assert attention.convolutions == Count(2 * 2 * 9 + 2, 5 * 7 * 2 * 2 * 9)
+
+
+@pytest.mark.parametrize("kernel", [3, *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in (1, 5))])
+def test_formula_counts_every_switch_setting(kernel):
+    for options in COMBINATIONS:
+        if options["ea_kernel_size"] == kernel:
+            assert_formula_counts(build(**{**TINY, "decoder_layers": 1, "encoder_layers": 1}, **options))
+
+
+@st.composite
+def sizes(draw):
+    """Options of a model: encoder and decoder of different sizes and kinds, any switch setting."""
+    options = {}
+    for side in ("encoder", "decoder"):
+        options[f"{side}_attention_heads"] = heads = draw(st.integers(1, 3))
+        options[f"{side}_embed_dim"] = heads * draw(st.integers(4, 6))
+        options[f"{side}_ffn_embed_dim"] = draw(st.integers(1, 9))
+        options[f"{side}_layers"] = draw(st.integers(1, 2))
+        for name in ("normalize_before", "learned_pos"):
+            options[f"{side}_{name}"] = draw(st.booleans())
+    if draw(st.booleans()):
+        options["share_decoder_input_output_embed"] = True
+    elif draw(st.booleans()):
+        options["decoder_output_dim"] = draw(st.integers(1, 9))
+    elif draw(st.booleans()):
+        options["decoder_embed_dim"] = options["encoder_embed_dim"]
+        options["decoder_attention_heads"] = options["encoder_attention_heads"]
+        options[draw(st.sampled_from(["share_all_embeddings", "merge_src_tgt_embed"]))] = True
+    for name in (
+        "layernorm_embedding",
+        "no_decoder_final_norm",
+        "no_scale_embedding",
+        "no_token_positional_embeddings",
+    ):
+        options[name] = draw(st.booleans())
+    return options
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes(), st.sampled_from(FAMILIES), st.integers(1, 9), st.integers(1, 9))
+def test_formula_counts_models_of_all_sizes(options, arch, source, target):
+    assert_formula_counts(build(arch, **options), source, target)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_accurate", "tanh", "linear"])
+def test_formula_counts_activations(activation):
+    assert_formula_counts(build(**TINY, activation_fn=activation))
+
+
+@pytest.mark.parametrize("name", NO_FORMULA)
+def test_an_option_without_formula_is_refused(name):
+    cfg = TransformerConfig.from_namespace(Namespace(**{name: 1}))
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')}"):
+        parts(cfg, None, Side(9, 9), Side(9, 9))
+
+
+def kept_maps(model, source: int, target: int, heads: set[int]) -> int:
+    """Bytes of the maps, with or without margins, that autograd keeps of a forward pass: a map for each head."""
+    maps = product((source, target), (source, target))
+    shapes = {(queries + above, keys + beside) for queries, keys in maps for above in range(9) for beside in range(9)}
+    kept = {}
+
+    def keep(tensor):
+        *_, channels, queries, keys = (0, 0, 0, *tensor.shape)
+        if tensor.is_floating_point() and channels in heads and (queries, keys) in shapes:
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    tokens = [random_tokens(torch.Generator(), 1, length) for length in (source, target)]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.train()(tokens[0], torch.tensor([source]), tokens[1])
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        ("transformer", {}),
+        *(("ea_transformer", {"ea_kernel_size": kernel}) for kernel in KERNELS),
+        ("ea_transformer", SKIPS),
+        ("ea_transformer", OFF),
+        ("ea_transformer", {"no_encoder_conv": True, "no_cross_conv": True, **SKIPS}),
+    ],
+)
+def test_maps_kept_for_backward_are_those_of_the_formula(arch, options, dtype):
+    model = build(arch, **{**TINY, "encoder_attention_heads": 4}, **options)
+    kinds = profiled(model, 31, 53).attentions.values()
+    half = dtype != torch.float32
+    assert kept_maps(model.to(dtype), 31, 53, {2, 4}) == sum(kind.kept_for_backward(half) for kind in kinds)

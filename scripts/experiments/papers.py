@@ -43,3 +43,16 @@ PAPER = {
     "with 1x1": table_6(33.15, 21.20, 33.52),
     "with 5x5": table_6(33.54, 21.40, 34.08),
 }
+LITE = ["--arch", "ea_transformer_lite"]
+FLAGS = {  # of fairseq-train, that make each of the models
+    "transformer_lite": ["--arch", "transformer_lite"],
+    "ea_transformer_lite": LITE,
+    "transformer_base": ["--arch", "transformer"],
+    "ea_transformer_base": ["--arch", "ea_transformer_base"],
+    "w/o encoder convolution": [*LITE, "--no-encoder-conv"],
+    "w/o decoder convolution": [*LITE, "--no-decoder-conv"],
+    "w/o encoder-decoder convolution": [*LITE, "--no-cross-conv"],
+    "w/o skip connection": [*LITE, "--no-encoder-skip"],
+    "with 1x1": [*LITE, "--ea-kernel-size", "1"],
+    "with 5x5": [*LITE, "--ea-kernel-size", "5"],
+}

@@ -1,0 +1,144 @@
+"""A model built from flags of fairseq-train, and its costs by formula, which must be those counted on it."""
+
+import re
+from argparse import Namespace
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from types import SimpleNamespace
+
+from fairseq import options
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModelBase
+from step import StepError
+
+from ea_fairseq import EATransformerModel, UserError
+from ea_fairseq.attention_cost import AttentionCost, Count
+from ea_fairseq.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters
+from ea_fairseq.cost_formula import Part, Side, attentions, parts
+from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.user_error import flags_refused
+from experiments.arguments import Parser
+
+FAMILIES = ("transformer", "ea_transformer")
+OURS = ("transformer", "transformer_lite", "ea_transformer_base", "ea_transformer_lite")
+
+
+@dataclass(frozen=True)
+class ProfiledModel:
+    """What a model costs.
+
+    Args:
+        parts: by formula.
+        attentions: the three kinds of attention.
+        parameters: of the built model by group.
+        macs: that torchprofile counts, by torch's operator.
+        longest: sentence that it reads, in tokens.
+    """
+
+    parts: list[Part]
+    attentions: dict[str, AttentionCost]
+    parameters: Counter[str]
+    macs: Counter[str]
+    longest: int
+
+    @classmethod
+    def of(cls, model: TransformerModelBase, source: Side, target: Side) -> "ProfiledModel":
+        evolution = EvolutionOptions.from_namespace(model.cfg) if isinstance(model, EATransformerModel) else None
+        return cls(
+            parts(model.cfg, evolution, source, target),
+            attentions(model.cfg, evolution, source.length, target.length),
+            count_parameters(model),
+            count_macs(model, source.length, target.length),
+            min(model.max_positions()),
+        )
+
+    def total(self, *groups: str, without: tuple[str, ...] = ()) -> Count:
+        """The sum of these groups, or of all, less those without which it is asked for."""
+        chosen = (part for part in self.parts if (not groups or part.group in groups) and part.group not in without)
+        return sum((part.count for part in chosen), Count())
+
+    @property
+    def as_published(self) -> tuple[int, int]:
+        """Parameters and FLOPs in the papers' convention."""
+        parameters = self.total(without=(EMBEDDINGS, OUTPUT)).parameters
+        return parameters, 2 * self.total(without=(OUTPUT,)).macs
+
+    @property
+    def checks(self) -> dict[str, tuple[int, int]]:
+        """By name, what the formula says and what was counted."""
+        groups = dict.fromkeys(part.group for part in self.parts)
+        parameters = {
+            f"parameters of {group}": (self.total(group).parameters, self.parameters[group]) for group in groups
+        }
+        return {
+            **parameters,
+            "parameters": (self.total().parameters, self.parameters.total()),
+            f"MACs of {CONVOLUTIONS}": (self.total(CONVOLUTIONS).macs, self.macs["aten::_convolution"]),
+            "MACs": (self.total().macs, self.macs.total()),
+        }
+
+    def require_match(self) -> None:
+        """Raises StepError unless the formula says what was counted."""
+        for name, (formula, counted) in self.checks.items():
+            if formula != counted:
+                raise StepError(
+                    f"the formula says {formula:,} {name}, and the built model has {counted:,}: one of these flags, "
+                    "or this version of torch, changes what the formula does not know."
+                )
+
+
+def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> ProfiledModel:
+    """Builds the model that flags of fairseq-train describe, and profiles it.
+
+    Args:
+        parser: ends with one sentence where fairseq cannot read a flag.
+
+    Raises:
+        StepError: where the model cannot be built, or does not read sentences of these lengths.
+    """
+    try:
+        model = build(parse(flags, parser), source.vocabulary, target.vocabulary)
+        sides = (("src", "source", source.length), ("tgt", "target", target.length))
+        for (flag, name, length), limit in zip(sides, model.max_positions(), strict=True):
+            if length > limit:
+                raise StepError(
+                    f"--{flag}-len {length} is more than the {limit} positions of the model: raise "
+                    f"--max-{name}-positions."
+                )
+        return ProfiledModel.of(model, source, target)
+    except UserError as error:
+        raise StepError(str(error)) from None
+    except (AssertionError, AttributeError, RuntimeError, ZeroDivisionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise StepError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None
+
+
+def parse(flags: list[str], parser: Parser) -> Namespace:
+    """What fairseq makes of flags, the defaults of the architecture included."""
+    arch = next((value for flag, value in pairwise(flags) if flag == "--arch"), None)
+    if ARCH_MODEL_NAME_REGISTRY.get(arch) not in FAMILIES:
+        known = ", ".join(OURS)
+        raise StepError(f"--arch {arch} is no Transformer that profile.py knows: take {known} or one of their kind.")
+
+    def refuse(message: str) -> None:
+        parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our sentences name their flag
+
+    fairseq_parser = options.get_training_parser()
+    fairseq_parser.error = refuse
+    return options.parse_args_and_arch(fairseq_parser, ["data", *flags])
+
+
+def build(args: Namespace, source_words: int, target_words: int) -> TransformerModelBase:
+    """The model, with dictionaries of invented words."""
+    task = SimpleNamespace(source_dictionary=dictionary(source_words), target_dictionary=dictionary(target_words))
+    with flags_refused():
+        return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
+
+
+def dictionary(words: int) -> Dictionary:
+    made = Dictionary()
+    for number in range(words - len(made)):
+        made.add_symbol(str(number))
+    return made

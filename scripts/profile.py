@@ -1,0 +1,9 @@
+"""Prints what a model costs by part; see --help."""
+
+from experiments.profile import main
+
+# isort: split
+from step import run
+
+if __name__ == "__main__":
+    run(main)
