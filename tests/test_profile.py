@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from step import StepError
@@ -104,9 +105,12 @@ def test_a_mismatch_is_shown_and_ends_with_a_sentence(profiles, monkeypatch, cap
     assert re.search(r"^MACs +[\d,]+ +7 +NO$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_figures_other_than_the_papers_end_with_a_sentence(profiles, monkeypatch):
+@pytest.mark.parametrize("other", [{"parameters": "2.48M"}, {"flops": "165.00M"}, {"flops": "161.00M"}])
+def test_figures_other_than_the_papers_end_with_a_sentence(other, profiles, monkeypatch):
     label = "ea_transformer_lite"
-    monkeypatch.setattr(profile, "FLAGS", {label: [*FLAGS[label], "--ea-kernel-size", "9"]})
+    monkeypatch.setattr(profile, "FLAGS", {label: FLAGS[label]})
+    assert "2,485,224" in profiles("--all")
+    monkeypatch.setitem(PAPER, label, replace(PAPER[label], **other))
     with pytest.raises(StepError, match=label):
         profiles("--all")
 
