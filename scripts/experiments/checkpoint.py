@@ -47,12 +47,12 @@ class Checkpoint:
     @property
     def epochs(self) -> int:
         """The epochs that were finished."""
-        return self.state["extra_state"]["train_iterator"]["epoch"] - 1
+        return self.state["extra_state"].get("train_iterator", {}).get("epoch", 1) - 1
 
     @property
     def seconds(self) -> float:
         """Wall-clock of the training so far, earlier starts included."""
-        return self.state["extra_state"]["previous_training_time"]
+        return self.state["extra_state"].get("previous_training_time", 0.0)
 
     @property
     def validation(self) -> float | None:

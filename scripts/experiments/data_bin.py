@@ -49,7 +49,9 @@ class DataBin:
         if not folder.is_dir():
             raise StepError(f"there is no folder {folder}: give that of the binarised data, DATA_BIN.")
         manifest = read_json(folder / MANIFEST) or {}
-        found = read_json(folder / PREPARATION) or WITHOUT_PREPARATION | languages_of(folder)
+        found = read_json(folder / PREPARATION)
+        if found is None:
+            found = WITHOUT_PREPARATION | languages_of(folder)
         try:
             names = ("source_lang", "target_lang", "tokenizer", "subword", "dash_splits")
             data = cls(folder, *(found[name] for name in names), manifest)
@@ -93,9 +95,7 @@ class DataBin:
         names += [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
         for name in names:
             if not (self.folder / name).is_file():
-                raise StepError(
-                    f"{self.folder} has no {name}: give a folder that has the subset {subset}, or --subset."
-                )
+                raise StepError(f"{self.folder} has no {name}: give a folder that has it, or another --subset.")
         return [self.folder / name for name in names]
 
     def dataset(self, subset: str) -> Dataset:
