@@ -8,6 +8,7 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
@@ -15,6 +16,10 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from ea_fairseq.user_error import UserError, flags_refused
+
+# A translation checkpoint has the model's options in a Namespace and, with --eval-bleu, counts in NumPy's arrays.
+HARMLESS = (argparse.Namespace, np.ndarray, np.dtype, np.dtypes.Int64DType, np.dtypes.Float64DType)
+make_array = np.empty(0).__reduce__()[0]  # what NumPy unpickles an array with
 
 fairseq_start = checkpoint_utils.load_checkpoint
 fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
@@ -25,10 +30,10 @@ fairseq_copy = PathManager.copy
 def make_checkpoints_safe():
     """Puts the functions below into fairseq, for all of its commands.
 
-    torch >= 2.6 loads no class that it was not told about. ``argparse.Namespace``, which holds the model's options, is
-    the one class in a translation checkpoint that torch does not know; it runs no code when it is loaded.
+    torch >= 2.6 loads no class that it was not told about. Those in a translation checkpoint that torch does not know
+    are ``HARMLESS``: they run no code when they are loaded.
     """
-    torch.serialization.add_safe_globals([argparse.Namespace])
+    torch.serialization.add_safe_globals([*HARMLESS, make_array])
     checkpoint_utils.load_checkpoint = start_or_refuse
     checkpoint_utils.load_checkpoint_to_cpu = load_or_refuse
     checkpoint_utils.torch_persistent_save = save_whole

@@ -6,6 +6,7 @@ import pickle
 import random
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 
@@ -76,6 +77,16 @@ def test_a_checkpoint_loads_under_torchs_default(saved):
 def test_it_is_the_allow_list_that_lets_it_load(saved, without_allow_list):
     with pytest.raises(pickle.UnpicklingError, match=r"argparse\.Namespace"):
         torch.load(saved[1])
+
+
+def test_the_counts_of_validation_bleu_load_and_what_arrays_could_hide_does_not(tmp_path):
+    checkpoint = tmp_path / "checkpoint.pt"
+    torch.save({"counts": np.array([160, 29]), "sums": np.array([1.5])}, checkpoint)
+    state = torch.load(checkpoint)
+    assert (state["counts"].tolist(), state["sums"].tolist()) == ([160, 29], [1.5])
+    torch.save(np.array([os.getpid], dtype=object), checkpoint)
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(checkpoint)
 
 
 def test_a_fresh_process_computes_the_same_in_evaluation_and_in_training_without_dropout(saved, folder, tmp_path):

@@ -1,0 +1,9 @@
+"""Averages checkpoints; see --help."""
+
+from experiments.averaging import main  # makes the imports from data-prep possible
+
+# isort: split
+from step import run
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Translates a test set with a trained model and scores the translations; see --help.
+set -euo pipefail
+shopt -s extglob
+OUT_DIR=''
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/recipe.sh
+source "$repository/scripts/recipe.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bash scripts/evaluate.sh [options] DATA_BIN CHECKPOINT_DIR
+
+Averages checkpoints, translates a subset of the data with fairseq-generate, and scores the translations: tokenized BLEU
+as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures. Prints a table and writes
+results.json, translations, references and the averaged model.pt into one folder. Stopped at any moment, the same command
+goes on; what was made with the same options is not made again.
+
+  --average N        take the average of the last N epochs, or of the last N saved by updates where no epoch was saved
+  --average-best N   take the average of the N best checkpoints by validation
+  --checkpoint NAME  take this checkpoint (default: checkpoint_best.pt, or checkpoint_last.pt where there is none)
+  --beam N           width of the beam (default: 5)
+  --lenpen F         length penalty, higher for longer translations (default: 1)
+  --subset NAME      test or valid (default: test)
+  --max-tokens N     source tokens in a batch (default: 4096)
+  --compound-split   count BLEU with words split at their hyphens, too; for WMT'14 English-German
+  --reference FILE   raw references (default: those of the data, detokenized)
+  --model LABEL      what tables call the model (default: what train.sh called it)
+  --cpu              use the CPU even where there is a GPU
+  --out DIR          folder of the results (default: CHECKPOINT_DIR/evaluation)
+  --help             show this text
+
+Where train.sh has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults. Data without
+preparation.json is taken for Moses' tokens with BPE.
+
+example:
+  bash scripts/evaluate.sh --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
+USAGE
+}
+
+beam=5 lenpen=1 subset=test max_tokens=4096 compound_split='' reference='' model='' cpu='' out='' selection=()
+
+# parse OPTIONS...: sets the variables above and `folders`.
+parse() {
+  local name
+  folders=()
+  while (($#)); do
+    case $1 in
+      --help | -h) usage && exit ;;
+      --cpu | --compound-split) name=${1#--} && printf -v "${name//-/_}" '%s' "$1" ;;
+      --*)
+        [[ $1 =~ ^--(average|average-best|checkpoint|beam|lenpen|subset|max-tokens|reference|model|out)$ ]] ||
+          die "there is no option $1: see --help for those there are."
+        (($# > 1)) || die "$1 needs a value."
+        case $1 in
+          --average) whole_number "$1" "$2" && selection=(--last "$2") ;;
+          --average-best) whole_number "$1" "$2" && selection=(--best "$2") ;;
+          --checkpoint) selection=("$2") ;;
+          *) name=${1#--} && printf -v "${name//-/_}" '%s' "$2" ;;
+        esac
+        shift
+        ;;
+      *) folders+=("$1") ;;
+    esac
+    shift
+  done
+}
+
+parse "$@"
+((${#folders[@]} == 2)) || die "give two folders, DATA_BIN and CHECKPOINT_DIR, not ${#folders[@]}: see --help for an example."
+[[ -d ${folders[1]} ]] || die "there is no folder ${folders[1]}: give the --save-dir of a training, CHECKPOINT_DIR."
+folder=$(cd "${folders[1]}" && pwd)
+flags=()
+[[ ! -f $folder/recipe ]] || read_recipe "$folder/recipe" evaluate
+parse ${flags[@]+"${flags[@]}"} "$@"
+[[ -d ${folders[0]} ]] || die "there is no folder ${folders[0]}: give that of the binarised data, DATA_BIN."
+data=$(cd "${folders[0]}" && pwd)
+whole_number --beam "$beam"
+whole_number --max-tokens "$max_tokens"
+[[ $lenpen =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
+[[ ! $reference || -f $reference ]] || die "--reference: there is no file $reference."
+[[ ! $reference ]] || reference=$(realpath "$reference")
+
+# what is averaged: options and paths for average_checkpoints.py
+shopt -s nullglob
+case ${selection[0]:-} in
+  --*) selection+=("$folder") checkpoints=("$folder"/checkpoint*.pt) ;;
+  '')
+    checkpoints=("$folder"/checkpoint_@(best|last).pt)
+    selection=("${checkpoints[@]:0:1}") checkpoints=("${selection[@]}")
+    ;;
+  *)
+    selection=("$folder/${selection[0]}") checkpoints=("${selection[@]}")
+    [[ -f ${selection[0]} ]] || die "--checkpoint: there is no ${selection[0]}."
+    ;;
+esac
+((${#checkpoints[@]})) || die "$folder has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR."
+
+find_python
+facts=$(experiment data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
+mapfile -t facts <<<"$facts"
+source_lang=${facts[0]} target_lang=${facts[1]} remove_bpe=${facts[2]}
+OUT_DIR=${out:-$folder/evaluation}
+check_out_dir
+open_out_dir
+OUT_DIR=$(cd "$OUT_DIR" && pwd)
+
+# generate FOLDER: translates the subset.
+generate() {
+  local log=$OUT_DIR/logs/generate.log status=0
+  say "translating with a beam of $beam; the log is $log"
+  "$(dirname "$python")/fairseq-generate" "$data" --source-lang "$source_lang" --target-lang "$target_lang" \
+    --user-dir "$repository/ea_fairseq" --path "$OUT_DIR/model.pt" --gen-subset "$subset" --beam "$beam" \
+    --lenpen "$lenpen" --max-tokens "$max_tokens" --required-batch-size-multiple 1 ${cpu:+"$cpu"} \
+    ${remove_bpe:+--remove-bpe "$remove_bpe"} --results-path "$1" >"$log" 2>&1 || status=$?
+  ((status < 1 || status > 128)) || die "translating failed ($(tail -n 1 "$log")): see the end of $log."
+  return "$status"
+}
+
+of_checkpoints="${selection[*]}"$'\n'$(stat -c '%n %s %.Y' -- "${checkpoints[@]}")$'\n'${facts[*]}
+stage model.pt "$of_checkpoints" \
+  "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" --output
+of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/*.py | cksum)"
+stage generated "$of_search" generate
+for name in results.json {translation,reference}{,.tok}.txt; do
+  [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
+done
+printf -v command '%q ' bash scripts/evaluate.sh "$@"
+of_scores="$of_search"$'\n'"$command $model $compound_split $reference $(
+  cat "$repository"/scripts/experiments/@(evaluation|results|scores|training_log).py \
+    "$folder"/@(run.json|train.log) ${reference:+"$reference"} | cksum
+)"
+stage scores.txt "$of_scores" \
+  experiment evaluation --subset "$subset" --beam "$beam" --lenpen "$lenpen" --command "${command% }" \
+  ${reference:+--reference "$reference"} ${model:+--model "$model"} ${compound_split:+"$compound_split"} \
+  ${cpu:+"$cpu"} "$data" "$folder" "$OUT_DIR"
+echo
+cat "$OUT_DIR/scores.txt"
+say "all of this is in $OUT_DIR"

@@ -1,0 +1,52 @@
+"""train.log: what fairseq-train logs as JSON, and the learning curves in it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from experiments.results import Point
+
+NAME = "train.log"
+
+
+def curves(folder: Path) -> tuple[list[Point], list[Point]]:
+    """The curves of training and validation in a folder's log, all starts of the training joined; empty without a log.
+
+    Where a resumed training repeats updates, those of the later start count. A validation has the time of the end of
+    its epoch or, within an epoch, that of what was logged before it.
+    """
+    path = folder / NAME
+    train: list[Point] = []
+    valid: list[Point] = []
+    seconds = 0.0
+    for entry in entries(path) if path.is_file() else ():
+        if "loss" in entry and "num_updates" in entry:
+            seconds = float(entry.get("wall", seconds))
+            extend(train, Point(int(entry["num_updates"]), seconds, float(entry["loss"])))
+        elif "valid_loss" in entry and "valid_num_updates" in entry:
+            bleu = float(entry["valid_bleu"]) if "valid_bleu" in entry else None
+            extend(valid, Point(int(entry["valid_num_updates"]), seconds, float(entry["valid_loss"]), bleu))
+        elif "train_wall" in entry and valid and valid[-1].updates == int(entry.get("train_num_updates", -1)):
+            seconds = float(entry["train_wall"])
+            valid[-1] = replace(valid[-1], seconds=seconds)
+    return train, valid
+
+
+def entries(path: Path) -> Iterator[dict[str, str]]:
+    """The lines of a log that are JSON objects; a kill may have cut others short."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                entry = json.loads(line[line.index("{") :])
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                yield entry
+
+
+def extend(curve: list[Point], point: Point) -> None:
+    """Adds a point to a curve, in the place of those that were logged at the same or later updates."""
+    while curve and curve[-1].updates >= point.updates:
+        curve.pop()
+    curve.append(point)
