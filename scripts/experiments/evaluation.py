@@ -22,12 +22,11 @@ from experiments.arguments import Parser
 from experiments.checkpoint import Checkpoint
 from experiments.data_bin import DataBin
 from experiments.environment import commit, gpus, processor, versions
-from experiments.results import NAME, REFERENCE, TRANSLATION, Results
+from experiments.results import NAME, REFERENCE, TOKENIZED, TRANSLATION, Results
 from experiments.scores import DEFINITIONS, Lines, all_scores
 from experiments.training_log import curves
 from experiments.training_run import TrainingRun
 
-TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 SIZES = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
 SETTINGS = [*(f"{side}_{size}" for side in ("encoder", "decoder") for size in SIZES), "dropout"]
 

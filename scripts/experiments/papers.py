@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+CONVENTION = (
+    "Parameters: without embeddings and output projection. FLOPs: twice the multiply-accumulates that torchprofile "
+    "counts on one pair of {length} source and {length} target tokens, without the output projection."
+)
 DATASETS = ("iwslt14-deen", "wmt14-ende", "wmt14-enfr")
 TABLE_5 = "Wang et al. 2021, table 5"
 TABLE_6 = "Wang et al. 2021, table 6"  # ablation; its baseline has 33.21 BLEU on IWSLT'14, where table 5 has 33.32

@@ -9,6 +9,7 @@ from step import StepError
 NAME = "results.json"
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
+TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Results:
     """Everything that a table or a figure says of one trained model.
 
     Args:
-        folder: of results.json, which also has the translations and references (raw text, a sentence a line).
+        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
         settings: the options of the model that tell it from others, such as ``ea_alpha``.
@@ -137,13 +138,13 @@ class Results:
         unfinished.write_text(text + "\n", encoding="utf-8")
         unfinished.replace(self.folder / NAME)
 
-    def translation(self) -> list[str]:
-        """The raw translations; raises StepError where they are not beside results.json."""
-        return self._lines(TRANSLATION)
+    def raw(self) -> tuple[list[str], list[str]]:
+        """Raw translations and references, line by line; raises StepError where they are not beside results.json."""
+        return self._lines(TRANSLATION), self._lines(REFERENCE)
 
-    def reference(self) -> list[str]:
-        """The raw references; raises StepError where they are not beside results.json."""
-        return self._lines(REFERENCE)
+    def tokens(self) -> tuple[list[str], list[str]]:
+        """The same as tokens of the data with subwords joined."""
+        return self._lines(TOKENIZED[0]), self._lines(TOKENIZED[1])
 
     def _lines(self, name: str) -> list[str]:
         path = self.folder / name

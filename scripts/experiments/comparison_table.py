@@ -1,0 +1,135 @@
+"""The papers' tables 5 and 6 with our own figures: what models cost and how well they translate."""
+
+from collections.abc import Iterable
+
+from step import StepError
+
+from experiments.comparison import Comparison, Spread
+from experiments.papers import CONVENTION, PAPER
+from experiments.scores import DEFINITIONS
+from experiments.significance import RESAMPLES, p_value
+from experiments.tables import MINUS, NONE, Table
+
+LENGTH = 30  # of the pair whose FLOPs are counted
+
+
+def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
+    """A row for each model, and for each data set the score over seeds and its difference to the baseline's.
+
+    Raises:
+        StepError: where the p-values that are asked for cannot be had.
+    """
+    models, datasets = comparison.models, comparison.datasets
+    in_papers = {dataset for dataset in datasets for model in models if dataset in bleu_in_paper(model)}
+    costs_in_papers = any(model in PAPER and PAPER[model].parameters for model in models) and bool(in_papers)
+    header = ["model", *columns("parameters", costs_in_papers), *columns("FLOPs", costs_in_papers)]
+    for dataset in datasets:
+        prefix = f"{dataset}: " if len(datasets) > 1 else ""
+        header += columns(prefix + comparison.score, dataset in in_papers)
+        header += ["seeds", "difference", *["p"] * p_values]
+    rows = []
+    for model in models:
+        example, paper = comparison.example(model), PAPER.get(model)
+        row = [model, *beside(short(example.parameters), paper and paper.parameters, costs_in_papers)]
+        row += beside(short(example.flops), paper and paper.flops, costs_in_papers)
+        for dataset in datasets:
+            scores = comparison.scores(model, dataset)
+            printed = bleu_in_paper(model).get(dataset)
+            row += beside(
+                spread(Spread.of(scores.values())) if scores else NONE,
+                f"{printed:.2f}" if printed is not None else None,
+                dataset in in_papers,
+            )
+            row.append(str(len(scores)) if scores else NONE)
+            row += difference_cells(comparison, model, dataset, p_values)
+        rows.append(row)
+    return Table(header, rows, notes(comparison, p_values))
+
+
+def columns(name: str, in_paper: bool) -> list[str]:
+    return [name, "paper"] if in_paper else [name]
+
+
+def beside(ours: str, paper: str | None, in_paper: bool) -> list[str]:
+    return [ours, paper or NONE] if in_paper else [ours]
+
+
+def bleu_in_paper(model: str) -> dict[str, float]:
+    return PAPER[model].bleu if model in PAPER else {}
+
+
+def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
+    """The difference to the baseline over the seeds that both have, and a p-value for each of these seeds."""
+    results = comparison.results(model, dataset)
+    baseline = comparison.baseline_of(model, dataset)
+    if not results or baseline is None:
+        return [NONE, *[NONE] * p_values]
+    others = comparison.results(baseline, dataset)
+    common = sorted(results.keys() & others.keys())
+    if not common:
+        raise StepError(
+            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
+            "train one with a seed of the other."
+        )
+    scores = {seed: [found[seed].scores[comparison.score].score for found in (results, others)] for seed in common}
+    cells = [signed(Spread.of(ours - theirs for ours, theirs in scores.values()))]
+    if p_values:
+        found = [p_value(others[seed], results[seed], comparison.score) for seed in common]
+        cells.append(" / ".join(f"{value:.3f}" for value in found))
+    return cells
+
+
+def spread(value: Spread) -> str:
+    deviation = "" if value.deviation is None else f" ± {value.deviation:.2f}"
+    return f"{value.mean:.2f}{deviation}"
+
+
+def signed(value: Spread) -> str:
+    mean = f"{value.mean:+.2f}".replace("-", MINUS)
+    return mean if value.deviation is None else f"{mean} ± {value.deviation:.2f}"
+
+
+def short(number: int) -> str:
+    """A number as the papers print it: 2.49M, 163.57M, 2.70G."""
+    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"
+
+
+def notes(comparison: Comparison, p_values: bool) -> list[str]:
+    """What the columns mean, and what the figures are of."""
+    results, score = comparison.all_results(), comparison.score
+    found = [
+        f"{score}: {DEFINITIONS.get(score, 'as results.json has it')}; "
+        f"{listed(result.scores[score].signature for result in results)}.",
+        "Scores are means over seeds, ± the sample standard deviation where there are several. Differences are to the "
+        f"baseline of the same seed ({listed(pairs(comparison))}).",
+        CONVENTION.format(length=LENGTH),
+    ]
+    if p_values:
+        found.insert(
+            2,
+            f"p: sacreBLEU's paired bootstrap test of each seed's translations, {RESAMPLES:,} resamples: how likely "
+            "the choice of the test sentences alone makes such a difference.",
+        )
+    if any(bleu_in_paper(model) for model in comparison.models if bleu_in_paper(model).keys() & {*comparison.datasets}):
+        found.append("paper: as printed in Wang et al. 2021, tables 5 and 6, which do not say how BLEU was counted.")
+    found += sorted(
+        {
+            f"{data.name}: {data.subset}, {data.source_lang} to {data.target_lang}, SHA-256 of manifest.json "
+            f"{data.manifest or 'unknown, there is none'}."
+            for data in (result.dataset for result in results)
+        }
+    )
+    searches = listed(f"beam {result.search['beam']}, length penalty {result.search['lenpen']:g}" for result in results)
+    return [*found, f"Search: {searches}."]
+
+
+def pairs(comparison: Comparison) -> Iterable[str]:
+    for model in comparison.models:
+        for dataset in comparison.datasets:
+            if comparison.results(model, dataset) and (baseline := comparison.baseline_of(model, dataset)):
+                yield f"{model} to {baseline}"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Different texts, in their order."""
+    return "; ".join(dict.fromkeys(texts)) or "none"

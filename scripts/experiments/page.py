@@ -1,0 +1,52 @@
+"""One HTML page with tables and figures in it, which needs nothing beside itself."""
+
+import base64
+import html
+from pathlib import Path
+
+from experiments.tables import Table
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
+body { max-width: 60rem; margin: auto; padding: 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+thead th { border-bottom: 2px solid #222; }
+.note, figcaption { color: #555; font-size: .85rem; margin: .4rem 0; overflow-wrap: anywhere; }
+figure { margin: 1.5rem 0; } img { max-width: 100%; height: auto; }
+code { font-size: .8rem; overflow-wrap: anywhere; }
+""".strip()
+
+
+def page(title: str, table: Table, figures: list[tuple[Path, str]], runs: list[str], extra: str = "") -> str:
+    """The page.
+
+    Args:
+        figures: SVG files and their captions.
+        runs: what made each result, as HTML.
+        extra: more HTML, behind the table.
+    """
+    blocks = [
+        f"<h1>{html.escape(title)}</h1>",
+        table.html(),
+        extra,
+        *(figure(path, caption) for path, caption in figures),
+        "<h2>Runs</h2>",
+        *runs,
+    ]
+    body = "\n".join(block for block in blocks if block)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def figure(path: Path, caption: str) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
+    text = html.escape(caption)
+    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{text}">'
+    return f"<figure>\n{image}\n<figcaption>{text}</figcaption>\n</figure>"

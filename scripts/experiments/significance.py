@@ -1,0 +1,53 @@
+"""sacreBLEU's paired bootstrap test: whether models differ by more than the choice of the test sentences explains."""
+
+import logging
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+from step import StepError
+
+from experiments.results import Results
+from experiments.scores import hidden, split_compounds
+
+RESAMPLES = 1000  # of sacreBLEU's own random seed, 12345
+METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}
+ALTERED = 0.005 + 1e-6  # results.json has scores as they are printed
+
+
+def p_value(baseline: Results, model: Results, score: str) -> float:
+    """The probability that the difference of two models' scores is chance, by paired bootstrap.
+
+    Raises:
+        StepError: where translations are not there, or are not those that results.json has the score of.
+    """
+    texts = [texts_of(results, score) for results in (baseline, model)]
+    systems = [(name, translations) for name, (translations, _) in zip(("baseline", "model"), texts, strict=True)]
+    references = texts[0][1]
+    if any(len(lines) != len(references) for pair in texts for lines in pair):
+        raise StepError(f"{model.folder} and {baseline.folder} have texts of different length: evaluate both again.")
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    test = PairedTest(systems, {"score": metric_of(score)}, [references], test_type="bs", n_samples=RESAMPLES)
+    (recounts,) = (found for name, found in test()[1].items() if name != "System")
+    for results, recounted in zip((baseline, model), recounts, strict=True):
+        if abs(results.scores[score].score - recounted.score) > ALTERED:
+            raise StepError(
+                f"the translations in {results.folder} score {recounted.score:.2f}, and results.json says "
+                f"{results.scores[score].score:.2f} {score}: evaluate the model again."
+            )
+    identical = texts[0][0] == texts[1][0]  # sacreBLEU takes a difference of zero in every resample for significant
+    return 1.0 if identical else recounts[1].p_value
+
+
+def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
+    """Translations and references as the score counts them."""
+    if score in METRICS:
+        return results.raw()
+    tokens = results.tokens()
+    if score == "compound-split BLEU":
+        tokens = tuple(map(split_compounds, tokens))
+    return tuple(map(hidden, tokens))
+
+
+def metric_of(score: str) -> Metric:
+    return METRICS[score]() if score in METRICS else BLEU(tokenize="none", smooth_method="none", force=True)

@@ -1,0 +1,63 @@
+"""Tables in Markdown, CSV, LaTeX and HTML, with the same cells."""
+
+import csv
+import html
+import io
+from dataclasses import dataclass
+
+MINUS, NONE = "\u2212", "\u2013"
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {character: "\\" + character for character in "&%$#_{}"}
+LATEX |= {"±": r"$\pm$", MINUS: "$-$", NONE: "--"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column is of text and whose others are of numbers.
+
+    Args:
+        notes: sentences below it.
+    """
+
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    def markdown(self) -> str:
+        def line(cells: list[str]) -> str:
+            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+        ruler = line(["---", *["---:"] * (len(self.header) - 1)])
+        table = "\n".join([line(self.header), ruler, *map(line, self.rows)])
+        return "\n\n".join([table, *self.notes]) + "\n"
+
+    def csv(self) -> str:
+        """Without the notes; minus signs are hyphens, as programs read them."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([[cell.replace(MINUS, "-") for cell in row] for row in (self.header, *self.rows)])
+        return text.getvalue()
+
+    def latex(self) -> str:
+        """An environment ``tabular`` that needs no package, the notes as comments before it."""
+        lines = [f"% {note}" for note in self.notes]
+        lines += [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\hline"]
+        for index, row in enumerate((self.header, *self.rows)):
+            lines.append(" & ".join(map(latex, row)) + r" \\" + (r" \hline" if index in (0, len(self.rows)) else ""))
+        return "\n".join([*lines, r"\end{tabular}"]) + "\n"
+
+    def html(self) -> str:
+        def row(tag: str, cells: list[str]) -> str:
+            return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+        body = "\n".join(row("td", cells) for cells in self.rows)
+        notes = "\n".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
+        return (
+            f"<div class=wide><table>\n<thead>{row('th', self.header)}</thead>\n"
+            f"<tbody>\n{body}\n</tbody>\n</table></div>\n{notes}"
+        )
+
+
+def latex(text: str) -> str:
+    """Text with what LaTeX has its own meaning for escaped."""
+    return "".join(LATEX.get(character, character) for character in text)
