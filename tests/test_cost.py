@@ -25,7 +25,24 @@ PAPER = {  # parameters exactly as counted; FLOPs as printed in EA, table 5
 }
 FAMILIES = ("transformer", "ea_transformer")
 SOURCE, TARGET = 7, 5
-BOTH_SIDES = ("layernorm_embedding", "no_decoder_final_norm", "no_scale_embedding", "no_token_positional_embeddings")
+OF_BOTH_SIDES = (
+    "layernorm_embedding",
+    "no_decoder_final_norm",
+    "no_scale_embedding",
+    "no_token_positional_embeddings",
+)
+SAME_WIDTH = {f"{side}_{name}": 4 for side in ("encoder", "decoder") for name in ("embed_dim", "attention_heads")}
+TIES = {  # with what each needs
+    "share_decoder_input_output_embed": {},
+    "share_all_embeddings": SAME_WIDTH,
+    "merge_src_tgt_embed": SAME_WIDTH,
+}
+OTHERS = [
+    {"decoder_output_dim": 6},
+    {"encoder_layers_to_keep": "1"},
+    {"encoder_layerdrop": 0.5},
+    *({"activation_fn": name} for name in ("gelu", "gelu_accurate", "tanh", "linear")),
+]
 
 
 def profiled(model, source: int = SOURCE, target: int = TARGET) -> ProfiledModel:
@@ -88,8 +105,8 @@ def test_formula_counts_every_switch_setting(kernel):
 
 @st.composite
 def sizes(draw):
-    """Options of a model: encoder and decoder of different sizes and kinds, any switch setting."""
-    options = {}
+    """Options of a model: encoder and decoder of different sizes and kinds, any switch setting, any tying."""
+    options = {**draw(st.sampled_from(COMBINATIONS)), **{name: draw(st.booleans()) for name in OF_BOTH_SIDES}}
     for side in ("encoder", "decoder"):
         options[f"{side}_attention_heads"] = heads = draw(st.integers(1, 3))
         options[f"{side}_embed_dim"] = heads * draw(st.integers(4, 6))
@@ -97,22 +114,13 @@ def sizes(draw):
         options[f"{side}_layers"] = draw(st.integers(1, 2))
         for name in ("normalize_before", "learned_pos"):
             options[f"{side}_{name}"] = draw(st.booleans())
-    if draw(st.booleans()):
-        options["share_decoder_input_output_embed"] = True
-    elif draw(st.booleans()):
-        options["decoder_output_dim"] = draw(st.integers(1, 9))
-    elif draw(st.booleans()):
-        options["decoder_embed_dim"] = options["encoder_embed_dim"]
-        options["decoder_attention_heads"] = options["encoder_attention_heads"]
-        options[draw(st.sampled_from(["share_all_embeddings", "merge_src_tgt_embed"]))] = True
-    for name in (
-        "layernorm_embedding",
-        "no_decoder_final_norm",
-        "no_scale_embedding",
-        "no_token_positional_embeddings",
-    ):
-        options[name] = draw(st.booleans())
-    return options
+    match draw(st.sampled_from([None, "decoder_output_dim", *TIES])):
+        case None:
+            return options
+        case "decoder_output_dim":
+            return {**options, "decoder_output_dim": draw(st.integers(1, 9))}
+        case tie:
+            return {**options, **TIES[tie], tie: True}
 
 
 @settings(max_examples=20, deadline=None)
@@ -121,9 +129,9 @@ def test_formula_counts_models_of_all_sizes(options, arch, source, target):
     assert_formula_counts(build(arch, **options), source, target)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_accurate", "tanh", "linear"])
-def test_formula_counts_activations(activation):
-    assert_formula_counts(build(**TINY, activation_fn=activation))
+@pytest.mark.parametrize("option", [*({tie: True} for tie in TIES), *OTHERS], ids=str)
+def test_formula_counts_single_options(option):
+    assert_formula_counts(build(**TINY, **option))
 
 
 @pytest.mark.parametrize("name", NO_FORMULA)

@@ -46,7 +46,10 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     parser.add_argument("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
     parser.add_argument("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
     parser.add_argument(
-        "--vocab", type=words, metavar="N", help=f"types in a dictionary, {SPECIAL} symbols included (default: 10000)"
+        "--vocab",
+        type=words,
+        metavar="N",
+        help=f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})",
     )
     parser.add_argument(
         "--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)"
