@@ -53,17 +53,28 @@ check_out_dir() {
 open_out_dir() {
   { mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock"; } 2>/dev/null ||
     die "cannot write in $OUT_DIR: check its permissions and the space on its disk."
+  wait_for_lock "$OUT_DIR/.stages/lock"
+}
+
+# wait_for_lock FILE: waits until no other process holds the lock FILE; then this one holds it, and those it starts.
+wait_for_lock() {
   command -v flock >/dev/null || return 0
-  exec 9>>"$OUT_DIR/.stages/lock"
+  exec 9>>"$1"
   flock -n 9 && return
   say "waiting for another run in $OUT_DIR to end"
   flock 9
 }
 
-# is_made OUTPUT SETTINGS: whether `stage` has made OUTPUT with these SETTINGS, and no link in it leads nowhere.
+# is_made OUTPUT SETTINGS: whether OUTPUT is there and stamped with these SETTINGS, and no link in it leads nowhere.
 is_made() {
   local output=$OUT_DIR/$1 stamp=$OUT_DIR/.stages/${1//\//.}
   [[ -e $output && -f $stamp && $(<"$stamp") == "$2" && -z $(find "$output" -maxdepth 1 -xtype l) ]]
+}
+
+# stamp OUTPUT SETTINGS: notes that OUTPUT is made with these SETTINGS.
+stamp() {
+  local stamp=$OUT_DIR/.stages/${1//\//.}
+  printf '%s\n' "$2" >"$stamp.tmp" && mv "$stamp.tmp" "$stamp"
 }
 
 # stage OUTPUT SETTINGS COMMAND...: makes the file or folder OUT_DIR/OUTPUT with `COMMAND... OUT_DIR/OUTPUT.tmp`,
@@ -85,7 +96,6 @@ stage() {
     ((status > 128)) || exit "$status"
     die "making $name was stopped by signal $((status - 128)) (9 often means too little memory): the same command goes on from there."
   fi
-  { rm -rf "$output" && mv "$output.tmp" "$output" &&
-    printf '%s\n' "$settings" >"$stamp.tmp" && mv "$stamp.tmp" "$stamp"; } 2>/dev/null ||
+  { rm -rf "$output" && mv "$output.tmp" "$output" && stamp "$name" "$settings"; } 2>/dev/null ||
     die "cannot put $name in place in $OUT_DIR: check its permissions and the space on its disk, then run the same command again."
 }

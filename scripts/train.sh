@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Trains a model by a recipe; see --help.
 set -euo pipefail
-shopt -s extglob
 OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
@@ -20,9 +19,11 @@ recipe's. Checkpoints, the log (train.log), the recipe, and run.json with the ex
 folder; stopped at any moment, the same command goes on, and when all is trained it does nothing.
 
   --data DIR    folder of the binarised data (default: what the recipe's [data] makes)
-  --out DIR     folder of the training (default: runs/RECIPE/seed-N, with the flags where some are given)
-  --model NAME  what tables call the model (default: the recipe's name, with the flags but for the seed)
+  --out DIR     folder of the training (default: runs/RECIPE/seed-N, with the flags where some tell models apart)
+  --model NAME  what tables call the model (default: the recipe's name, with the flags that tell models apart)
   --help        show this text
+
+These flags tell no models apart:$undistinguishing
 
 recipes: $(list_recipes)
 
@@ -47,47 +48,46 @@ while (($#)); do
 done
 (($#)) || die "name a recipe: see --help for those there are."
 recipe=$(find_recipe "$1")
-recipe_name=${recipe#"$repository/scripts/recipes/"} recipe_name=${recipe_name%.recipe}
 overrides=("${@:2}")
-
+[[ " ${overrides[*]} " != *' --save-dir'[\ =]* ]] || die "--save-dir is for train.sh to give: name the folder with --out, before the recipe."
+find_data "$recipe"
 read_recipe "$recipe" train
-command=("${flags[@]}" "${overrides[@]}")
-if [[ ! $data ]]; then
-  read_recipe "$recipe" data
-  data=$repository/${flags[-1]##* }/data-bin
-  [[ -d $data ]] || die "there is no $data: make it with '${flags[*]}', or name the data with --data."
-fi
-[[ -d $data ]] || die "--data: there is no folder $data."
-data=$(cd "$data" && pwd)
+((${#flags[@]})) || die "$recipe has no section [train]: add it, with the flags of fairseq-train."
+flags+=("${overrides[@]}")
 
-# value_of FLAG: prints the last value of a flag in the command.
-value_of() {
-  local index
-  for ((index = ${#command[@]} - 2; index >= 0; index--)); do
-    [[ ${command[index]} != "$1" ]] || { printf '%s\n' "${command[index + 1]}" && return; }
-  done
-  die "$recipe has no $1: add it to its section [train]."
-}
-
-# without_seed FLAGS...: prints the flags that tell models apart.
-without_seed() {
+# find_seed FLAGS...: sets `seed` to the last one given.
+find_seed() {
+  seed=''
   while (($#)); do
-    if [[ $1 == --seed ]]; then shift; else printf ' %s' "$1"; fi
+    case $1 in
+      --seed) seed=${2-} ;;
+      --seed=*) seed=${1#*=} ;;
+    esac
     shift
   done
+  [[ $seed =~ ^[0-9]+$ ]] || die "--seed needs a whole number, not '$seed': give it, or add it to [train] of $recipe."
 }
 
-seed=$(value_of --seed)
-differences=$(without_seed ${overrides[@]+"${overrides[@]}"})
+find_seed "${flags[@]}"
+differences=$(distinguishing "${overrides[@]}")
+recipe_name=$(name_of "$recipe")
 : "${model:=${recipe_name##*/}$differences}"
-: "${out:=$repository/runs/$recipe_name$(tr -cs '[:alnum:]._\n-' '_' <<<"$differences")/seed-$seed}"
+: "${out:=$repository/runs/$recipe_name$(as_folder "$differences")/seed-$seed}"
+[[ $out == /* ]] || out=$PWD/$out
 OUT_DIR=$out
 find_python
-use_huge_pages
-command=(fairseq-train "$data" --user-dir "$repository/ea_fairseq" --save-dir "$out" --log-file "$out/train.log"
-  --log-format json "${command[@]}")
-{ mkdir -p "$out" && cp "$recipe" "$out/recipe"; } 2>/dev/null ||
+{ mkdir -p "$out" && : >>"$out/lock"; } 2>/dev/null ||
   die "cannot write in $out: check its permissions and the space on its disk."
-experiment training_run --folder "$out" --model "$model" --recipe "$recipe_name" --overrides "${#overrides[@]}" \
-  -- "${command[@]}"
+wait_for_lock "$out/lock"
+command=(fairseq-train "$data" --user-dir "$repository/ea_fairseq" --save-dir "$out" --log-file "$out/train.log"
+  --log-format json "${flags[@]}")
+trained=$(experiment training_run --folder "$out" --model "$model" --recipe "$recipe_name" \
+  --overrides "${#overrides[@]}" -- "${command[@]}")
+if [[ $trained ]]; then
+  say "$trained"
+  exit
+fi
+[[ $recipe -ef $out/recipe ]] || { cp "$recipe" "$out/recipe.tmp" && mv "$out/recipe.tmp" "$out/recipe"; } 2>/dev/null ||
+  die "cannot write in $out: check its permissions and the space on its disk."
+use_huge_pages
 exec "$(dirname "$python")/${command[0]}" "${command[@]:1}"

@@ -53,8 +53,11 @@ def cores() -> set[int]:
 
 def gpus() -> list[str]:
     """The names of the GPUs that CUDA shows, none without a driver."""
-    listing = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    listing = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
-        return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+        lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return []
+    found = [line.split(", ", 2) for line in lines]
+    return [name for *names, name in found if visible is None or {*names} & {*visible.split(",")}]

@@ -12,6 +12,7 @@ from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
 
 NAME = "run.json"
+LOG = "train.log"
 
 
 @dataclass(frozen=True)
@@ -73,20 +74,33 @@ class TrainingRun:
         unfinished.replace(folder / NAME)
 
 
-def record(folder: Path, model: str, recipe: str, overrides: list[str], command: list[str]) -> None:
-    """Adds a start to the training in a folder.
+def record(folder: Path, model: str, recipe: str, overrides: list[str], command: list[str]) -> bool:
+    """Adds a start to the training in a folder, unless all is trained.
+
+    Returns:
+        Whether there is something to train.
 
     Raises:
-        StepError: where the folder holds a training by another command.
+        StepError: where the folder holds another training, with checkpoints that would be lost.
     """
     before = TrainingRun.read(folder)
-    if before is not None and before.command != command:
-        raise StepError(
-            f"{folder} holds a training by another command ({shlex.join(before.command)}): give another --out, or "
-            "remove that folder."
-        )
+    if before is None or before.command != command:
+        if any(folder.glob("checkpoint*.pt")):
+            what = f"a training by another command ({shlex.join(before.command)})" if before else "other checkpoints"
+            raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+        (folder / LOG).unlink(missing_ok=True)
+        before = None
+    elif is_trained(folder):
+        return False
     starts = [*(before.starts if before else []), Start.now()]
     TrainingRun(model, recipe, overrides, command, starts).write(folder)
+    return True
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether fairseq has ended the training in a folder; where it may stop early, it would go on if started again."""
+    log = folder / LOG
+    return log.is_file() and "done training" in log.read_text(encoding="utf-8").rstrip().rpartition("\n")[2]
 
 
 def main() -> None:
@@ -98,7 +112,8 @@ def main() -> None:
     parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
     args = parser.parse_args()
     overrides = args.command[len(args.command) - args.overrides :]
-    record(args.folder, args.model, args.recipe, overrides, args.command)
+    if not record(args.folder, args.model, args.recipe, overrides, args.command):
+        print(f"{args.folder}: all is trained, nothing to do")
 
 
 if __name__ == "__main__":
