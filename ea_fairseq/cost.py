@@ -9,10 +9,6 @@ from dataclasses import dataclass
 import torch
 from fairseq.models.transformer import TransformerModelBase
 
-CONVENTION = (
-    "Parameters: without embeddings and output projection. FLOPs: twice the multiply-accumulates that torchprofile "
-    "counts on one pair of {length} source and {length} target tokens, without the output projection."
-)
 EMBEDDINGS, ENCODER, DECODER = "embeddings", "encoder", "decoder"
 CONVOLUTIONS, OUTPUT = "evolving-attention convolutions", "output projection"
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own

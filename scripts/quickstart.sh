@@ -13,9 +13,9 @@ usage() {
 usage: bash scripts/quickstart.sh [options]
 
 Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lite and its baseline transformer_lite
-alike on it, translates its test set with both, and prints their BLEU, parameters, FLOPs, speed and ten translations.
-Without --corpus it writes a small German-English corpus of its own, which takes about ten minutes on two CPU cores.
-Run again, it goes on where it stopped, and prints the report again when all is done.
+alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and
+writes a page with tables and learning curves. Without --corpus it writes a small German-English corpus of its own, which takes about ten
+minutes on two CPU cores. Run again, it goes on where it stopped, and prints the report again when all is done.
 
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
@@ -51,12 +51,12 @@ if [[ $corpus ]]; then
   corpus=$(cd "$corpus" && pwd)
   : "${merges:=8000}" "${max_update:=20000}" "${max_tokens:=4096}"
   : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang}"
-  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2)
+  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --eval-bleu-args '{"beam": 5}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
   : "${merges:=2000}" "${max_update:=900}" "${max_tokens:=1024}"
   : "${out:=$repository/runs/quickstart}"
-  learning=(--lr 1.5e-3 --warmup-updates 400 --dropout 0)
+  learning=() # as in the recipes
 fi
 whole_number --merges "$merges"
 whole_number --max-update "$max_update"
@@ -65,7 +65,7 @@ OUT_DIR=$out
 
 check_out_dir
 enter_environment
-use_huge_pages
+find_python
 open_out_dir
 
 if [[ ! $corpus ]]; then
@@ -82,50 +82,39 @@ train() {
   local tie=()
   ! command -v setpriv >/dev/null || tie=(setpriv --pdeathsig KILL)
   export OMP_NUM_THREADS=$threads
-  exec ${tie[@]+"${tie[@]}"} fairseq-train "$data_bin" --user-dir "$repository/ea_fairseq" --arch "$1" \
-    --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt "${learning[@]}" \
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens "$max_tokens" \
-    --max-update "$max_update" --seed 1 --num-workers 0 --save-dir "$OUT_DIR/$1" \
-    --no-epoch-checkpoints --save-interval-updates 200 --keep-interval-updates 1 \
-    --log-format simple --log-interval 50 2>"$OUT_DIR/$1/train.err"
+  exec ${tie[@]+"${tie[@]}"} bash "$repository/scripts/train.sh" --data "$data_bin" --out "$OUT_DIR/$1" --model "$1" \
+    "quickstart/$1" ${learning[@]+"${learning[@]}"} --max-tokens "$max_tokens" --max-update "$max_update" \
+    9>&- 2>"$OUT_DIR/logs/$1.err"
 }
 
 cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
-recipe="$(<"$OUT_DIR/prepared/.stages/data-bin")"$'\n'"${learning[*]} --max-tokens $max_tokens"
 trainings=()
 for arch in "${archs[@]}"; do
-  folder=$OUT_DIR/$arch
-  if [[ ! -f $folder/recipe || $(<"$folder/recipe") != "$recipe" ]]; then
-    rm -rf "$folder"
-    mkdir "$folder"
-    printf '%s\n' "$recipe" >"$folder/recipe"
+  settings="$(<"$OUT_DIR/prepared/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
+  settings+=" ${learning[*]} $max_tokens"
+  if ! is_made "$arch" "$settings"; then
+    rm -rf "${OUT_DIR:?}/$arch"
+    mkdir "$OUT_DIR/$arch"
+    stamp "$arch" "$settings"
   fi
-  [[ ! -f $folder/trained || $(<"$folder/trained") != "$max_update" ]] || continue
-  say "training $arch with $threads threads, all of its log in $folder/train.log"
-  train "$arch" > >(tee -a "$folder/train.log" | sed -nuE "s/^.* \| INFO \| (train|valid|train_inner) \| /[$arch] \1 | /p") &
+  say "training $arch with $threads threads; the log is $OUT_DIR/$arch/train.log"
+  train "$arch" > >(sed -nuE "/\| INFO \| (train|valid|train_inner) \|/{s/.*\| INFO \| /[$arch] /; s/[{}\"]//g; p}") &
   trainings+=("$!:$arch")
 done
-for training in ${trainings[@]+"${trainings[@]}"}; do
+for training in "${trainings[@]}"; do
   arch=${training#*:}
-  wait "${training%%:*}" || die "training $arch failed: see the end of $OUT_DIR/$arch/train.err."
-  printf '%s\n' "$max_update" >"$OUT_DIR/$arch/trained"
+  wait "${training%%:*}" || die "training $arch failed ($(tail -n 1 "$OUT_DIR/logs/$arch.err")): see $OUT_DIR/logs/$arch.err."
 done
 
-# translate ARCH FOLDER: translates the test set with a trained model. fairseq leaves out the last batch of a test set
-# where its size is no multiple of 8, its default; with 1 it translates all.
-translate() {
-  local checkpoint=$OUT_DIR/$1/checkpoint_best.pt
-  [[ -e $checkpoint ]] || checkpoint=$OUT_DIR/$1/checkpoint_last.pt
-  fairseq-generate "$data_bin" --source-lang "$source_lang" --target-lang "$target_lang" \
-    --user-dir "$repository/ea_fairseq" --path "$checkpoint" --beam 5 --required-batch-size-multiple 1 \
-    --max-tokens 4096 --remove-bpe --tokenizer moses --results-path "$2" >"$OUT_DIR/$1/translate.log" 2>&1 ||
-    die "translating with $1 failed: see the end of $OUT_DIR/$1/translate.log."
-}
-
+reference=$corpus/test.$target_lang
+[[ -f $reference ]] || reference+=.gz
 for arch in "${archs[@]}"; do
-  stage "$arch/translation" "$recipe, $max_update updates" translate "$arch"
+  bash "$repository/scripts/evaluate.sh" --reference "$reference" "$data_bin" "$OUT_DIR/$arch" 9>&- >"$OUT_DIR/logs/$arch.scores" ||
+    die "evaluating $arch failed: see $OUT_DIR/logs/$arch.scores."
 done
-python "$repository/scripts/summarize.py" --corpus "$corpus" --data-bin "$data_bin" --source-lang "$source_lang" \
-  --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
-say "all of this is in $OUT_DIR"
+evaluations=("${archs[@]/%//evaluation}")
+python "$repository/scripts/report.py" --out "$OUT_DIR/report" --score BLEU --title "Quick start: $source_lang to $target_lang" \
+  "${evaluations[@]/#/$OUT_DIR/}" >"$OUT_DIR/logs/report.log"
+experiment summary --corpus "$corpus" --source-lang "$source_lang" --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
+say "tables and learning curves are in $OUT_DIR/report/report.html, and all else in $OUT_DIR"

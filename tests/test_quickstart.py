@@ -42,7 +42,7 @@ def test_report_resume_and_repetition(corpus, tmp_path):
     options = ["--max-update", "6", "--max-tokens", "100"]
     with (tmp_path / "log").open("w") as log:
         killed = subprocess.Popen(command(corpus, out, *options), stdout=log, start_new_session=True)
-        while not (out / "ea_transformer_lite" / "train.log").exists():
+        while not (out / "ea_transformer_lite" / "run.json").exists():
             assert killed.poll() is None
             time.sleep(0.2)
         killed.send_signal(signal.SIGKILL)
@@ -51,6 +51,9 @@ def test_report_resume_and_repetition(corpus, tmp_path):
     assert resumed.returncode == 0, resumed.stderr
     for needed in ("BLEU", "2,485,224", "162.97M", "training, target words/s", "sacreBLEU nrefs:1", "reference"):
         assert needed in resumed.stdout
+    page = (out / "report" / "report.html").read_text()
+    assert "ea_transformer_lite" in page and "validation BLEU" in page
+    assert f"{out}/report/report.html" in resumed.stdout
     checkpoint = out / "ea_transformer_lite" / "checkpoint_last.pt"
     written = checkpoint.stat().st_mtime_ns
     again = run(corpus, out, *options)
@@ -88,11 +91,3 @@ def test_help_has_an_example():
     usage = subprocess.run(["bash", QUICKSTART, "--help"], capture_output=True, text=True, check=True).stdout
     assert "example:" in usage
     assert "--max-update" in usage
-
-
-def test_summary_takes_the_best_translation_in_the_order_of_the_test_set(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from summarize import detokenized
-
-    generated = "S-1\tb\nH-1\t-1\tx\nD-1\t-1.5\tlast one.\nD-1\t-2\tworse\nD-0\t-1\tfirst\tone.\nP-0\t-1\n"
-    assert detokenized(generated) == ["first\tone.", "last one."]

@@ -148,6 +148,9 @@ def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):
     of = {model: comparison.baseline_of(model, "multi30k-deen") for model in sizes}
     assert of == {"transformer_base": None, "ea_transformer_base": "transformer_base", PLAIN: None, EVOLVING: PLAIN}
     assert comparison.models == [PLAIN, "transformer_base", EVOLVING, "ea_transformer_base"]
+    shutil.rmtree(tmp_path / "transformer_base")
+    alone = Comparison.of(find_results([tmp_path]), SCORE)
+    assert alone.baseline_of("ea_transformer_base", "multi30k-deen") is None
 
 
 CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)

@@ -82,6 +82,14 @@ def test_another_training_in_the_folder_is_left_as_it_is(project, tmp_path):
     assert "holds other checkpoints" in refusal(project, "train.sh", "--out", out, NAME)
 
 
+def test_with_another_end_the_training_goes_on(project, tmp_path):
+    train(project, "--out", tmp_path, NAME)
+    train(project, "--out", tmp_path, NAME, "--max-update", "4", "--patience=2")
+    recorded = TrainingRun.read(tmp_path)
+    assert recorded.command[-3:] == ["--max-update", "4", "--patience=2"]
+    assert len(words(tmp_path, "starts")) == len(recorded.starts) == 2
+
+
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):
     status, _, errors = finish(start(project, "train.sh", "--out", tmp_path, NAME, "--broken"))
     assert (status, errors) == (1, "fairseq-train: it is broken.\n")

@@ -18,7 +18,7 @@ class Comparison:
     """Results to compare.
 
     Args:
-        by_seed: of each model and data set, by their names, the results by seed.
+        by_seed: of each model and data set, by their names, the results by seed, in the order of seeds.
         score: the name of the score that counts.
         baseline: the model that all others are compared with; by default, an evolving model is compared with the
             plain one of its size, where there is one.
@@ -56,7 +56,7 @@ class Comparison:
             result
             for model in self.models
             for dataset in self.datasets
-            for _, result in sorted(self.results(model, dataset).items())
+            for result in self.results(model, dataset).values()
         ]
 
     def results(self, model: str, dataset: str) -> dict[int, Results]:

@@ -19,6 +19,7 @@ DEFINITIONS = {
     "chrF": "of raw text, by sacreBLEU",
     "TER": "of raw text, by sacreBLEU; the lower the better",
 }
+METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}  # of raw text
 HYPHEN = re.compile(rb"(\S)-(\S)")
 
 
@@ -33,11 +34,14 @@ def all_scores(tokens: tuple[Lines, Lines], raw: tuple[Lines, Lines], compounds:
     scores = {"tokenized BLEU": tokenized_bleu(*tokens)}
     if compounds:
         scores["compound-split BLEU"] = tokenized_bleu(*map(split_compounds, tokens))
-    for name, metric in (("BLEU", BLEU()), ("chrF", CHRF()), ("TER", TER())):
-        found = metric.corpus_score(raw[0], [raw[1]])
-        signature = str(metric.get_signature())
-        scores[name] = Score(float(found.format(score_only=True)), found.format(), signature)
-    return scores
+    return scores | {name: raw_score(name, *raw) for name in METRICS}
+
+
+def raw_score(name: str, translations: Lines, references: Lines) -> Score:
+    """A score of METRICS, of raw text."""
+    metric = METRICS[name]()
+    found = metric.corpus_score(translations, [references])
+    return Score(float(found.format(score_only=True)), found.format(), str(metric.get_signature()))
 
 
 def tokenized_bleu(translations: Lines, references: Lines) -> Score:

@@ -33,6 +33,11 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
     return train, valid
 
 
+def speeds(folder: Path) -> list[float]:
+    """Target words per second, subwords counted, between the lines that a folder's log has of the training."""
+    return [float(entry["wps"]) for entry in entries(folder / NAME) if "loss" in entry and "wps" in entry]
+
+
 def entries(path: Path) -> Iterator[dict[str, str]]:
     """The lines of a log that are JSON objects; a kill may have cut others short."""
     with path.open(encoding="utf-8", errors="replace") as lines:

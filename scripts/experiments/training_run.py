@@ -12,6 +12,7 @@ from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
 
 NAME = "run.json"
+ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
 LOG = "train.log"
 
 
@@ -75,7 +76,7 @@ class TrainingRun:
 
 
 def record(folder: Path, model: str, recipe: str, overrides: list[str], command: list[str]) -> bool:
-    """Adds a start to the training in a folder, unless all is trained.
+    """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
 
     Returns:
         Whether there is something to train.
@@ -84,17 +85,28 @@ def record(folder: Path, model: str, recipe: str, overrides: list[str], command:
         StepError: where the folder holds another training, with checkpoints that would be lost.
     """
     before = TrainingRun.read(folder)
-    if before is None or before.command != command:
+    if before is None or without_ends(before.command) != without_ends(command):
         if any(folder.glob("checkpoint*.pt")):
             what = f"a training by another command ({shlex.join(before.command)})" if before else "other checkpoints"
             raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif is_trained(folder):
+    elif before.command == command and is_trained(folder):
         return False
     starts = [*(before.starts if before else []), Start.now()]
     TrainingRun(model, recipe, overrides, command, starts).write(folder)
     return True
+
+
+def without_ends(command: list[str]) -> list[str]:
+    """A call of fairseq-train without the flags that say when it ends."""
+    kept, words = [], iter(command)
+    for word in words:
+        if word in ENDS:
+            next(words, None)
+        elif word.partition("=")[0] not in ENDS:
+            kept.append(word)
+    return kept
 
 
 def is_trained(folder: Path) -> bool:
