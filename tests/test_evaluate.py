@@ -1,9 +1,12 @@
 """scripts/evaluate.sh: from checkpoints to scores that others can count again, and to results.json."""
 
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,10 +64,14 @@ def home(tmp_path_factory) -> Path:
     return home
 
 
-def evaluate(home: Path, *options, data="some data", run="a run") -> subprocess.CompletedProcess:
-    command = ["bash", ROOT / "scripts" / "evaluate.sh", *options, home / data, home / run]
-    variables = environment() | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd="/", env=variables, capture_output=True, text=True, timeout=300)
+def command(home: Path, *options, data="some data", run="a run") -> dict:
+    """The arguments of subprocess that evaluate."""
+    args = ["bash", ROOT / "scripts" / "evaluate.sh", *options, home / data, home / run]
+    return {"args": args, "cwd": "/", "env": environment() | {"OMP_NUM_THREADS": "1"}}
+
+
+def evaluate(home: Path, *options, **folders) -> subprocess.CompletedProcess:
+    return subprocess.run(**command(home, *options, **folders), capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +147,24 @@ def test_the_same_is_made_anew_after_any_loss_and_in_another_folder(home, evalua
     assert other.returncode == 0, other.stderr
     for name in TEXTS:
         assert (home / "another folder" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
+    out, draw, kills = tmp_path / "out", random.Random(1), 0
+    options = ["--cpu", "--lenpen", "1.5", "--out", out]
+    while not (out / "results.json").exists() and kills < 5:
+        killed = subprocess.Popen(**command(home, *options), start_new_session=True, stdout=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            killed.wait(draw.uniform(1, 15))
+        with suppress(ProcessLookupError):
+            os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        kills += 1
+    assert kills and evaluate(home, *options).returncode == 0
+    for name in (*TEXTS, "model.pt"):
+        assert (out / name).read_bytes() == (home / "a run" / "evaluation" / name).read_bytes()
+    assert Results.read(out).scores == Results.read(home / "a run" / "evaluation").scores
 
 
 @pytest.mark.parametrize(
