@@ -11,10 +11,12 @@ from ea_fairseq import ea_transformer, transformer_lite  # noqa: E402, F401
 from ea_fairseq.batches import resume_batches  # noqa: E402
 from ea_fairseq.checkpoint_safety import make_checkpoints_safe  # noqa: E402
 from ea_fairseq.ea_transformer import EATransformerModel  # noqa: E402
+from ea_fairseq.early_stopping import resume_patience  # noqa: E402
 from ea_fairseq.processes import let_processes_work  # noqa: E402
 
 make_checkpoints_safe()
 let_processes_work()
 resume_batches()
+resume_patience()
 
 __all__ = ["EATransformerModel", "UserError"]

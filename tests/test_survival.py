@@ -10,6 +10,7 @@ import torch
 from commands import run, run_python, run_well
 from ea_fairseq.checkpoint_safety import copy_whole, save_whole
 from ea_fairseq.user_error import UserError
+from forked import run_forked
 from reversal import losses_of, train_command
 
 UPDATES = 24
@@ -95,6 +96,18 @@ def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_lea
     assert first | second | third | rest == undisturbed
     for name, parameter in model_of(home / "undisturbed" / "checkpoint_last.pt").items():
         assert torch.equal(model_of(home / "killed" / "checkpoint_last.pt")[name], parameter), name
+
+
+@pytest.mark.parametrize(
+    ("resets", "last_epoch"), [([], 4), pytest.param(["--reset-meters"], 6, marks=pytest.mark.slow)]
+)
+def test_patience_goes_on_counting_in_a_resumed_training(home, tmp_path, resets, last_epoch):
+    """Without learning, the first epoch is the best; fairseq would begin to count anew at the resumption."""
+    flags = ["--lr", "0", "--patience", "3", "--max-update", "0", "--max-epoch"]
+    for more in (["2"], ["10", *resets]):
+        result = run_forked(*train_command(tmp_path, 0, *flags, *more), cwd=home)
+        assert result.returncode == 0, result.stderr
+    assert len(list(tmp_path.glob("checkpoint?.pt"))) == last_epoch
 
 
 def test_a_full_disk_ends_the_training_in_a_sentence_and_leaves_the_previous_checkpoint(home):
