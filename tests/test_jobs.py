@@ -9,7 +9,6 @@ import time
 from statistics import mean
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,5 +209,5 @@ def test_an_ablation_of_real_trainings_killed_at_any_moment_repeats_nothing_that
     assert history(done) == before
     for run in runs_in(out):
         assert (run / "train.log").read_text().count("done training") == 1
-        assert torch.load(run / "checkpoint_last.pt")["extra_state"]["train_iterator"]["epoch"] == 4
+        assert len(list(run.glob("checkpoint[1-9].pt"))) == 3
     assert len(runs_in(out)) == len(ROWS)
