@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from step import StepError
+from text_lines import tidy
 
 from experiments.preparation import Preparation
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ea_fairseq.translation_hub import TranslationHub
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
@@ -58,7 +61,24 @@ class TrainedModel:
 
     def preparer(self, side: str) -> Callable[[str], str]:
         """A function that prepares a raw line of the ``source`` or the ``target``."""
-        return self.preparation.preparer(getattr(self.hub.task.cfg, f"{side}_lang"))
+        return self.preparation.preparer(self.hub.task.cfg[f"{side}_lang"])
+
+    def tokens(self, side: str, line: str) -> "Tensor":
+        """The tokens (T,) of a raw line of the ``source`` or the ``target``."""
+        dictionary = self.hub.src_dict if side == "source" else self.hub.tgt_dict
+        return dictionary.encode_line(self.preparer(side)(tidy(line)), add_if_not_exist=False).long()
+
+    def pairs(self, subset: str) -> "tuple[list[Tensor], list[Tensor]]":
+        """The tokens of the sources and of the targets of a subset of the binarised data."""
+        try:
+            self.hub.task.load_dataset(subset)
+        except FileNotFoundError:
+            raise StepError(
+                f"there is no {subset} in {self.preparation.folder}: name a subset, and with --data the folder of the "
+                "binarised data."
+            ) from None
+        dataset = self.hub.task.dataset(subset)
+        return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
 
 
 def recorded_data(checkpoint: Path) -> Path:
