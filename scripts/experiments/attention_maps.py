@@ -17,6 +17,8 @@ from experiments.training_run import TrainingRun
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
 COMPARED = ("logits", "probabilities")
+NEEDED = dict.fromkeys(("target", "attention", "heads", "stages"), "source")
+NEEDED |= dict.fromkeys(("subset", "alignment", "max_pairs"), "statistics")
 EXAMPLE = """python scripts/attention_maps.py runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
 
@@ -68,7 +70,6 @@ def parse_arguments() -> argparse.Namespace:
     sentence.add_argument(
         "--attention",
         type=choices(ATTENTIONS),
-        default=ATTENTIONS,
         metavar="LIST",
         help=f"of {', '.join(ATTENTIONS)} (default: all)",
     )
@@ -80,7 +81,7 @@ def parse_arguments() -> argparse.Namespace:
         help=f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})",
     )
     statistics = parser.add_argument_group("with --statistics")
-    statistics.add_argument("--subset", default="test", help="of the data (default: test)")
+    statistics.add_argument("--subset", help="of the data (default: test)")
     statistics.add_argument(
         "--alignment",
         type=Path,
@@ -89,7 +90,11 @@ def parse_arguments() -> argparse.Namespace:
         "source and target word, counted from 0",
     )
     statistics.add_argument("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
-    return parser.parse_args()
+    args = parser.parse_args()
+    for option, needed in NEEDED.items():
+        if getattr(args, option) is not None and not getattr(args, needed):
+            parser.error(f"--{option.replace('_', '-')} goes with --{needed}")
+    return args
 
 
 def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
@@ -98,7 +103,7 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
     Raises:
         StepError: naming what is not there, or a model of other languages or words than the first.
     """
-    paths = [args.checkpoint] + [args.compare] * (args.compare is not None)
+    paths = checkpoints(args)
     models = [load(path, args) for path in paths]
     first, last = models[0], models[-1]
     if languages(first) != languages(last):
@@ -109,6 +114,10 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
         raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
     names = list(map(name_of, paths, models))
     return dict(zip(names if len(set(names)) == len(names) else map(str, paths), models, strict=True))
+
+
+def checkpoints(args: argparse.Namespace) -> list[Path]:
+    return [args.checkpoint] if args.compare is None else [args.checkpoint, args.compare]
 
 
 def load(checkpoint: Path, args: argparse.Namespace) -> TrainedModel:
@@ -139,7 +148,9 @@ def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out
     maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
     print(f"source: {first.hub.src_dict.string(source)}\ntarget: {first.hub.tgt_dict.string(target)}")
     stages = args.stages or (STAGES if args.compare is None else COMPARED)
-    return [path for attention in args.attention for path in draw(maps, attention, args.heads, stages, out)]
+    return [
+        path for attention in args.attention or ATTENTIONS for path in draw(maps, attention, args.heads, stages, out)
+    ]
 
 
 def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path) -> list[Path]:
@@ -150,7 +161,8 @@ def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path
     from experiments.statistics_files import table, write_statistics
     from experiments.word_alignment import read_alignments
 
-    sources, targets = next(iter(models.values())).pairs(args.subset)
+    subset = args.subset or "test"
+    sources, targets = next(iter(models.values())).pairs(subset)
     gold = None if args.alignment is None else read_alignments(args.alignment, len(sources))
     sources, targets = sources[: args.max_pairs], targets[: args.max_pairs]
     statistics, left_out = {}, 0
@@ -158,18 +170,16 @@ def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path
         alignment = None if gold is None else AttentionAlignment(model, gold)
         statistics[name] = map_statistics(model, sources, targets, alignment)
         left_out = 0 if alignment is None else alignment.left_out
-    print(table(statistics))
-    print(
-        f"\n{len(sources)} pairs of {args.subset}."
-        + f" The alignment error leaves out {left_out} with unknown pieces." * bool(left_out)
-    )
+    unknown = f"; {left_out} with unknown pieces count not in the alignment error" if left_out else ""
+    print(f"{table(statistics)}\n\n{len(sources)} pairs of {subset}{unknown}.")
     about = {
-        "checkpoints": dict(zip(models, map(str, filter(None, [args.checkpoint, args.compare])), strict=True)),
-        "subset": args.subset,
+        "checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True)),
+        "subset": subset,
         "pairs": len(sources),
-        "alignment": args.alignment and str(args.alignment),
+        "alignment": None if gold is None else str(args.alignment),
         "pairs left out of the alignment error": left_out,
     }
+    out.mkdir(parents=True, exist_ok=True)
     return [*write_statistics(statistics, about, out), *draw_statistics(statistics, out)]
 
 
@@ -186,7 +196,6 @@ def main() -> None:
     try:
         with redirect_stdout(sys.stderr):
             models = load_all(args)
-        out.mkdir(parents=True, exist_ok=True)
         paths = (measure if args.statistics else draw_sentence)(models, args, out)
     except UserError as error:
         raise StepError(str(error)) from None

@@ -81,6 +81,7 @@ def draw(
     for head in heads:
         if head != "mean" and int(head) > count:
             raise StepError(f"--heads: there is no head {head} in the {TITLES[attention]}: it has {count}.")
+    out.mkdir(parents=True, exist_ok=True)
     rows_of = evolution if len(models) == 1 else comparison
     axes, paths = models[0].axes(attention), []
     for head in heads:

@@ -23,17 +23,17 @@ def draw_statistics(models: dict[str, Statistics], out: Path) -> list[Path]:
 
 def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list[Path]:
     attentions = list(next(iter(models.values()))[measure])
-    views = {"single heads:\nmean, lowest to highest": draw_heads, "mean of the heads' maps": draw_mean}
+    views = {"heads: mean, lowest to highest": draw_heads, "mean of the heads' maps": draw_mean}
     shape = (len(views), len(attentions)) if len(attentions) > 1 else (1, len(views))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.6 + 1.9 * shape[0]), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 0.5 + 2.1 * shape[0]), layout="constrained")
         panels = iter(figure.subplots(*shape, sharex="col", sharey="row").flat)
         for view, draw in views.items():
             for attention in attentions:
                 panel = next(panels)
                 for (name, statistics), look in zip(models.items(), LOOKS, strict=False):
                     draw(panel, statistics[measure][attention], label=name, markersize=3, linewidth=1, **look)
-                dress(panel, TITLES[attention], f"{UNITS[measure]}\n{view}")
+                dress(panel, f"{TITLES[attention]}\n{view}", UNITS[measure])
         for panel in figure.axes:
             panel.label_outer()
         figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=len(models), frameon=False)
