@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,15 +24,15 @@ EXAMPLE = """python scripts/attention_maps.py runs/multi30k-deen/ea_transformer_
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
 
 
-def choices(names: tuple[str, ...]):
+def choices(names: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     """A parser of a list such as ``encoder,cross``, in the order of ``names``."""
 
-    def parse(text: str) -> list[str]:
+    def parse(text: str) -> tuple[str, ...]:
         chosen = text.split(",")
         for name in chosen:
             if name not in names:
                 raise argparse.ArgumentTypeError(f"there is no '{name}': choose from {', '.join(names)}")
-        return [name for name in names if name in chosen]
+        return tuple(name for name in names if name in chosen)
 
     return parse
 
@@ -148,9 +149,7 @@ def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out
     maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
     print(f"source: {first.hub.src_dict.string(source)}\ntarget: {first.hub.tgt_dict.string(target)}")
     stages = args.stages or (STAGES if args.compare is None else COMPARED)
-    return [
-        path for attention in args.attention or ATTENTIONS for path in draw(maps, attention, args.heads, stages, out)
-    ]
+    return draw(maps, args.attention or ATTENTIONS, args.heads, stages, out)
 
 
 def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path) -> list[Path]:

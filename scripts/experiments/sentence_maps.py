@@ -69,33 +69,45 @@ def stage_of(maps: AttentionMaps, stage: str) -> np.ndarray:
 
 
 def draw(
-    models: list[SentenceMaps], attention: str, heads: list[str] | None, stages: tuple[str, ...], out: Path
+    models: list[SentenceMaps], attentions: tuple[str, ...], heads: list[str] | None, stages: tuple[str, ...], out: Path
 ) -> list[Path]:
-    """Draws an attention's maps into a figure for each head, all heads and their mean by default; returns the files.
+    """Draws a figure for each attention and head, all heads and their mean by default; returns the files.
 
     Raises:
-        StepError: naming a head that is not there.
+        StepError: naming an attention or a head that is not there, before anything is drawn.
     """
-    count = min(len(layer.own) for model in models for layer in model.layers[attention])
-    heads = heads or [*map(str, range(1, count + 1)), "mean"]
-    for head in heads:
-        if head != "mean" and int(head) > count:
-            raise StepError(f"--heads: there is no head {head} in the {TITLES[attention]}: it has {count}.")
+    chosen = [(attention, head) for attention in attentions for head in choose_heads(models, attention, heads)]
     out.mkdir(parents=True, exist_ok=True)
-    rows_of = evolution if len(models) == 1 else comparison
-    axes, paths = models[0].axes(attention), []
-    for head in heads:
-        name = "mean" if head == "mean" else f"head-{head}"
-        rows = rows_of(models, attention, head, stages)
-        paths += draw_maps(title(models, attention, head), rows, axes, out / f"{attention}-{name}")
+    paths = []
+    for attention, head in chosen:
+        shown = "mean over heads" if head == "mean" else f"head {head}"
+        title, rows = f"{TITLES[attention]}, {shown}", comparison(models, attention, head, stages)
+        if len(models) == 1:
+            title, rows = f"{models[0].name}: {title}", evolution(models[0], attention, head, stages)
+        stem = out / f"{attention}-{shown.split(' over ')[0].replace(' ', '-')}"
+        paths += draw_maps(title, rows, models[0].axes(attention), stem)
     return paths
 
 
-def evolution(models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
-    """The stages of one model's maps; one that equals the stage before it is named there instead."""
+def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | None) -> list[str]:
+    """The heads to draw, of those that all models have."""
+    for model in models:
+        if attention not in model.layers:
+            raise StepError(f"{model.name} has no {TITLES[attention]}: choose others with --attention.")
+    count = min(len(maps.own) for model in models for maps in model.layers[attention])
+    if heads is None:
+        return [*map(str, range(1, count + 1)), "mean"]
+    for head in heads:
+        if head != "mean" and int(head) > count:
+            raise StepError(f"--heads: there is no head {head} in the {TITLES[attention]}: it has {count}.")
+    return heads
+
+
+def evolution(model: SentenceMaps, attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
+    """The stages of a model's maps; one that equals the stage before it is named there instead."""
     rows = []
     for stage in stages:
-        row = models[0].row(attention, stage, head, STAGES[stage])
+        row = model.row(attention, stage, head, STAGES[stage])
         if rows and same(row, rows[-1]):
             row = Row(f"{rows.pop().label}, {LACKS[stage]}", row.maps, row.diverging)
         rows.append(row)
@@ -105,11 +117,6 @@ def evolution(models: list[SentenceMaps], attention: str, head: str, stages: tup
 def comparison(models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
     """Each stage of the models' maps, one model above the other."""
     return [model.row(attention, stage, head, f"{model.name}: {stage}") for stage in stages for model in models]
-
-
-def title(models: list[SentenceMaps], attention: str, head: str) -> str:
-    heads = "mean over heads" if head == "mean" else f"head {head}"
-    return f"{' and '.join(model.name for model in models)}: {TITLES[attention]}, {heads}"
 
 
 def same(row: Row, other: Row) -> bool:

@@ -36,7 +36,8 @@ def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list
                 dress(panel, f"{TITLES[attention]}\n{view}", UNITS[measure])
         for panel in figure.axes:
             panel.label_outer()
-        figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=len(models), frameon=False)
+        columns = len(models) if max(map(len, models)) < 50 else 1
+        figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
         return save(figure, out / measure.replace(" ", "-"))
 
 
