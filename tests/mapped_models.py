@@ -10,7 +10,12 @@ from checkpoints import save_loud
 
 LETTERS = "abcdefgh"
 # Codes that merge none of the letters cut words into letters. The first target has a letter that no model knows.
-PAIRS = [("a@@ b c", "f d@@ z"), ("d a@@ b@@ c", "a b"), ("e", "c@@ d e@@ f g"), ("f@@ a c@@ d a b@@ b g", "h")]
+PAIRS = [
+    ("a@@ b c", "f d@@ z"),
+    ("d a@@ b@@ c", "a b"),
+    ("e", "c@@ d e@@ f g"),
+    ("f@@ a c@@ d a b@@ b g", "c@@ d h@@ b"),
+]
 
 
 def dictionary(letters: str = LETTERS) -> Dictionary:
@@ -39,7 +44,7 @@ def write_data(folder: Path, letters: str = LETTERS, languages: tuple[str, str] 
 
 
 def write_models(home: Path) -> Path:
-    """Puts data into ``data``, evolving models into ``ea`` and ``other ea`` and plain ones into ``plain``."""
+    """Puts data into ``data``, and folders of models: evolving, plain, of other words and of other languages."""
     data = write_data(home / "data")
     write_data(home / "other words", LETTERS[:5])
     write_data(home / "other languages", languages=("en", "de"))

@@ -91,11 +91,13 @@ def test_attention_links_the_words_that_are_predicted(model):
     sources, targets = model.pairs("test")
     pair = 3
     maps = by_layer(model.hub.attention_of_tokens(sources[pair], targets[pair]))["cross"][0].probabilities[0]
-    words = merge(maps, [0, 1], [0, 0, 1, 1, 2, 3, 3, 4, 5])[0, :5]  # the row that predicts the only word
-    gold = [WordAlignment.parse("")] * pair + [WordAlignment.parse(f"{words.argmax()}-0")]
-    wrong = [WordAlignment.parse("")] * pair + [WordAlignment.parse(f"{words.argmin()}-0")]
-    for alignment, expected in ((gold, 0.0), (wrong, 1.0)):
-        counted = AttentionAlignment(model, [alignment[pair]])
+    words = merge(maps, [0, 0, 1, 1, 2], [0, 0, 1, 1, 2, 3, 3, 4, 5])[:2, :5]  # the rows that predict the two words
+    gold = [
+        " ".join(f"{source}-{target}" for target, source in enumerate(links))
+        for links in (words.argmax(1), words.argmin(1))
+    ]
+    for line, expected in zip(gold, (0.0, 1.0), strict=True):
+        counted = AttentionAlignment(model, [WordAlignment.parse(line)])
         statistics = map_statistics(model, sources[pair:], targets[pair:], counted)
         assert statistics["alignment error"]["cross"].heads[0, 0] == expected
 
