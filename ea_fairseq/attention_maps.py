@@ -1,13 +1,22 @@
 """The attention maps of a forward pass, for analysis."""
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
+from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ea_fairseq.evolution import ENCODER_WINDOW, Evolution
 from ea_fairseq.evolving_attention import EvolvingAttention
+
+KINDS = {"encoder.self": "encoder", "decoder.self": "decoder", "decoder.encoder": "cross"}
+NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|encoder)_attn")
+PLAIN = Evolution(ENCODER_WINDOW, alpha=0.0, beta=0.0, kernel_size=1)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -46,18 +55,57 @@ class AttentionMaps:
 
 @contextmanager
 def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]:
-    """Records the maps of each evolving attention of a model, by the attention's name, until the context ends.
+    """Records the maps of each attention of a model, by the attention's name, until the context ends.
 
     Each record has the tensors ``own``, ``input``, ``logits`` and ``probabilities``, all (B, K, T, S), of the last
-    pass and ``unseen``, true where a query must not see a key. A compiled model runs uncompiled meanwhile.
+    pass and ``unseen``, true where a query must not see a key. fairseq's own attentions compute what they always do,
+    and a shadow beside each of them records. A compiled model runs uncompiled meanwhile.
     """
-    attentions = {name: module for name, module in model.named_modules() if isinstance(module, EvolvingAttention)}
-    records = {name: {} for name in attentions}
-    try:
-        for name, attention in attentions.items():
-            attention.recorded = records[name]
+    records = {}
+    with ExitStack() as end:
+        for name, attention in list(model.named_modules()):
+            if not isinstance(attention, MultiheadAttention):
+                continue
+            if not isinstance(attention, EvolvingAttention):
+                shadow = shadow_of(attention)
+                end.enter_context(attention.register_forward_pre_hook(follow(shadow), with_kwargs=True))
+                attention = shadow
+            end.callback(setattr, attention, "recorded", None)
+            records[name] = attention.recorded = {}
         with torch.compiler.set_stance("force_eager"):
             yield records
-    finally:
-        for attention in attentions.values():
-            attention.recorded = None
+
+
+def shadow_of(attention: MultiheadAttention) -> EvolvingAttention:
+    """An attention that can record, does not evolve, and shares the parameters of fairseq's ``attention``."""
+    shadow = EvolvingAttention(
+        attention.embed_dim,
+        attention.num_heads,
+        PLAIN,
+        kdim=attention.kdim,
+        vdim=attention.vdim,
+        self_attention=attention.self_attention,
+        encoder_decoder_attention=attention.encoder_decoder_attention,
+    )
+    for name, module in attention.named_children():
+        setattr(shadow, name, module)
+    return shadow
+
+
+def follow(shadow: EvolvingAttention):
+    """A hook that lets a shadow read what its attention reads."""
+
+    def hook(attention: nn.Module, args: tuple, kwargs: dict) -> None:
+        shadow(*args, **kwargs)
+
+    return hook
+
+
+def by_layer(found: dict[str, Found]) -> dict[str, list[Found]]:
+    """What was found of each attention's name, as lists over the layers of ``encoder``, ``decoder`` and ``cross``."""
+    layers = {kind: {} for kind in KINDS.values()}
+    for name, value in found.items():
+        if match := NAME.fullmatch(name):
+            side, layer, attended = match.groups()
+            layers[KINDS[f"{side}.{attended}"]][int(layer)] = value
+    return {kind: [values[layer] for layer in sorted(values)] for kind, values in layers.items() if values}

@@ -118,7 +118,6 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 scores[index] = Score(words, hypothesis["positional_scores"].float().cpu())
         return [scores[index] for index in range(len(sources))]
 
-    @torch.no_grad()
     def attention(self, source: str, target: str, model: int = 0) -> dict[str, AttentionMaps]:
         """The maps of every attention while one model reads a raw pair, its target given, in one pass.
 
@@ -127,18 +126,17 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
         Returns:
             The maps on the CPU by the attention's name, such as ``encoder.layers.0.self_attn`` or
-            ``decoder.layers.1.encoder_attn``.
+            ``decoder.layers.1.encoder_attn``. Those of a plain Transformer's attention have equal ``own``, ``input``
+            and ``logits``.
 
         Raises:
-            UserError: when there is no such model, it has no evolving attention, or a sentence is empty or too long.
+            UserError: when there is no such model, it has no attention, or a sentence is empty or too long.
         """
-        if not 0 <= model < len(self.models):
-            raise UserError(f"there is no model {model}: give a number from 0 to {len(self.models) - 1}.")
-        (batch,) = self._pair_batches([self.encode(source)], [self.encode_target(target)])
-        with recording(self.models[model]) as records:
-            self.models[model](**batch["net_input"])
-        if not records:
-            raise UserError("this model has no evolving attention: its architecture is not one of ea_transformer.")
+        return self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
+
+    def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> dict[str, AttentionMaps]:
+        """:meth:`attention` of token sequences (S,) and (T,), as :meth:`encode` and beam search give them."""
+        ((batch, records),) = self.recorded_batches([source], [target], model)
         words = {
             "encoder": [self.src_dict[token] for token in batch["net_input"]["src_tokens"][0]],
             "decoder": [self.tgt_dict[token] for token in batch["net_input"]["prev_output_tokens"][0]],
@@ -151,6 +149,24 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             )
             for name, record in records.items()
         }
+
+    @torch.no_grad()
+    def recorded_batches(
+        self, sources: list[Tensor], targets: list[Tensor], model: int = 0
+    ) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
+        """Batches of pairs of token sequences, each with what :func:`recording` has of one model's pass over it.
+
+        Raises:
+            UserError: as :meth:`attention` does.
+        """
+        if not 0 <= model < len(self.models):
+            raise UserError(f"there is no model {model}: give a number from 0 to {len(self.models) - 1}.")
+        for batch in self._pair_batches(sources, targets):
+            with recording(self.models[model]) as records:
+                self.models[model](**batch["net_input"])
+            if not records:
+                raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+            yield batch, records
 
     def _build_batches(self, tokens: list[Tensor], skip_invalid_size_inputs: bool) -> Iterator[dict]:
         if skip_invalid_size_inputs:

@@ -1,7 +1,6 @@
 """Translate raw text, line for line, with a trained model; the text is prepared as the model's own was."""
 
 import argparse
-import json
 import logging
 import re
 import signal
@@ -9,77 +8,22 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
 from experiments.arguments import Parser, at_least  # makes the imports from data-prep possible
+from experiments.trained_model import CHECKPOINTS, TrainedModel
 
 # isort: split
-from apply_subword import make_segmenter
 from step import StepError, run
 from text_lines import tidy
-from tokenization import Tokenization
 from tqdm import tqdm
 
-CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
-ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiece", "sentencepiece_model")}
 # Where a text that is too long is cut, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
 PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
 EXAMPLE = "bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How the text that a model learnt from was prepared, as preparation.json beside its dictionaries tells."""
-
-    folder: Path
-    source_lang: str
-    target_lang: str
-    tokenizer: str
-    lowercase: bool
-    subword: str
-    models: list[str]
-    normalize: bool = True
-    dash_splits: bool = False
-
-    @classmethod
-    def read(cls, folder: Path) -> "Preparation":
-        """Read it; every subword model must be there."""
-        path = folder / "preparation.json"
-        if not path.is_file():
-            raise StepError(f"there is no {path}: copy it from the folder that prepare-corpus.sh made.")
-        try:
-            text = json.loads(path.read_text(encoding="utf-8"))
-            preparation = cls(folder, **{name: text[name] for name in cls.__annotations__ if name in text})
-        except (TypeError, ValueError) as error:
-            raise StepError(f"{path} is not what prepare-corpus.sh writes ({error}): copy it again.") from None
-        for name in preparation.models:
-            if not (folder / name).is_file():
-                raise StepError(f"there is no subword model {folder / name}: copy it from the folder of the data.")
-        return preparation
-
-    def preparer(self, language: str) -> Callable[[str], str]:
-        """A function that prepares a line of a language, which may be either of the two."""
-        tokenization = Tokenization(self.tokenizer, self.normalize, self.dash_splits, self.lowercase)
-        tokenize = tokenization.tokenizer_for(language)
-        if self.subword == "none":
-            return lambda line: tokenize([line])[0]
-        model = self.models[-1 if language == self.target_lang else 0]  # often one for both
-        segment = make_segmenter(self.subword, self.folder / model)
-        return lambda line: segment(tokenize([line])[0])
-
-    def hub_options(self) -> dict[str, str]:
-        """What makes fairseq turn its output into raw text again."""
-        options = {}
-        if self.tokenizer != "none":
-            options["tokenizer"] = self.tokenizer
-        if self.subword != "none":
-            options["bpe"], model = ENCODERS[self.subword]
-            options[model] = str(self.folder / self.models[0])
-        return options
 
 
 class Translator:
@@ -124,47 +68,14 @@ class Translator:
         )
 
 
-def recorded_data(checkpoint: Path) -> Path:
-    """The folder of the data that a model was trained on."""
-    from ea_fairseq.checkpoint_safety import load_or_refuse
-
-    data = Path(load_or_refuse(str(checkpoint))["cfg"].task.data.split(":")[0])
-    if not data.is_dir():
-        raise StepError(
-            f"{checkpoint.parent} has no dictionaries, and {data}, which the model was trained on, is not there: "
-            "name the folder of its data with --data."
-        )
-    return data
-
-
 def load(args: argparse.Namespace) -> Translator:
     """The translator that the arguments ask for."""
-    import torch
-
-    from ea_fairseq import EATransformerModel, UserError
-    from ea_fairseq.translation_hub import find_checkpoints
-
-    folder = args.model_dir
-    try:
-        names = args.checkpoint or next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
-        checkpoints = find_checkpoints(folder, names)
-        data = args.data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
-        preparation = Preparation.read(data)
-        hub = EATransformerModel.from_pretrained(
-            folder,
-            names,
-            data.absolute(),
-            max_tokens=args.max_tokens,
-            batch_size=None,
-            **preparation.hub_options(),
-        )
-    except UserError as error:
-        raise StepError(str(error)) from None
-    if torch.cuda.is_available() and not args.cpu:
-        hub.cuda()
+    model = TrainedModel.load(
+        args.model_dir, args.checkpoint, args.data, args.cpu, max_tokens=args.max_tokens, batch_size=None
+    )
     # fairseq ends every translation after 200 tokens; only a long source needs more.
     search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
-    return Translator(hub, preparation.preparer(hub.task.cfg.source_lang), search)
+    return Translator(model.hub, model.preparer("source"), search)
 
 
 def read_lines(file: IO[bytes]) -> Iterator[str]:

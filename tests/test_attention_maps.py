@@ -3,13 +3,18 @@
 import pytest
 import torch
 import torch._dynamo.testing
+from fairseq.modules import MultiheadAttention
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checkpoints import save_dictionaries, save_loud
 from commands import OFF
 from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.attention_maps import recording
+from ea_fairseq.attention_maps import by_layer, recording
 from ea_fairseq.evolving_attention import EvolvingAttention
+from laws import draw, draw_padded, scores
 from loops import convolve
+from tiny import TINY, build
 
 SETTINGS = {
     "paper": [],
@@ -168,6 +173,49 @@ def test_the_argument_says_which_model_of_an_ensemble(hub, maps):
     for absent in (-1, 2):
         with pytest.raises(UserError, match="from 0 to 1"):
             hub.attention(SOURCE, TARGET, model=absent)
+
+
+@torch.no_grad()
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_plain_transformer_shows_what_fairseqs_attention_returns_and_computes_the_same_to_the_last_bit(seed):
+    plain = build("transformer", **TINY)
+    source, target = draw_padded(plain, seed)[1], draw(seed, 4)[2]
+    target[0, 1:] = plain.encoder.padding_idx
+    before = scores(plain, source, target)
+    calls, hooks = {}, []
+    for name, attention in plain.named_modules():
+        if isinstance(attention, MultiheadAttention):
+
+            def keep(attention, args, kwargs, name=name):
+                calls[name] = args, kwargs
+
+            hooks.append(attention.register_forward_pre_hook(keep, with_kwargs=True))
+    with recording(plain) as records:
+        assert torch.equal(scores(plain, source, target), before)
+    for hook in hooks:
+        hook.remove()
+    assert torch.equal(scores(plain, source, target), before)
+    assert set(records) == set(NAMES) == set(calls)
+    for name, (args, kwargs) in calls.items():
+        by_head = {
+            "need_head_weights": True,
+            "static_kv": True,
+        }  # static_kv: fairseq's own code, which keeps heads apart
+        expected = plain.get_submodule(name)(*args, **{**kwargs, **by_head})[1]
+        close(records[name]["probabilities"], expected.transpose(0, 1))
+        assert torch.equal(records[name]["own"], records[name]["logits"])
+        assert torch.equal(records[name]["own"], records[name]["input"])
+
+
+def test_maps_are_in_the_order_of_layers():
+    layers = (0, 1)
+    assert by_layer({name: name for name in reversed(NAMES)}) == {
+        "encoder": [f"encoder.layers.{layer}.self_attn" for layer in layers],
+        "decoder": [f"decoder.layers.{layer}.self_attn" for layer in layers],
+        "cross": [f"decoder.layers.{layer}.encoder_attn" for layer in layers],
+    }
+    assert by_layer({f"encoder.layers.{layer}.self_attn": layer for layer in (10, 9, 2)}) == {"encoder": [2, 9, 10]}
 
 
 def test_recording_leaves_a_compiled_attention_whole_and_compiles_nothing(data):

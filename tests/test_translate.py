@@ -24,14 +24,15 @@ from commands import PLUGIN, ROOT
 from corpora import LOWERCASED, WORDS, environment, prepared, sentence, write_corpus
 
 sys.path.insert(0, str(ROOT / "scripts"))
-sys.path.insert(0, str(ROOT / "data-prep/corpus"))
 
 from apply_subword import make_segmenter
 from learn_subword import learn_sentencepiece
 from step import StepError
 from summarize import detokenized
 from text_lines import read_lines as prepared_lines
-from translate import Preparation, Translator, load, read_lines, uninterrupted
+from translate import Translator, load, read_lines, uninterrupted
+
+from experiments.preparation import Preparation
 
 SCRIPT = ROOT / "scripts" / "translate.sh"
 POSITIONS = ["--max-source-positions", "100", "--max-target-positions", "30"]

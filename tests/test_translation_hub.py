@@ -12,7 +12,7 @@ from checkpoints import save_loud
 from commands import ROOT, run_python
 from corpora import SIZES, WORDS, sentence
 from ea_fairseq import EATransformerModel, UserError
-from tiny import random_tokens
+from tiny import build, random_tokens
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
@@ -245,10 +245,16 @@ def test_a_sentence_that_is_too_long_is_refused_or_left_out(hub):
     assert len(hub.generate(tokens, skip_invalid_size_inputs=True)) == 1
 
 
-def test_a_model_without_evolving_attention_translates_and_scores_but_shows_no_maps(home):
+def test_a_plain_transformer_translates_scores_and_shows_maps(home):
     save_loud(home / "a model", home / "plain.pt", arch="transformer", languages=("de", "en"))
     hub = EATransformerModel.from_pretrained(home, "plain.pt", home / "a model")
     source, target = (random_tokens(torch.Generator().manual_seed(1), 1, 4)[0] for _ in range(2))
     assert hub.score_tokens([source], [target])[0].mean < 0
-    with pytest.raises(UserError, match="no evolving attention"):
+    assert len(hub.attention("Hund", "dog")) == 6
+
+
+def test_a_model_without_attention_shows_no_maps(home):
+    hub = load(home, "a.pt")
+    hub.models[0] = build("lstm", criterion="cross_entropy")
+    with pytest.raises(UserError, match="no attention"):
         hub.attention("Hund", "dog")
