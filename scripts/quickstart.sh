@@ -51,7 +51,7 @@ if [[ $corpus ]]; then
   corpus=$(cd "$corpus" && pwd)
   : "${merges:=8000}" "${max_update:=20000}" "${max_tokens:=4096}"
   : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang}"
-  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --eval-bleu-args '{"beam": 5}')
+  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
   : "${merges:=2000}" "${max_update:=900}" "${max_tokens:=1024}"

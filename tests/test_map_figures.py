@@ -192,9 +192,7 @@ def test_bad_options_are_named(home, show, flags, part):
 
 def test_a_missing_matplotlib_is_named(home, show, monkeypatch):
     found = util.find_spec
-    monkeypatch.setattr(
-        "experiments.attention_maps.find_spec", lambda name: None if name == "matplotlib" else found(name)
-    )
+    monkeypatch.setattr("experiments.environment.find_spec", lambda name: None if name == "matplotlib" else found(name))
     with pytest.raises(StepError, match=r"pip install 'ea-fairseq\[plots\]'"):
         show(*SENTENCE)
 

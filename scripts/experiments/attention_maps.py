@@ -6,12 +6,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 
 from step import StepError
 
 from experiments.arguments import Parser, at_least
+from experiments.environment import require_matplotlib
 from experiments.trained_model import TrainedModel
 from experiments.training_run import TrainingRun
 
@@ -184,8 +184,7 @@ def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path
 
 def main() -> None:
     args = parse_arguments()
-    if find_spec("matplotlib") is None:
-        raise StepError("matplotlib is not installed: run pip install 'ea-fairseq[plots]'.")
+    require_matplotlib()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
     from ea_fairseq import UserError

@@ -4,7 +4,10 @@ import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+
+from step import StepError
 
 from experiments import REPOSITORY
 
@@ -61,3 +64,9 @@ def gpus() -> list[str]:
         return []
     found = [line.split(", ", 2) for line in lines]
     return [name for *names, name in found if visible is None or {*names} & {*visible.split(",")}]
+
+
+def require_matplotlib() -> None:
+    """Raises StepError where figures cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise StepError("matplotlib is not installed: run pip install 'ea-fairseq[plots]'.")

@@ -11,23 +11,11 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "axes.linewidth": 0.5,
-    "xtick.major.width": 0.5,
-    "ytick.major.width": 0.5,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "ea-fairseq",
-}
+from experiments.figures import PAGE, STYLE, save
+
+THIN = {"axes.linewidth": 0.5, "xtick.major.width": 0.5, "ytick.major.width": 0.5}
 BLANK = "0.8"  # grey
 POINT = 1 / 72  # all lengths are in inches
-WIDTH = 7.0  # of a page
 LEAST_CELL, MOST_CELL = 5.5 * POINT, 12 * POINT
 EDGE, GAP, LINE = 0.08, 0.08, 0.17
 BAR, BAR_NUMBERS = 0.08, 0.45
@@ -59,18 +47,6 @@ class Axes:
     key_label: str
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Writes ``stem``.png and .svg, each whole or not at all, the same bytes every time; returns their paths."""
-    paths = []
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-        path = stem.with_name(f"{stem.name}.{kind}")
-        unfinished = path.with_name(f"{path.name}.tmp")
-        figure.savefig(unfinished, format=kind, metadata=metadata)
-        unfinished.replace(path)
-        paths.append(path)
-    return paths
-
-
 @dataclass(frozen=True)
 class Layout:
     """Where the panels of a figure go: as large as the page's width lets them be, and legible where it does not.
@@ -91,7 +67,7 @@ class Layout:
     @property
     def cell(self) -> float:
         """The side of an entry."""
-        room = WIDTH - EDGE - LINE - (self.layers + 1) * GAP - BAR - BAR_NUMBERS  # for maps and words
+        room = PAGE - EDGE - LINE - (self.layers + 1) * GAP - BAR - BAR_NUMBERS  # for maps and words
         return min(max(room / (self.layers * self.across + 0.6 * self.longest_query), LEAST_CELL), MOST_CELL)
 
     @property
@@ -118,7 +94,7 @@ class Layout:
     @property
     def size(self) -> tuple[float, float]:
         rows = self.rows * (self.down * self.cell + ROW_LABEL)
-        return max(WIDTH, self.right + GAP + BAR + BAR_NUMBERS), self.bottom + rows + HEADING
+        return max(PAGE, self.right + GAP + BAR + BAR_NUMBERS), self.bottom + rows + HEADING
 
     def panel(self, row: int, layer: int) -> tuple[float, float, float, float]:
         """Left, bottom, width and height; rows are counted from the top."""
@@ -143,7 +119,7 @@ def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]
     layers = max(len(row.maps) for row in rows)
     layout = Layout(len(rows), layers, len(axes.queries), len(axes.keys), *longest)
     width, height = layout.size
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE | THIN):
         figure = Figure(figsize=(width, height))
         for number, row in enumerate(rows):
             panels = [figure.add_axes(layout.part(layout.panel(number, layer))) for layer in range(len(row.maps))]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.comparison import Comparison, Spread
 from experiments.curves import Band, band
-from experiments.figures import COLUMN, PAGE, looks, plt
+from experiments.figures import COLUMN, PAGE, looks
 from experiments.results import Point, Results
 
 WARM_UP = 0.1  # the part of a training whose high losses figures leave out
@@ -60,7 +60,8 @@ def learning_curves(
     if not any(drawn.values()):
         return None
     style = looks(comparison.models)
-    figure, panels = plt.subplots(1, 2, figsize=(PAGE, 2.5), sharey=True)
+    figure = Figure(figsize=(PAGE, 2.5))
+    panels = figure.subplots(1, 2, sharey=True)
     for panel, (axis, lines) in zip(panels, drawn.items(), strict=True):
         for model, line in lines.items():
             draw_band(panel, line, model, style[model])
@@ -113,7 +114,8 @@ def evolution_figure(comparison: Comparison, grid: list[Results]) -> Figure:
     if len(alphas) > 1 and len(betas) > 1:
         return evolution_map(spreads, alphas, betas, comparison.score)
     axis = 0 if len(alphas) > 1 else 1
-    figure, panel = plt.subplots(figsize=(COLUMN, 2.4))
+    figure = Figure(figsize=(COLUMN, 2.4))
+    panel = figure.subplots()
     values = sorted(spreads.items())
     panel.errorbar(
         [where[axis] for where, _ in values],
@@ -135,7 +137,8 @@ def evolution_map(
     cells = np.full((len(betas), len(alphas)), np.nan)
     for (alpha, beta), value in spreads.items():
         cells[betas.index(beta), alphas.index(alpha)] = value.mean
-    figure, panel = plt.subplots(figsize=(COLUMN, 2.8))
+    figure = Figure(figsize=(COLUMN, 2.8))
+    panel = figure.subplots()
     image = panel.imshow(cells, cmap="cividis", origin="lower", aspect="auto")
     middle = (np.nanmin(cells) + np.nanmax(cells)) / 2
     for (row, column), value in np.ndenumerate(cells):
@@ -156,7 +159,8 @@ def score_by_size(comparison: Comparison, dataset: str) -> Figure | None:
     models = [model for model in comparison.models if comparison.results(model, dataset)]
     if len(models) < 2:
         return None
-    figure, panel = plt.subplots(figsize=(COLUMN + 1.2, 2.6))
+    figure = Figure(figsize=(COLUMN + 1.2, 2.6))
+    panel = figure.subplots()
     sizes = [comparison.example(model).parameters / 1e6 for model in models]
     for (model, style), size in zip(looks(models).items(), sizes, strict=True):
         value = Spread.of(comparison.scores(model, dataset).values())

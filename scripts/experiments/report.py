@@ -9,6 +9,7 @@ from step import StepError
 from experiments.arguments import Parser
 from experiments.comparison import Comparison, find_results
 from experiments.comparison_table import comparison_table
+from experiments.environment import require_matplotlib
 from experiments.page import page
 from experiments.results import Results
 
@@ -54,6 +55,7 @@ def main() -> None:
     for name, options in ARGUMENTS.items():
         parser.add_argument(name, **options)
     args = parser.parse_args()
+    require_matplotlib()
     comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
     table = comparison_table(comparison, p_values=not args.no_p_values)
     figures = write_figures(comparison, args.out)
@@ -68,7 +70,9 @@ def main() -> None:
 
 def write_figures(comparison: Comparison, out: Path) -> list[tuple[Path, str]]:
     """Draws all figures; returns their SVG files and captions."""
-    from experiments.figures import save, styled
+    import matplotlib
+
+    from experiments.figures import PLOTS, save
     from experiments.plots import plots
 
     folder = out / FIGURES
@@ -76,10 +80,10 @@ def write_figures(comparison: Comparison, out: Path) -> list[tuple[Path, str]]:
         raise StepError(f"--out: {out} is not a folder: give one to write the report into.")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with styled():
+    with matplotlib.rc_context(PLOTS):
         for name, caption, figure in plots(comparison):
-            save(figure, folder / name)
-            written.append((folder / f"{name}.svg", caption))
+            _, svg = save(figure, folder / name)
+            written.append((svg, caption))
     return written
 
 

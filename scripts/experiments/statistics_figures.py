@@ -7,11 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.map_figures import STYLE, WIDTH, save
+from experiments.figures import PAGE, PLOTS, looks, save
 from experiments.map_statistics import Curve, Statistics
 from experiments.sentence_maps import TITLES
 
-LOOKS = ({"color": "#0072B2", "marker": "o"}, {"color": "#D55E00", "marker": "s"})  # after Okabe and Ito
 UNITS = {"entropy": "entropy, bits", "similarity": "cosine to next layer", "alignment error": "alignment error rate"}
 
 
@@ -25,19 +24,19 @@ def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list
     attentions = list(next(iter(models.values()))[measure])
     views = {"heads: mean, lowest to highest": draw_heads, "mean of the heads' maps": draw_mean}
     shape = (len(views), len(attentions)) if len(attentions) > 1 else (1, len(views))
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.5 + 2.1 * shape[0]), layout="constrained")
+    with matplotlib.rc_context(PLOTS):
+        figure = Figure(figsize=(PAGE, 0.5 + 2.1 * shape[0]))
         panels = iter(figure.subplots(*shape, sharex="col", sharey="row").flat)
         for view, draw in views.items():
             for attention in attentions:
                 panel = next(panels)
-                for (name, statistics), look in zip(models.items(), LOOKS, strict=False):
-                    draw(panel, statistics[measure][attention], label=name, markersize=3, linewidth=1, **look)
+                for name, look in looks(list(models)).items():
+                    draw(panel, models[name][measure][attention], label=name, **look)
                 dress(panel, f"{TITLES[attention]}\n{view}", UNITS[measure])
         for panel in figure.axes:
             panel.label_outer()
         columns = len(models) if max(map(len, models)) < 50 else 1
-        figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
+        figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
         return save(figure, out / measure.replace(" ", "-"))
 
 
@@ -57,4 +56,3 @@ def dress(panel: Axes, title: str, unit: str) -> None:
     panel.set_xlabel("layer")
     panel.set_ylabel(unit)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.grid(linewidth=0.3)

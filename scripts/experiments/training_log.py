@@ -34,8 +34,9 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
 
 
 def speeds(folder: Path) -> list[float]:
-    """Target words per second, subwords counted, between the lines that a folder's log has of the training."""
-    return [float(entry["wps"]) for entry in entries(folder / NAME) if "loss" in entry and "wps" in entry]
+    """Target words per second, subwords counted, of each part of the training that a folder's log tells of."""
+    found = [entry.get("wps", entry.get("train_wps")) for entry in entries(folder / NAME)]
+    return [float(speed) for speed in found if speed is not None]
 
 
 def entries(path: Path) -> Iterator[dict[str, str]]:

@@ -1,0 +1,110 @@
+"""From recipes to a paper's table, figures and attention maps, by the commands that a user types."""
+
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT, SIZES
+from corpora import LOWERCASED, environment, prepared, write_corpus
+from experiments.results import Results
+
+MODELS = {"transformer_lite": [], "ea_transformer_lite": ["--ea-alpha 0.3"]}
+SEEDS = (1, 2)
+FLAGS = [" ".join(pair) for pair in zip(SIZES[::2], SIZES[1::2], strict=True)] + [
+    "--optimizer adam",
+    "--lr 1e-2",
+    "--max-tokens 200",
+    "--max-epoch 2",
+    "--seed 1",
+    "--log-interval 1",
+    "--num-workers 0",
+    "--eval-bleu",
+    '--eval-bleu-args {"beam": 1, "max_len_b": 10}',
+    "--eval-bleu-remove-bpe",
+    "--eval-tokenized-bleu",
+]
+
+
+def run(command: list, cwd: Path) -> str:
+    variables = environment() | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def script(name: str) -> list:
+    path = ROOT / "scripts" / name
+    return [{".sh": "bash", ".py": "python"}[path.suffix], path]
+
+
+def write_recipe(home: Path, model: str) -> Path:
+    recipe = home / f"{model}.recipe"
+    lines = ["[train]", f"--arch {model}", *MODELS[model], *FLAGS, "[evaluate]", "--average 2", "--beam 2"]
+    recipe.write_text("".join(f"{line}\n" for line in lines))
+    return recipe
+
+
+def train_and_evaluate(home: Path, model: str, seed: int) -> Path:
+    data, out = home / "prepared" / "data-bin", home / "runs" / model / f"seed-{seed}"
+    run([*script("train.sh"), "--data", data, "--out", out, write_recipe(home, model), "--seed", seed], home)
+    run([*script("evaluate.sh"), data, out], home)
+    return out
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A user's folder with two seeds of two models, trained and evaluated."""
+    home = tmp_path_factory.mktemp("a home")
+    prepared(*LOWERCASED, write_corpus(home / "corpus"), home / "prepared")
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        runs = [pool.submit(partial(train_and_evaluate, home, model, seed)) for model in MODELS for seed in SEEDS]
+        for run_of in runs:
+            run_of.result()
+    return home
+
+
+def test_results_say_how_they_were_made(home):
+    for model in MODELS:
+        for seed in SEEDS:
+            results = Results.read(home / "runs" / model / f"seed-{seed}" / "evaluation")
+            assert (results.model, results.seed, results.epochs) == (model, seed, 2)
+            assert results.checkpoints == ["checkpoint1.pt", "checkpoint2.pt"]
+            assert results.search["beam"] == 2
+            assert set(results.scores) == {"tokenized BLEU", "BLEU", "chrF", "TER"}
+            assert f"--seed {seed}" in results.training_command
+            assert len(results.raw()[0]) == len(results.raw()[1]) == 5
+            assert results.train_curve[-1].updates == results.valid_curve[-1].updates == results.updates
+            assert results.valid_curve[-1].bleu is not None
+            assert results.settings.get("ea_alpha") == (0.3 if model.startswith("ea_") else None)
+
+
+def test_report_compares_them(home):
+    printed = run([*script("report.py"), "--out", "report", "runs"], home)
+    plain, evolving = (line for line in printed.splitlines() if "transformer_lite |" in line)
+    assert plain.startswith("| transformer_lite |") and evolving.startswith("| ea_transformer_lite |")
+    assert evolving.count("±") == 2 and evolving.count("/") == 1
+    figures = {path.name.removeprefix("prepared-") for path in (home / "report" / "figures").glob("*.svg")}
+    assert {name.partition("-")[2] for name in figures} >= {
+        "training-loss.svg",
+        "validation-bleu.svg",
+        "parameters.svg",
+    }
+    page = (home / "report" / "report.html").read_text()
+    assert page.count("<summary>") == 4
+
+
+def test_attention_maps_show_them(home):
+    run(
+        [*script("attention_maps.py"), "runs/ea_transformer_lite/seed-1", "--source", "Der Hund läuft."]
+        + ["--compare", "runs/transformer_lite/seed-1", "--heads", "1", "--attention", "cross", "--out", "maps"],
+        home,
+    )
+    assert {path.name for path in (home / "maps").iterdir()} == {"cross-1.png", "cross-1.svg"}
+    run([*script("attention_maps.py"), "runs/ea_transformer_lite/seed-2", "--statistics", "--out", "statistics"], home)
+    statistics = json.loads((home / "statistics" / "statistics.json").read_text())
+    assert statistics["pairs"] == 5
