@@ -45,10 +45,11 @@ def write_results(
     folder.mkdir(parents=True)
     lines = translations(wrong, seed), references()
     rate = 0.5 if model == PLAIN else 0.55
+    arch = changes.pop("arch", EVOLVING if model != PLAIN else PLAIN)
     results = Results(
         folder=folder,
         model=model,
-        arch=changes.pop("arch", EVOLVING if model != PLAIN else PLAIN),
+        arch=arch,
         settings=changes.pop("settings", {"ea_alpha": 0.1, "ea_beta": 0.1} if model != PLAIN else {}),
         recipe=f"multi30k-deen/{model}",
         seed=seed,
@@ -61,7 +62,7 @@ def write_results(
         checkpoints=["checkpoint15.pt", "checkpoint16.pt"],
         search={"beam": 5, "lenpen": 1.0},
         scores=all_scores(lines, lines),
-        training_command=f"fairseq-train data --arch {model} --seed {seed}",
+        training_command=changes.pop("training_command", f"fairseq-train data --arch {arch} --seed {seed}"),
         command=f"bash scripts/evaluate.sh data runs/{model}",
         training_device="some processor",
         device="some processor",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,11 +19,13 @@ from step import StepError
 
 from commands import ROOT
 from experiments import report
+from experiments.alpha_beta import alpha_beta_grids, differences
 from experiments.comparison import Comparison, find_results
-from experiments.comparison_table import comparison_table
-from experiments.curves import band
-from experiments.plots import evolution_grids
+from experiments.comparison_table import comparison_table, notes
+from experiments.curves import POINTS, band
+from experiments.plots import MOST, shown_models
 from experiments.results import NAME, TRANSLATION, Dataset, Point, Results
+from experiments.score_by_size import apart, score_by_size
 from experiments.significance import p_value
 from experiments.tables import latex
 from fake_results import EVOLVING, PLAIN, write_results
@@ -93,6 +96,8 @@ def test_all_forms_of_a_table_have_the_same_cells(two_models, tmp_path, monkeypa
     rows = [line.strip("| ").split(" | ") for line in written["table.md"].decode().split("\n\n")[0].splitlines()]
     assert [rows[0], *rows[2:]] == expected
     assert list(csv.reader(io.StringIO(written["table.csv"].decode()))) == expected
+    for note in table.notes:
+        assert latex(note) in written["table.tex"].decode()
     lines = [line.partition(r" \\")[0] for line in written["table.tex"].decode().splitlines() if " & " in line]
     assert [line.split(" & ") for line in lines] == [list(map(latex, row)) for row in expected]
     page = written["report.html"].decode()
@@ -102,16 +107,18 @@ def test_all_forms_of_a_table_have_the_same_cells(two_models, tmp_path, monkeypa
         )
 
 
-@given(st.text("ab\\~^&%$#_{}± ", max_size=20))
+@given(st.text("ab\\~^&%$#_{}±|<> ", max_size=20))
 def test_latex_has_no_character_left_that_means_something_else(text):
-    commands = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\$\\pm\$|\\[&%$#_{}]", "", latex(text))
-    assert not set(commands) & set("\\~^&%$#_{}±")
+    commands = re.sub(
+        r"\\(text(backslash|asciitilde|asciicircum|bar|less|greater))\{\}|\$\\pm\$|\\[&%$#_{}]", "", latex(text)
+    )
+    assert not set(commands) & set("\\~^&%$#_{}±|<>")
 
 
 def test_the_order_of_arguments_changes_no_byte(two_models, tmp_path, monkeypatch):
     folders = sorted(two_models.iterdir())
     forth = make(monkeypatch, tmp_path / "forth", *folders)
-    back = make(monkeypatch, tmp_path / "back", two_models, *reversed(folders))
+    back = make(monkeypatch, tmp_path / "back", *reversed(folders), two_models / ".." / two_models.name)
     assert forth == back
 
 
@@ -134,7 +141,8 @@ def test_the_papers_figures_stand_beside_ours_on_the_papers_data(tmp_path):
     write_results(tmp_path / "plain", PLAIN, dataset="iwslt14-deen")
     write_results(tmp_path / "other", PLAIN, dataset="multi30k-deen")
     table = comparison_table(Comparison.of(find_results([tmp_path]), SCORE))
-    assert table.header.count("paper") == 3
+    assert sum(name.endswith("(paper)") for name in table.header) == 3
+    assert len({*table.header}) == len(table.header)
     assert {"2.48M", "158.31M", "33.32"} <= set(table.rows[0])
     assert "33.32" not in comparison_table(Comparison.of(find_results([tmp_path / "other"]), SCORE)).rows[0]
 
@@ -162,11 +170,16 @@ def test_a_band_holds_its_curves_and_their_mean(curves):
     found = band(points, lambda point: point.updates, lambda point: point.loss)
     assert np.all(found.low <= found.middle + 1e-9)
     assert np.all(found.middle <= found.high + 1e-9)
-    assert found.x[-1] == 10 * (min(map(len, curves)) - 1)
+    assert found.x.tolist() == [10 * index for index in range(min(map(len, curves)))]
     for losses in curves:
         assert found.low[0] <= losses[0] <= found.high[0]
     if len(curves) == 1:
         assert found.middle.tolist() == curves[0]
+
+
+def test_a_band_of_many_points_has_as_many_as_a_figure_shows():
+    long = [Point(step, step, 1 / step) for step in range(1, 5 * POINTS)]
+    assert len(band([long, long], lambda point: point.updates, lambda point: point.loss).x) == POINTS
 
 
 def test_without_a_common_stretch_there_is_no_band():
@@ -181,9 +194,51 @@ def test_a_grid_has_the_models_that_differ_in_alpha_and_beta_only(tmp_path, monk
         name = f"{alpha} {beta} {kernel}"
         write_results(tmp_path / "in" / name, name, settings=settings)
     comparison = Comparison.of(find_results([tmp_path]), SCORE)
-    (grid,) = evolution_grids(comparison, "multi30k-deen")
+    (grid,) = alpha_beta_grids(comparison, "multi30k-deen")
     assert sorted(result.model for result in grid) == ["0.1 0.1 3", "0.1 0.5 3", "0.5 0.1 3"]
     assert "figures/multi30k-deen-alpha-beta-1.svg" in make(monkeypatch, tmp_path / "out", tmp_path / "in")
+
+
+def test_a_grid_does_not_mix_trainings_that_differ_in_more(tmp_path):
+    for rate in ("1e-3", "5e-4"):
+        for beta in (0.1, 0.5):
+            name = f"{EVOLVING} --lr {rate} --ea-beta {beta}"
+            command = f"fairseq-train {rate} --arch {EVOLVING} --lr 1 --ea-beta {beta} --seed 1 --lr {rate}"
+            settings = {"ea_alpha": 0.1, "ea_beta": beta}
+            write_results(tmp_path / name, name, settings=settings, training_command=command)
+    grids = alpha_beta_grids(Comparison.of(find_results([tmp_path]), SCORE), "multi30k-deen")
+    assert [len(grid) for grid in grids] == [2, 2]
+    assert differences(grids) == [["--lr 1e-3"], ["--lr 5e-4"]]
+
+
+@pytest.mark.parametrize("score", [SCORE, "TER"])
+def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score):
+    write_results(tmp_path / PLAIN, PLAIN, wrong=0.9)
+    for number in range(MOST + 1):
+        write_results(tmp_path / str(number), f"model {number:02}", wrong=number / 20)
+    comparison = Comparison.of(find_results([tmp_path]), score)
+    shown = shown_models(comparison, "multi30k-deen")
+    assert shown == [PLAIN, *(f"model {number:02}" for number in range(MOST - 1))]
+    assert score_by_size(comparison, "multi30k-deen", shown) is not None
+    assert score_by_size(comparison, "multi30k-deen", shown[1:]) is None  # all of one size
+
+
+@given(st.lists(st.floats(0, 1), max_size=10).map(sorted))
+def test_labels_keep_apart_on_the_axis_and_in_order(places):
+    found = apart(places, 0.09)
+    assert all(above - below >= 0.09 - 1e-9 for below, above in pairwise(found))
+    assert all(0 <= place <= 1 for place in found)
+    if all(above - below >= 0.09 for below, above in pairwise(places)):
+        assert found == places
+
+
+def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):
+    plain = write_results(tmp_path / PLAIN, PLAIN, wrong=0.22)
+    evolving = write_results(tmp_path / EVOLVING, EVOLVING, seed=2, wrong=0.2)
+    expected = p_value(plain, evolving, SCORE)
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    assert p_value(plain, evolving, SCORE) == expected
+    assert any("random seed 12345" in note for note in notes(Comparison.of([plain, evolving], SCORE), True))
 
 
 def rewrite(folder, **changes):

@@ -7,7 +7,7 @@ from step import StepError
 from experiments.comparison import Comparison, Spread
 from experiments.papers import CONVENTION, PAPER
 from experiments.scores import DEFINITIONS
-from experiments.significance import RESAMPLES, p_value
+from experiments.significance import RESAMPLES, SEED, p_value
 from experiments.tables import MINUS, NONE, Table
 
 LENGTH = 30  # of the pair whose FLOPs are counted
@@ -26,7 +26,7 @@ def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
     for dataset in datasets:
         prefix = f"{dataset}: " if len(datasets) > 1 else ""
         header += columns(prefix + comparison.score, dataset in in_papers)
-        header += ["seeds", "difference", *["p"] * p_values]
+        header += [prefix + name for name in ("seeds", "difference", *["p"] * p_values)]
     rows = []
     for model in models:
         example, paper = comparison.example(model), PAPER.get(model)
@@ -47,7 +47,7 @@ def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
 
 
 def columns(name: str, in_paper: bool) -> list[str]:
-    return [name, "paper"] if in_paper else [name]
+    return [name, f"{name} (paper)"] if in_paper else [name]
 
 
 def beside(ours: str, paper: str | None, in_paper: bool) -> list[str]:
@@ -107,11 +107,11 @@ def notes(comparison: Comparison, p_values: bool) -> list[str]:
     if p_values:
         found.insert(
             2,
-            f"p: sacreBLEU's paired bootstrap test of each seed's translations, {RESAMPLES:,} resamples: how likely "
-            "the choice of the test sentences alone makes such a difference.",
+            f"p: sacreBLEU's paired bootstrap test of each seed's translations, {RESAMPLES:,} resamples of "
+            f"random seed {SEED}: how likely the choice of the test sentences alone makes such a difference.",
         )
     if any(bleu_in_paper(model) for model in comparison.models if bleu_in_paper(model).keys() & {*comparison.datasets}):
-        found.append("paper: as printed in Wang et al. 2021, tables 5 and 6, which do not say how BLEU was counted.")
+        found.append("(paper): as printed in Wang et al. 2021, tables 5 and 6, which do not say how BLEU was counted.")
     found += sorted(
         {
             f"{data.name}: {data.subset}, {data.source_lang} to {data.target_lang}, SHA-256 of manifest.json "

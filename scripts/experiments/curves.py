@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.results import Point
 
-POINTS = 200
+POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Band:
 def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable[[Point], float | None]) -> Band | None:
     """The band of some curves where all of them have a value; None where there is no such place.
 
-    One curve keeps its own points; several are interpolated between theirs.
+    A curve that is alone keeps its points. Several are interpolated, at the points of all of them or, where these are
+    many, at some as many as a figure shows.
     """
     lines = [[(x(point), y(point)) for point in curve if y(point) is not None] for curve in curves]
     lines = [np.array(line, dtype=float).T for line in lines if len(line) > 1]
@@ -38,6 +39,7 @@ def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable
     start, end = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
     if start >= end:
         return None
-    grid = np.linspace(start, end, POINTS)
+    grid = np.unique(np.concatenate([places for places, _ in lines]).clip(start, end))
+    grid = np.linspace(start, end, POINTS) if len(grid) > POINTS else grid
     values = np.stack([np.interp(grid, *line) for line in lines])
     return Band(grid, values.mean(0), values.min(0), values.max(0))

@@ -14,9 +14,9 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 2px solid #222; }
+thead th { border-bottom: 2px solid #222; white-space: normal; vertical-align: bottom; }
 .note, figcaption { color: #555; font-size: .85rem; margin: .4rem 0; overflow-wrap: anywhere; }
-figure { margin: 1.5rem 0; } img { max-width: 100%; height: auto; }
+figure { margin: 1.5rem 0; overflow-x: auto; }
 code { font-size: .8rem; overflow-wrap: anywhere; }
 """.strip()
 

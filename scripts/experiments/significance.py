@@ -1,6 +1,7 @@
 """sacreBLEU's paired bootstrap test: whether models differ by more than the choice of the test sentences explains."""
 
 import logging
+import os
 
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.base import Metric
@@ -10,7 +11,7 @@ from step import StepError
 from experiments.results import Results
 from experiments.scores import METRICS, hidden, split_compounds
 
-RESAMPLES = 1000  # of sacreBLEU's own random seed, 12345
+RESAMPLES, SEED = 1000, 12345  # sacreBLEU's own
 ALTERED = 0.005 + 1e-6  # results.json has scores as they are printed
 
 
@@ -26,6 +27,7 @@ def p_value(baseline: Results, model: Results, score: str) -> float:
     if any(len(lines) != len(references) for pair in texts for lines in pair):
         raise StepError(f"{model.folder} and {baseline.folder} have texts of different length: evaluate both again.")
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    os.environ["SACREBLEU_SEED"] = str(SEED)  # the only way to tell sacreBLEU
     test = PairedTest(systems, {"score": metric_of(score)}, [references], test_type="bs", n_samples=RESAMPLES)
     (recounts,) = (found for name, found in test()[1].items() if name != "System")
     for results, recounted in zip((baseline, model), recounts, strict=True):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 MINUS, NONE = "\u2212", "\u2013"
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 LATEX |= {character: "\\" + character for character in "&%$#_{}"}
+LATEX |= {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
 LATEX |= {"±": r"$\pm$", MINUS: "$-$", NONE: "--"}
 
 
@@ -39,12 +40,12 @@ class Table:
         return text.getvalue()
 
     def latex(self) -> str:
-        """An environment ``tabular`` that needs no package, the notes as comments before it."""
-        lines = [f"% {note}" for note in self.notes]
-        lines += [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\hline"]
+        """An environment ``tabular`` that needs no package, and the notes in small print below it."""
+        lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\hline"]
         for index, row in enumerate((self.header, *self.rows)):
             lines.append(" & ".join(map(latex, row)) + r" \\" + (r" \hline" if index in (0, len(self.rows)) else ""))
-        return "\n".join([*lines, r"\end{tabular}"]) + "\n"
+        notes = [rf"{latex(note)}\par" for note in self.notes]
+        return "\n".join([*lines, r"\end{tabular}\par\smallskip", r"{\footnotesize\raggedright", *notes, "}"]) + "\n"
 
     def html(self) -> str:
         def row(tag: str, cells: list[str]) -> str:
