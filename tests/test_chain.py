@@ -100,7 +100,7 @@ def test_attention_maps_show_them(home):
     show = [*script("attention_maps.py"), "runs/ea_transformer_lite/seed-1"]
     sentence = ["--source", "Der Hund läuft.", "--compare", "runs/transformer_lite/seed-1"]
     run([*show, *sentence, "--heads", "1", "--attention", "cross", "--out", "maps"], home)
-    assert {path.name for path in (home / "maps").iterdir()} == {"cross-1.png", "cross-1.svg"}
+    assert {path.name for path in (home / "maps").iterdir()} == {"cross-head-1.png", "cross-head-1.svg"}
     run([*show, "--statistics", "--out", "statistics"], home)
     statistics = json.loads((home / "statistics" / "statistics.json").read_text())
     assert statistics["pairs"] == 5
