@@ -8,6 +8,7 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
 from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.evolution_metrics import log_evolution
 from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evolution
 from ea_fairseq.transformer_lite import lite_sizes
 from ea_fairseq.transformer_stack import EATransformerDecoder, EATransformerEncoder
@@ -99,6 +100,11 @@ class EATransformerModel(TransformerModel):
         if new:
             start_evolution(self, identity=EvolutionOptions.from_namespace(self.args).ea_init != "random")
         return super().load_state_dict(state_dict, strict)
+
+    def set_num_updates(self, num_updates: int):
+        """Called by fairseq before each update of a training."""
+        super().set_num_updates(num_updates)
+        log_evolution(self, self.args)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -1,9 +1,14 @@
 """What the tests of fairseq's console commands start from."""
 
+import signal
+
 import pytest
 
 import experiments  # noqa: F401  takes scripts/ off the path, whose profile.py would hide Python's own
 from reversal import binarize
+
+# A shell that starts the tests in the background lets all they start ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from corpora import environment
+from corpora import warm_environment
 from datasets import TEST, TRAIN, DataSet
 from fairseq_steps import read
 from small_archives import write_archives
@@ -57,7 +57,7 @@ def command(script: str, *arguments: object, repository: Path = REPOSITORY) -> l
 
 def prepare(script: str, *arguments: object, repository: Path = REPOSITORY) -> subprocess.CompletedProcess:
     whole = command(script, *arguments, repository=repository)
-    return subprocess.run(whole, env=environment() | QUICK, cwd="/", capture_output=True, text=True, timeout=300)
+    return subprocess.run(whole, env=warm_environment() | QUICK, cwd="/", capture_output=True, text=True, timeout=300)
 
 
 def prepared(script: str, *arguments: object) -> None:

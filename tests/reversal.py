@@ -4,7 +4,8 @@ import json
 import random
 from pathlib import Path
 
-from commands import PLUGIN, SIZES, run_well
+from commands import PLUGIN, SIZES
+from forked import run_forked_well
 
 SENTENCES = {"train": 60, "valid": 8, "test": 6}
 DATA = "my data"
@@ -20,7 +21,7 @@ def binarize(home: Path) -> Path:
             lines = [" ".join(words[::step]) + "\n" for words in sources]
             (home / f"{split}.{language}").write_text("".join(lines))
     prefixes = [part for split in SENTENCES for part in (f"--{split}pref", split)]
-    run_well("fairseq-preprocess", "-s", "src", "-t", "tgt", *prefixes, "--destdir", DATA, cwd=home)
+    run_forked_well("fairseq-preprocess", "-s", "src", "-t", "tgt", *prefixes, "--destdir", DATA, cwd=home)
     return home
 
 
@@ -33,7 +34,7 @@ def train_command(folder: str, updates: int, *flags, arch: str = "ea_transformer
 
 def train(home: Path, folder: str, updates: int, *flags, **options) -> list[float]:
     """Trains; returns the loss of each update."""
-    return list(losses_of(run_well(*train_command(folder, updates, *flags, **options), cwd=home)).values())
+    return list(losses_of(run_forked_well(*train_command(folder, updates, *flags, **options), cwd=home)).values())
 
 
 def losses_of(log: str) -> dict[int, float]:

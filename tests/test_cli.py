@@ -1,10 +1,9 @@
-"""fairseq's console commands, run as a user does, train and translate with evolving attention."""
+"""fairseq's console commands train and translate with evolving attention; once each, they run as a user runs them."""
 
 import os
 import shutil
 import sys
 from argparse import Namespace
-from concurrent.futures import ThreadPoolExecutor
 
 import fairseq
 import pytest
@@ -12,9 +11,10 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
 import ea_fairseq
-from commands import OFF, PLUGIN, ROOT, run, run_python, run_well
+from commands import OFF, PLUGIN, ROOT, run_python, run_well
 from devices import DEVICES
-from reversal import DATA, DEVICE_FLAGS, SENTENCES, train
+from forked import run_forked, run_forked_well
+from reversal import DATA, DEVICE_FLAGS, SENTENCES, losses_of, train, train_command
 
 CHECKPOINTS = "check points"
 MIXED_PRECISION = [["--amp"], ["--fp16"], ["--memory-efficient-fp16"], ["--fp16", "--fp16-no-flatten-grads"]]
@@ -23,7 +23,8 @@ MIXED_PRECISION = [["--amp"], ["--fp16"], ["--memory-efficient-fp16"], ["--fp16"
 @pytest.fixture(scope="module")
 def losses(home):
     """The losses of an undisturbed training, whose checkpoints the other tests use."""
-    return train(home, CHECKPOINTS, 8, "--decoder-skip", "--cross-skip")
+    log = run_well(*train_command(CHECKPOINTS, 8, "--decoder-skip", "--cross-skip"), cwd=home)
+    return list(losses_of(log).values())
 
 
 def test_training_learns_and_saves(home, losses):
@@ -37,17 +38,16 @@ def test_an_interrupted_training_continues_as_if_undisturbed(home, losses):
     assert train(home, "halves", 4, *flags) + train(home, "halves", 8, *flags) == losses
 
 
-def generate(home, *flags, device="cpu"):
-    """Translates the test set; returns what fairseq wrote."""
+def generate_command(*flags, device="cpu") -> list:
     path = f"{CHECKPOINTS}/checkpoint_last.pt"
     command = ["fairseq-generate", DATA, "--user-dir", PLUGIN, "--path", path, "--beam", "3", "--max-len-b", "10"]
     command += ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of 6 modulo 8 sentences
-    return run_well(*command, *DEVICE_FLAGS[device], *flags, cwd=home)
+    return [*command, *DEVICE_FLAGS[device], *flags]
 
 
 @pytest.fixture(scope="module")
 def translations(home, losses):
-    return generate(home, "--print-alignment", "hard")
+    return run_well(*generate_command("--print-alignment", "hard"), cwd=home)
 
 
 def test_generate_translates_every_sentence(translations):
@@ -67,11 +67,9 @@ def test_interactive_translates_a_line(home):
 
 
 def test_with_all_switches_off_it_trains_as_fairseqs_transformer(home):
-    with ThreadPoolExecutor() as pool:
-        plain = pool.submit(train, home, "plain", 5, "--no-save", arch="transformer")
-        ours = pool.submit(train, home, "ours", 5, "--no-save", *OFF)
-    assert len(plain.result()) == 5
-    assert ours.result() == plain.result()
+    plain = train(home, "plain", 5, "--no-save", arch="transformer")
+    assert len(plain) == 5
+    assert train(home, "ours", 5, "--no-save", *OFF) == plain
 
 
 @pytest.mark.parametrize("flags", MIXED_PRECISION, ids=" ".join)
@@ -92,14 +90,14 @@ def test_generate_scores_in_float16_as_in_float32(home, translations, device):
         lines = [line.split("\t") for line in output.splitlines() if line.startswith("H-")]
         return {sentence: float(score) for sentence, score, _ in lines}
 
-    in_float16 = scores(generate(home, "--fp16", device=device))
+    in_float16 = scores(run_forked_well(*generate_command("--fp16", device=device), cwd=home))
     assert in_float16 != scores(translations)
     assert in_float16 == pytest.approx(scores(translations), abs=0.01)
 
 
 def test_a_bad_flag_value_is_refused(home):
     command = ["fairseq-train", DATA, "--user-dir", PLUGIN, "--arch", "ea_transformer", "--ea-alpha", "2"]
-    result = run(*command, cwd=home)
+    result = run_forked(*command, cwd=home)
     assert result.returncode == 2
     assert "--ea-alpha must be a number from 0 to 1, not '2'" in result.stderr.splitlines()[-1]
 

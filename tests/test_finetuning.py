@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import run, run_well
 from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from ea_fairseq.evolving_attention import EvolvingAttention
 from ea_fairseq.user_error import UserError
+from forked import run_forked, run_forked_well
 from laws import assert_close, scores
 from reversal import train, train_command
 from tiny import OFF, TINY, build, build_loud, random_tokens
@@ -177,7 +177,7 @@ def test_fine_tuning_starts_at_the_validation_loss_of_the_plain_model(home):
     }
     first = {}
     for name, (flags, arch) in starts.items():
-        log = run_well(*train_command(f"from {name}", 1, *flags, "--no-save", "--lr", "0", arch=arch), cwd=home)
+        log = run_forked_well(*train_command(f"from {name}", 1, *flags, "--no-save", "--lr", "0", arch=arch), cwd=home)
         (first[name],) = losses_in_validation(log)
         assert log.count("are new and start as the identity") == (arch == "ea_transformer")
     assert first["evolving"] == first["restored"] == pytest.approx(first["plain"], abs=1e-3)
@@ -193,7 +193,7 @@ REFUSED = {
 @pytest.mark.parametrize(("flags", "arch", "folder", "parameter"), REFUSED.values(), ids=REFUSED)
 def test_fairseq_train_refuses_with_one_sentence(home, flags, arch, folder, parameter):
     path = f"{folder}/checkpoint_last.pt"
-    result = run(*train_command("refused", 1, "--finetune-from-model", path, *flags, arch=arch), cwd=home)
+    result = run_forked(*train_command("refused", 1, "--finetune-from-model", path, *flags, arch=arch), cwd=home)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     last_line = result.stderr.splitlines()[-1]
@@ -203,7 +203,7 @@ def test_fairseq_train_refuses_with_one_sentence(home, flags, arch, folder, para
 
 def test_a_plain_architecture_refuses_an_evolving_checkpoint(home):
     path = "evolving/checkpoint_last.pt"
-    result = run(*train_command("refused", 1, "--finetune-from-model", path, arch="transformer"), cwd=home)
+    result = run_forked(*train_command("refused", 1, "--finetune-from-model", path, arch="transformer"), cwd=home)
     assert result.returncode == 1
     assert "encoder.layers.0.self_attn.conv.weight" in result.stderr
     assert path in result.stderr.splitlines()[-1]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from corpora import (
     LANGUAGES,
     LOWERCASED,
+    NO_LINE_FEED,
     SCRIPT,
     SENTENCEPIECE,
     SIZES,
@@ -287,7 +288,7 @@ def test_cleaning_keeps_pairs_in_order_and_counts_add_up(pairs, max_length: int,
     assert pair_filter(source, target)[:2] == (source, target)
 
 
-lines_of_anything = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n")), min_size=1)
+lines_of_anything = st.lists(st.text(NO_LINE_FEED), min_size=1)
 
 
 @given(lines_of_anything)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from commands import run, run_python, run_well
 from ea_fairseq.checkpoint_safety import copy_whole, save_whole
 from ea_fairseq.user_error import UserError
-from forked import run_forked
+from forked import run_forked, run_forked_well
 from reversal import losses_of, train_command
 
 UPDATES = 24
@@ -23,8 +22,7 @@ from fairseq_cli.train import cli_main
 import torch
 from fairseq.trainer import Trainer
 
-moment, count = sys.argv[1], int(sys.argv[2])
-sys.argv[:3] = ["fairseq-train"]
+moment, count = os.environ["MOMENT"], int(os.environ["COUNT"])
 train_step, save = Trainer.train_step, torch.save
 
 def die():
@@ -74,15 +72,15 @@ def model_of(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 def train_and_kill(home, folder: str, moment: str, count: int) -> dict[int, float]:
     """Trains until the kill at this moment; returns the loss of each update that was logged."""
-    _, *arguments = train_command(folder, UPDATES, *FLAGS)
-    result = run_python(KILLED_TRAINING, moment, str(count), *arguments, cwd=home, PYTHONUNBUFFERED="1")
+    command = train_command(folder, UPDATES, *FLAGS)
+    result = run_forked(*command, cwd=home, code=KILLED_TRAINING, MOMENT=moment, COUNT=str(count))
     assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
     return losses_of(result.stdout + result.stderr)
 
 
 def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_learnt(home):
     """An epoch has 7 updates; checkpoints are saved, and copied to checkpoint_last.pt, every 4 updates and epoch."""
-    undisturbed = losses_of(run_well(*train_command("undisturbed", UPDATES, *FLAGS), cwd=home))
+    undisturbed = losses_of(run_forked_well(*train_command("undisturbed", UPDATES, *FLAGS), cwd=home))
     assert list(undisturbed) == list(range(1, UPDATES + 1))
 
     first = train_and_kill(home, "killed", "updating", 7)
@@ -91,7 +89,7 @@ def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_lea
     assert list(second) == [5, 6, 7, 8]
     third = train_and_kill(home, "killed", "copying", 4)
     assert min(third) == 8
-    rest = losses_of(run_well(*train_command("killed", UPDATES, *FLAGS), cwd=home))
+    rest = losses_of(run_forked_well(*train_command("killed", UPDATES, *FLAGS), cwd=home))
     assert 8 < min(rest) <= max(third) < UPDATES
     assert first | second | third | rest == undisturbed
     for name, parameter in model_of(home / "undisturbed" / "checkpoint_last.pt").items():
@@ -105,21 +103,20 @@ def test_patience_goes_on_counting_in_a_resumed_training(home, tmp_path, resets,
     """Without learning, the first epoch is the best; fairseq would begin to count anew at the resumption."""
     flags = ["--lr", "0", "--patience", "3", "--max-update", "0", "--max-epoch"]
     for more in (["2"], ["10", *resets]):
-        result = run_forked(*train_command(tmp_path, 0, *flags, *more), cwd=home)
-        assert result.returncode == 0, result.stderr
+        run_forked_well(*train_command(tmp_path, 0, *flags, *more), cwd=home)
     assert len(list(tmp_path.glob("checkpoint?.pt"))) == last_epoch
 
 
 def test_a_full_disk_ends_the_training_in_a_sentence_and_leaves_the_previous_checkpoint(home):
     flags = ["--no-epoch-checkpoints", "--disable-validation"]
-    undisturbed = losses_of(run_well(*train_command("on a large disk", 8, *flags), cwd=home))
-    losses = losses_of(run_well(*train_command("on a small disk", 4, *flags), cwd=home))
+    undisturbed = losses_of(run_forked_well(*train_command("on a large disk", 8, *flags), cwd=home))
+    losses = losses_of(run_forked_well(*train_command("on a small disk", 4, *flags), cwd=home))
     checkpoint = home / "on a small disk" / "checkpoint_last.pt"
     before = checkpoint.read_bytes()
     unfinished = checkpoint.with_name("checkpoint_last.pt.tmp")
     unfinished.symlink_to("/dev/full")
 
-    result = run(*train_command("on a small disk", 8, *flags), cwd=home)
+    result = run_forked(*train_command("on a small disk", 8, *flags), cwd=home)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith(
@@ -128,7 +125,7 @@ def test_a_full_disk_ends_the_training_in_a_sentence_and_leaves_the_previous_che
     assert checkpoint.read_bytes() == before
     assert not unfinished.is_symlink()
 
-    losses |= losses_of(run_well(*train_command("on a small disk", 8, *flags), cwd=home))
+    losses |= losses_of(run_forked_well(*train_command("on a small disk", 8, *flags), cwd=home))
     assert losses == undisturbed
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from checkpoints import save_loud
 from commands import PLUGIN, ROOT
-from corpora import LOWERCASED, WORDS, environment, prepared, sentence, write_corpus
+from corpora import LOWERCASED, NO_LINE_FEED, WORDS, environment, prepared, sentence, write_corpus
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -230,7 +230,7 @@ def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
         assert "\u2581" not in translator([line])[0]
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n")), min_size=1))
+@given(st.lists(st.text(NO_LINE_FEED), min_size=1))
 def test_only_a_line_feed_ends_a_line(lines):
     for end in ("", "\n"):
         if lines[-1] or end:
