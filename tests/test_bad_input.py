@@ -157,13 +157,13 @@ def test_a_flag(home, flags, culprit):
     assert_refused(train_command(NEW, 1, *flags), home, culprit)
 
 
-@pytest.mark.parametrize("load", ["finetune", "generate"])
+@pytest.mark.parametrize("load", ["finetune", pytest.param("generate", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "culprit"), CHECKPOINTS.items())
 def test_a_checkpoint(home, name, culprit, load):
     assert_refused(LOADING[load](name), home, culprit)
 
 
-@pytest.mark.parametrize("load", ["restore", "ensemble"])
+@pytest.mark.parametrize("load", ["restore", "generate", "ensemble"])
 @pytest.mark.parametrize("name", ["truncated.pt", "hostile.pt", "wide-kernel.pt"])
 def test_a_checkpoint_otherwise(home, name, load):
     assert_refused(LOADING[load](name), home, CHECKPOINTS[name])
