@@ -24,4 +24,4 @@ USAGE
 enter_environment
 cd "$repository"
 export OMP_NUM_THREADS=1
-exec python -m pytest --numprocesses auto --dist loadfile "$@"
+exec python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder "$@"

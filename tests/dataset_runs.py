@@ -3,20 +3,17 @@
 import hashlib
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from archives import Place, read_table
+
 from corpora import warm_environment
 from datasets import TEST, TRAIN, DataSet
 from fairseq_steps import read
 from small_archives import write_archives
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from archives import Place, read_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TABLE = read_table(REPOSITORY / "data-prep/archives.tsv")

@@ -1,17 +1,13 @@
 """What data-prep/prepare-*.sh must make of small archives, worked out from what these hold."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
-
-from small_archives import SENTENCES_A_TALK, sentence, training_sentence
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
 
 from text_lines import tidy
 from tokenization import Tokenization
+
+from small_archives import SENTENCES_A_TALK, sentence, training_sentence
 
 TRAIN, TEST = 120, 16  # pairs in each corpus and in each test set
 TALKS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")

@@ -1,17 +1,13 @@
 """data-prep/archives.tsv, how it is read, and the checks of a file against it."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 from archives import Place, WrongFileError, parse_checksum, read_table, verify
 from download import TABLE
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from step import StepError
 
 HEADER = "archive\tsize\tchecksum\taddress\n"

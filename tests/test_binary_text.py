@@ -1,22 +1,18 @@
 """Text in numbers is byte for byte what fairseq-preprocess makes of it, and right where that is not."""
 
 import struct
-import sys
 from pathlib import Path
 
+import binary_text
 import numpy as np
 import pytest
+import word_counts
+from binary_text import HEADER, append_starts, make_dictionary, write_numbers
 from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data.data_utils import load_indexed_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-import binary_text
-import word_counts
-from binary_text import HEADER, append_starts, make_dictionary, write_numbers
 from step import StepError
 from text_lines import writing
 

@@ -1,18 +1,14 @@
 """Merges of byte pair encoding are those of subword-nmt."""
 
 import io
-import sys
 from collections import Counter
 from contextlib import redirect_stderr
 from pathlib import Path
 
+from byte_pairs import learn_merges
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from byte_pairs import learn_merges
 
 MANY = 1000
 

@@ -1,20 +1,16 @@
 """Cleaning keeps the pairs that Moses' clean-corpus-n keeps."""
 
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from clean_pairs import PairFilter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_lines import tidy
 
 from moses_checkout import MOSES, needs_moses
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from clean_pairs import PairFilter
-from text_lines import tidy
 
 words = st.sampled_from(
     ["a", "&quot;", "\u00e9\u00e9", "\U0001f600", "\u6f22", "x" * 1000, "\u00e9" * 1000, "y" * 1001]

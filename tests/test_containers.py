@@ -1,7 +1,6 @@
 """data-prep/corpus/containers.py: the members of archives, whatever kind of archive and however spoilt."""
 
 import gzip
-import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -9,15 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from containers import LONGEST_LINE, open_members
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step import StepError
 
 from small_archives import held_out_text, pack
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from containers import LONGEST_LINE, open_members
-from step import StepError
 
 PLAIN = {"x.de": b"eins\nzwei\n", "x.en": b"one\ntwo"}
 NAMES = list(PLAIN)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 import tarfile
 from collections.abc import Callable
 from functools import cache
@@ -14,18 +13,14 @@ from typing import NamedTuple
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
+from tokenization import Tokenization
 
-from dataset_runs import REPOSITORY, SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
+from dataset_runs import SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
 from datasets import BPE, DATA_SETS, IWSLT14, MULTI30K_FRENCH, MULTI30K_GERMAN, WMT14_GERMAN, DataSet
+from experiments.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
 from moses_checkout import MOSES, needs_moses
-
-sys.path.insert(0, str(REPOSITORY / "data-prep/corpus"))
-sys.path.insert(0, str(REPOSITORY / "scripts"))
-
-from tokenization import Tokenization
-from translate import Preparation
 
 CUT = ("iwslt14-de-en", "europarl-v7", "multi30k-train.de")
 BUSY = ("commoncrawl", "multi30k-val.en")

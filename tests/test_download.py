@@ -12,17 +12,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 from archives import Place
 from download import TABLE, accepted_checksums, download
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from step import StepError
 from transfer import Patience
+
+from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
 
 STEP = TABLE.parent / "corpus/download.py"
 TGZ, ZIP = (random.Random(seed).randbytes(size) for seed, size in ((1, 300_000), (2, 200_000)))

@@ -10,18 +10,15 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 from containers import LONGEST_LINE
 from extract import extract, parse_members
 from history import History
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from step import StepError
 from text_lines import read_lines, tidy
+
+from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
 
 STEP = Path(__file__).resolve().parents[1] / "data-prep/corpus/extract.py"
 TRAIN, TEST = 90, 12

@@ -3,16 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from formats import FORMATS, FormatError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from formats import FORMATS, FormatError
 from text_lines import tidy
 
 PIPELINES = {

@@ -134,7 +134,7 @@ def test_each_training_has_a_device_and_no_more_run_at_once_than_there_are(proje
 def test_other_flags_do_not_pass_for_what_was_done(project, tmp_path):
     search = ["sweep.sh", RECIPE, "--try", "--lr", "1", "--out", tmp_path]
     succeed(project, *search)
-    status, output, _ = finish(start(project, *search, "--", "--max-epoch", "3"))
+    status, output, _ = finish(start(project, *search, "--", "--clip-norm", "3"))
     assert status == 1
     assert "holds a training by another command" in output
 

@@ -1,17 +1,13 @@
 """Subword models are learnt of no more text than memory is for."""
 
-import sys
 from pathlib import Path
 
-import pytest
-
-from corpora import sentence
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 import learn_subword
+import pytest
 from learn_subword import learn_bpe, learn_sentencepiece
 from step import StepError
+
+from corpora import sentence
 
 
 def write(path: Path, numbers: range) -> Path:

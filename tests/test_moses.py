@@ -1,13 +1,9 @@
 """Moses' scripts, played by small shell scripts: text goes through them whole, or one sentence says why not."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 from moses import PINNED, SCRIPTS, moses_version
 from step import StepError
 from tokenization import Tokenization

@@ -7,13 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from check_corpus import check_file
+from clean_pairs import REASONS, PairFilter
 from hypothesis import given
 from hypothesis import strategies as st
+from step import StepError
+from text_lines import read_lines
+from tokenization import Tokenization
+from tool_versions import tool_version
 
 from corpora import (
     LANGUAGES,
@@ -30,15 +35,6 @@ from corpora import (
     sentence,
     write_corpus,
 )
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from check_corpus import check_file
-from clean_pairs import REASONS, PairFilter
-from step import StepError
-from text_lines import read_lines
-from tokenization import Tokenization
-from tool_versions import tool_version
 
 
 def times(out: Path) -> dict[Path, int]:

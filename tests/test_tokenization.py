@@ -3,22 +3,18 @@
 import functools
 import random
 import re
-import sys
 from pathlib import Path
 
+import moses_port
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from moses_checkout import MOSES, needs_moses
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-import moses_port
 from moses import PINNED, moses_version
 from moses_port import Tokenizer, make_normalizer
 from text_lines import tidy
 from tokenization import Tokenization
+
+from moses_checkout import MOSES, needs_moses
 
 NASTY = """
 Der etc. u.k. A. Nr. No. 5 10.000 3,5 bar. Foo. foo ... .. . , ' '' " \u201e \u201c \u201d \u2018 \u2019 \u201a \xb4 `

@@ -1,23 +1,19 @@
 """Sentence pairs from text folder to text folder: order, pairs and counts hold, whatever the workers and the form."""
 
 import gzip
-import sys
 from collections import Counter
 from functools import partial
 from io import StringIO
 from pathlib import Path
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
 import apply_subword
+import pytest
 import transform as transforming
 from apply_subword import Segments, make_segmenters
 from clean_pairs import PairFilter
 from history import History
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from learn_subword import count_words, learn_bpe
 from selections import EveryNth, Sample
 from split_pairs import make_copier

@@ -1,11 +1,12 @@
 """A trained model in Python: from_pretrained, translate and score."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from apply_subword import make_segmenter
 from fairseq.data import Dictionary
+from learn_subword import learn_bpe, learn_sentencepiece
 from sacremoses import MosesTokenizer
 
 from checkpoints import save_loud
@@ -13,11 +14,6 @@ from commands import ROOT, run_python
 from corpora import SIZES, WORDS, sentence
 from ea_fairseq import EATransformerModel, UserError
 from tiny import build, random_tokens
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data-prep/corpus"))
-
-from apply_subword import make_segmenter
-from learn_subword import learn_bpe, learn_sentencepiece
 
 SHORT = ["--max-source-positions", "24", "--max-target-positions", "20"]
 SOURCES = [sentence("de", number) for number in range(4)]
