@@ -78,6 +78,7 @@ def test_results_say_how_they_were_made(home):
             assert results.search["beam"] == 2
             assert set(results.scores) == {"tokenized BLEU", "BLEU", "chrF", "TER"}
             assert f"--seed {seed}" in results.training_command
+            assert "--user-dir ea_fairseq " in results.training_command
             assert len(results.raw()[0]) == len(results.raw()[1]) == 5
             assert results.train_curve[-1].updates == results.valid_curve[-1].updates == results.updates
             assert results.valid_curve[-1].bleu is not None

@@ -18,6 +18,7 @@ from text_lines import read_lines, tidy, writing
 from ea_fairseq import EATransformerModel
 from ea_fairseq.cost import cost
 from ea_fairseq.evolution import EvolutionOptions
+from experiments import REPOSITORY
 from experiments.arguments import Parser
 from experiments.checkpoint import Checkpoint
 from experiments.data_bin import DataBin
@@ -112,7 +113,7 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
         checkpoints=checkpoint.averaged,
         search={"beam": args.beam, "lenpen": args.lenpen},
         scores=all_scores(texts.tokens, texts.raw, args.compound_split),
-        training_command=shlex.join(training.command) if training else None,
+        training_command=portable(training.command) if training else None,
         command=args.command,
         training_device=training.starts[-1].device if training else None,
         device=processor() if args.cpu else ", ".join(gpus()) or processor(),
@@ -122,6 +123,11 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
         valid_curve=valid_curve,
     )
     return results, texts
+
+
+def portable(command: list[str]) -> str:
+    """A command to type, its paths in this project relative to the project's folder."""
+    return shlex.join(word.removeprefix(f"{REPOSITORY}/") for word in command)
 
 
 def settings(model: TransformerModel) -> dict[str, object]:

@@ -78,7 +78,7 @@ class Results:
         checkpoints: those that were averaged, or the one that was taken.
         search: the options of the beam search.
         scores: by name, such as ``tokenized BLEU``; see experiments.scores.
-        training_command, command: what trained and what evaluated it.
+        training_command, command: what trained and what evaluated it, to be typed in the project's folder.
         training_device, device: where.
         versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
         commit: of this project at the evaluation, with ``+`` where files were changed.
