@@ -49,13 +49,15 @@ done
 if [[ $corpus ]]; then
   [[ -d $corpus ]] || die "--corpus: there is no folder $corpus."
   corpus=$(cd "$corpus" && pwd)
+  data_name=$(basename "$corpus")
   : "${merges:=8000}" "${max_update:=20000}" "${max_tokens:=4096}"
   : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang}"
-  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
+  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
   : "${merges:=2000}" "${max_update:=900}" "${max_tokens:=1024}"
   : "${out:=$repository/runs/quickstart}"
+  data_name=embedded-corpus
   learning=() # as in the recipes
 fi
 whole_number --merges "$merges"
@@ -73,9 +75,9 @@ if [[ ! $corpus ]]; then
   stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)" \
     python "$repository/data-prep/embedded_corpus.py" --out
 fi
-data_bin=$OUT_DIR/prepared/data-bin
+data_bin=$OUT_DIR/$data_name/data-bin
 bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang" \
-  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/prepared" 9>&-
+  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/$data_name" 9>&-
 
 # train ARCH: becomes the training of ARCH, which goes on from its last checkpoint and does not outlive this script.
 train() {
@@ -91,7 +93,7 @@ cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
 trainings=()
 for arch in "${archs[@]}"; do
-  settings="$(<"$OUT_DIR/prepared/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
+  settings="$(<"$OUT_DIR/$data_name/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
   settings+=" ${learning[*]} $max_tokens"
   if ! is_made "$arch" "$settings"; then
     rm -rf "${OUT_DIR:?}/$arch"

@@ -33,14 +33,14 @@ def prepare(folder: Path, source: str, target: str, sources: list | None = None,
     [
         ("de-en", {"dataset": "prepare-iwslt14-deen"}, "iwslt14-deen"),
         ("de-en", {"dataset": "prepare-multi30k"}, "multi30k-deen"),
-        ("xx-yy", {"dataset": "prepare-corpus"}, "corpus-xxyy"),
+        ("xx-yy", {"dataset": "prepare-corpus"}, "my text"),
         ("en-de", {"dataset": "prepare-wmt14-ende"}, "wmt14-ende"),
         ("en-de", {"dataset": "prepare-wmt14-ende", "subsample": 1000, "seed": 1}, "wmt14-ende-1000-pairs"),
         ("en-de", {"dataset": "prepare-wmt14-ende", "sources": [{"archive": "nc-v12"}]}, "wmt17-ende"),
     ],
 )
 def test_a_data_set_has_the_name_that_papers_know_only_where_it_is_theirs(tmp_path, languages, manifest, name):
-    assert prepare(tmp_path, *languages.split("-"), **manifest).name == name
+    assert prepare(tmp_path / "my text" / "data-bin", *languages.split("-"), **manifest).name == name
 
 
 def test_data_of_plain_fairseq_is_taken_for_moses_tokens_with_bpe(tmp_path):

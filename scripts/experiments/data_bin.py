@@ -12,6 +12,7 @@ from step import StepError, run
 from experiments.arguments import Parser
 from experiments.results import Dataset
 
+OWN = "prepare-corpus"
 PREPARATION = "preparation.json"
 MANIFEST = "manifest.json"
 REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
@@ -72,9 +73,9 @@ class DataBin:
 
     @property
     def name(self) -> str:
-        """The data set's name in tables, such as ``iwslt14-deen``; without a manifest the folder's name."""
+        """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
         settings = self.manifest.get("settings", {})
-        if "dataset" not in settings:
+        if settings.get("dataset", OWN) == OWN:
             folder = self.folder.resolve()
             return folder.parent.name if folder.name == "data-bin" else folder.name
         name = settings["dataset"].removeprefix("prepare-")
