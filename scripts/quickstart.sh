@@ -75,9 +75,9 @@ if [[ ! $corpus ]]; then
   stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)" \
     python "$repository/data-prep/embedded_corpus.py" --out
 fi
-data_bin=$OUT_DIR/$data_name/data-bin
+data_bin=$OUT_DIR/data/$data_name/data-bin
 bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang" \
-  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/$data_name" 9>&-
+  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/data/$data_name" 9>&-
 
 # train ARCH: becomes the training of ARCH, which goes on from its last checkpoint and does not outlive this script.
 train() {
@@ -93,7 +93,7 @@ cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
 trainings=()
 for arch in "${archs[@]}"; do
-  settings="$(<"$OUT_DIR/$data_name/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
+  settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
   settings+=" ${learning[*]} $max_tokens"
   if ! is_made "$arch" "$settings"; then
     rm -rf "${OUT_DIR:?}/$arch"
