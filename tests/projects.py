@@ -43,7 +43,7 @@ mv evaluation/results.tmp evaluation/results.json
 """
 PYTHON = f"""#!/usr/bin/env bash
 [[ $1 != -c ]] || exit 0 # what find_python asks
-exec {sys.executable} "$@"
+exec '{sys.executable}' "$@"
 """
 
 
