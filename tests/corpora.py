@@ -42,7 +42,7 @@ def environment() -> dict[str, str]:
 
 
 def warm_environment() -> dict[str, str]:
-    """One for preparations whose processes nobody kills, limits or measures: they take half the time."""
+    """One for commands whose processes nobody kills, limits or measures: they take half the time."""
     env = environment()
     return env | {"PATH": f"{folder_of_python()}{os.pathsep}{env['PATH']}"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT, SIZES
-from corpora import LOWERCASED, environment, prepared, write_corpus
+from corpora import LOWERCASED, prepared, warm_environment, write_corpus
 from experiments.results import Results
 
 MODELS = {"transformer_lite": [], "ea_transformer_lite": ["--ea-alpha 0.3"]}
@@ -32,7 +32,7 @@ FLAGS = [" ".join(pair) for pair in zip(SIZES[::2], SIZES[1::2], strict=True)] +
 
 
 def run(command: list, cwd: Path) -> str:
-    variables = environment() | {"OMP_NUM_THREADS": "1"}
+    variables = warm_environment() | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(list(map(str, command)), cwd=cwd, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
