@@ -89,6 +89,13 @@ def test_p_values_tell_the_same_from_the_different(two_models, score):
     assert p_value(plain, evolving, score) < 0.01
 
 
+def test_without_a_difference_of_scores_there_is_no_significance(tmp_path):
+    hopeless = [write_results(tmp_path / str(seed), seed=seed, wrong=1.0) for seed in (1, 2)]
+    assert hopeless[0].raw()[0] != hopeless[1].raw()[0]
+    assert [results.scores[SCORE].score for results in hopeless] == [0, 0]
+    assert p_value(*hopeless, SCORE) == 1
+
+
 def test_all_forms_of_a_table_have_the_same_cells(two_models, tmp_path, monkeypatch):
     written = make(monkeypatch, tmp_path / "out", two_models)
     table = comparison_table(Comparison.of(find_results([two_models]), SCORE))

@@ -30,7 +30,7 @@ def commit() -> str | None:
 
     def git(*command: str) -> str:
         return subprocess.run(
-            ["git", "-C", REPOSITORY, *command], capture_output=True, text=True, check=True
+            ["git", "--no-optional-locks", "-C", REPOSITORY, *command], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     try:

@@ -36,8 +36,8 @@ def p_value(baseline: Results, model: Results, score: str) -> float:
                 f"the translations in {results.folder} score {recounted.score:.2f}, and results.json says "
                 f"{results.scores[score].score:.2f} {score}: evaluate the model again."
             )
-    identical = texts[0][0] == texts[1][0]  # sacreBLEU takes a difference of zero in every resample for significant
-    return 1.0 if identical else recounts[1].p_value
+    equal = recounts[0].score == recounts[1].score  # sacreBLEU finds a difference of zero in all resamples significant
+    return 1.0 if equal else recounts[1].p_value
 
 
 def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
