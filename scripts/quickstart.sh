@@ -14,8 +14,9 @@ usage: bash scripts/quickstart.sh [options]
 
 Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lite and its baseline transformer_lite
 alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and
-writes a page with tables and learning curves. Without --corpus it writes a small German-English corpus of its own, which takes about ten
-minutes on two CPU cores. Run again, it goes on where it stopped, and prints the report again when all is done.
+writes a page with tables and learning curves. Without --corpus it writes a small German-English corpus of its own,
+which takes about ten minutes on two CPU cores. Run again, it goes on where it stopped, and prints the report again when
+all is done.
 
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
