@@ -1,12 +1,15 @@
 """The models of a sweep, the best on the validation set first."""
 
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 from step import run
 
 from experiments.arguments import Parser
+from experiments.comparison import Spread
+from experiments.comparison_table import spread
 from experiments.results import Results
+from experiments.text_table import table
 
 SCORE = "tokenized BLEU"
 
@@ -19,19 +22,13 @@ def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
     return sorted(by_model.items(), key=lambda item: (-mean(item[1]), item[0]))
 
 
-def table(results: list[Results]) -> str:
-    width = max(len(result.model) for result in results)
-    lines = [f"{'model':{width}}  {'BLEU':>6}  deviation  seeds"]
-    for model, scores in ranking(results):
-        deviation = f"{stdev(scores):.2f}" if len(scores) > 1 else ""
-        lines.append(f"{model:{width}}  {mean(scores):6.2f}  {deviation:>9}  {len(scores):5}")
-    return "\n".join([*lines, f"BLEU: {SCORE} on the validation set, mean over the seeds."])
-
-
 def main() -> None:
     parser = Parser("sweep.py", __doc__, "see scripts/sweep.sh")
     parser.add_argument("folders", type=Path, nargs="+", metavar="folder", help="of an evaluation")
-    print(table([Results.read(folder) for folder in parser.parse_args().folders]))
+    ranked = ranking([Results.read(folder) for folder in parser.parse_args().folders])
+    rows = [[model, spread(Spread.of(scores)), str(len(scores))] for model, scores in ranked]
+    print(table([["model", "BLEU", "seeds"], *rows]))
+    print(f"BLEU: {SCORE} on the validation set, mean over the seeds ± their standard deviation.")
 
 
 if __name__ == "__main__":
