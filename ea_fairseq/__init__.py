@@ -7,7 +7,7 @@ show_sentences()
 require_working_fairseq()
 know_all_paths(__path__)
 
-from ea_fairseq import ea_transformer, transformer_lite  # noqa: E402, F401
+from ea_fairseq import criterion, ea_transformer, transformer_lite  # noqa: E402, F401
 from ea_fairseq.batches import resume_batches  # noqa: E402
 from ea_fairseq.checkpoint_safety import make_checkpoints_safe  # noqa: E402
 from ea_fairseq.ea_transformer import EATransformerModel  # noqa: E402

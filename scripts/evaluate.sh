@@ -6,6 +6,8 @@ OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=scripts/environment.sh
+source "$repository/scripts/environment.sh"
 # shellcheck source=scripts/recipe.sh
 source "$repository/scripts/recipe.sh"
 
@@ -99,6 +101,7 @@ esac
 ((${#checkpoints[@]})) || die "$folder has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR."
 
 find_python
+use_huge_pages
 facts=$(experiment data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 source_lang=${facts[0]} target_lang=${facts[1]} remove_bpe=${facts[2]}

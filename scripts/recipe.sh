@@ -59,7 +59,7 @@ find_data() {
 }
 
 # The flags that do not tell models apart: those of the seed, the device and the log.
-undistinguishing=' --seed --cpu --fp16 --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
+undistinguishing=' --seed --cpu --fp16 --autocast --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
 
 # distinguishing FLAGS...: prints a space and each of the words that tell models apart, values like their flags.
 distinguishing() {

@@ -1,0 +1,379 @@
+"""ea_label_smoothed_cross_entropy is fairseq's label_smoothed_cross_entropy, in less memory."""
+
+import copy
+import functools
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions import build_criterion
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ea_fairseq import UserError, smoothed_loss
+from forked import Forked
+from reversal import train
+from tiny import TINY, build, dictionary, random_tokens
+
+FAIRSEQS, OURS = "label_smoothed_cross_entropy", "ea_label_smoothed_cross_entropy"
+WORDS = dictionary()
+PAD = WORDS.pad()
+TASK = SimpleNamespace(source_dictionary=WORDS, target_dictionary=WORDS)
+ARCHS = ["transformer", "ea_transformer"]
+
+
+def criterion(name: str, **options):
+    """A criterion as fairseq's command line would build it."""
+    common = {"fp16": False, "bf16": False, "amp": False} if name == OURS else {}
+    chosen = {"_name": name, "label_smoothing": 0.1, "sentence_avg": False, **common, **options}
+    return build_criterion(OmegaConf.create(chosen), TASK)
+
+
+@functools.cache
+def model(arch: str = "ea_transformer", **options):
+    return build(arch, **TINY, **options).train()
+
+
+def batch(seed: int = 1, sentences: int = 5, length: int = 9) -> dict:
+    """Random sentences of different lengths, the longest maybe padded, too, and the shortest maybe empty."""
+    generator = torch.Generator().manual_seed(seed)
+    source, target = random_tokens(generator, sentences, length), random_tokens(generator, sentences, length)
+    lengths = torch.randint(length + 1, (sentences, 1), generator=generator)
+    target[torch.arange(length) >= lengths] = PAD
+    inputs = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": target.roll(1, 1)}
+    return {"net_input": inputs, "target": target, "ntokens": int(lengths.sum())}
+
+
+def step(trained, name: str, sample: dict, reduce: bool = True, scale: float = 1.0, **options):
+    """Loss, sample size, logged figures and gradients of a training step."""
+    trained.zero_grad()
+    loss, size, logged = criterion(name, **options)(trained, sample, reduce=reduce)
+    (scale * loss).sum().backward()
+    gradients = [parameter.grad.clone() for parameter in trained.parameters()]
+    return loss.detach(), size, logged, gradients
+
+
+def assert_same_step(trained, sample: dict, tolerance: float = 1e-6, **options):
+    (loss, size, logged, gradients), (ours, our_size, ours_logged, our_gradients) = (
+        step(trained, name, sample, **options) for name in (FAIRSEQS, OURS)
+    )
+    torch.testing.assert_close(ours, loss, rtol=tolerance, atol=tolerance)
+    assert our_size == size
+    assert ours_logged.keys() == logged.keys()
+    for figure, value in logged.items():
+        torch.testing.assert_close(ours_logged[figure], value, rtol=tolerance, atol=tolerance)
+    of_all = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for our, gradient in zip(our_gradients, gradients, strict=True):
+        assert (our - gradient).norm() <= tolerance * of_all
+
+
+@pytest.fixture
+def chunked(monkeypatch):
+    """Chunks as small as these batches."""
+    monkeypatch.setattr(smoothed_loss, "CHUNK", 7)
+
+
+@given(
+    arch=st.sampled_from(ARCHS),
+    tied=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+    sentences=st.integers(1, 6),
+    length=st.integers(1, 9),
+    chunk=st.integers(1, 60),
+    scale=st.sampled_from([0.0, 1.0, 128.0]),
+    options=st.fixed_dictionaries(
+        {
+            "label_smoothing": st.sampled_from([0.0, 0.1, 0.5]),
+            "ignore_prefix_size": st.integers(0, 3),
+            "report_accuracy": st.booleans(),
+            "sentence_avg": st.booleans(),
+            "reduce": st.booleans(),
+        }
+    ),
+)
+@settings(max_examples=40, deadline=None)
+def test_loss_gradients_and_logged_figures_are_fairseqs(arch, tied, seed, sentences, length, chunk, scale, options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smoothed_loss, "CHUNK", chunk)
+        trained = model(arch, share_all_embeddings=tied)
+        assert_same_step(trained, batch(seed, sentences, length), scale=scale, **options)
+
+
+@given(
+    rows=st.integers(0, 6),
+    chunk=st.integers(1, 7),
+    epsilon=st.floats(0, 0.9),
+    frozen=st.sampled_from([None, 0, 1]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=20, deadline=None)
+def test_gradients_are_those_of_finite_differences(rows, chunk, epsilon, frozen, seed):
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [torch.randn(size, 3, generator=generator, dtype=torch.float64) for size in (rows, 5)]
+    for number, tensor in enumerate(tensors):
+        tensor.requires_grad_(number != frozen)
+    target = torch.randint(5, (rows,), generator=generator)
+
+    def loss(features, weight):
+        return smoothed_loss.smoothed_loss(features, weight, target, epsilon, torch.float64)[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smoothed_loss, "CHUNK", chunk)
+        assert torch.autograd.gradcheck(loss, tensors)
+
+
+class Largest(TorchDispatchMode):
+    """The number of elements of the largest tensor that torch makes, of one kind or of any."""
+
+    def __init__(self, dtype: torch.dtype | None = None):
+        super().__init__()
+        self.dtype, self.elements = dtype, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor) and self.dtype in (None, tensor.dtype):
+                self.elements = max(self.elements, tensor.numel())
+        return result
+
+
+def largest(trained, name: str, sample: dict, dtype: torch.dtype | None = None, **options) -> int:
+    with Largest(dtype) as seen:
+        step(trained, name, sample, **options)
+    return seen.elements
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("accuracy", [False, True])
+def test_the_logits_of_a_batch_are_never_made(accuracy):
+    sample = batch(sentences=60, length=3)
+    logits = sample["target"].numel() * len(WORDS)
+    assert largest(model("transformer"), FAIRSEQS, sample) == logits
+    assert largest(model("transformer"), OURS, sample, report_accuracy=accuracy) < logits / 4
+
+
+@pytest.mark.usefixtures("chunked")
+def test_no_float32_copy_of_a_batchs_logits_is_made_of_float16():
+    sample = batch(sentences=60, length=3)
+    half = copy.deepcopy(model()).half()
+    logits = sample["target"].numel() * len(WORDS)
+    assert largest(half, FAIRSEQS, sample, torch.float32) == logits
+    assert largest(half, OURS, sample, torch.float32) < logits / 2
+    assert_same_step(half, sample, tolerance=1e-3, scale=128.0)
+
+
+@pytest.mark.usefixtures("chunked")
+def test_no_float32_log_probabilities_of_float16_are_kept():
+    kept = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.numel() if tensor.dtype == torch.float32 and tensor.size(-1) == len(WORDS) else 0)
+        return tensor
+
+    sample = batch(sentences=60, length=3)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        criterion(OURS)(copy.deepcopy(model()).half(), sample)
+    assert sum(kept) < sample["target"].numel() * len(WORDS) / 4
+
+
+@pytest.mark.usefixtures("chunked")
+def test_words_that_the_model_finds_likeliest_are_counted():
+    sample = batch()
+    words = sample["target"].ne(PAD)
+    likeliest = model()(**sample["net_input"])[0].argmax(-1)
+    sample["target"] = torch.where(words, likeliest, PAD)
+    logged = step(model(), OURS, sample, report_accuracy=True)[2]
+    assert logged["n_correct"] == logged["total"] == words.sum() > 0
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_half_precision_do_not_overflow(dtype):
+    half = copy.deepcopy(model()).to(dtype)
+    with torch.no_grad():
+        half.decoder.output_projection.weight *= 300
+    sample = batch(sentences=200)
+    loss, _, _, gradients = step(half, OURS, sample)
+    assert loss > torch.finfo(torch.float16).max
+    torch.testing.assert_close(loss, step(half, FAIRSEQS, sample)[0], rtol=1e-5, atol=0)
+    assert all(gradient.isfinite().all() for gradient in gradients if dtype is torch.bfloat16)
+
+
+def with_hook(trained):
+    hooked = copy.deepcopy(trained)
+    hooked.decoder.output_projection.register_forward_hook(lambda _module, _inputs, logits: 2 * logits)
+    return hooked
+
+
+def with_bias(trained):
+    changed = copy.deepcopy(trained)
+    changed.decoder.output_projection.bias = torch.nn.Parameter(torch.randn(len(WORDS)))
+    return changed
+
+
+def with_temperature(trained):
+    changed = copy.deepcopy(trained)
+
+    class Cool(type(trained.decoder)):
+        def output_layer(self, features):
+            return super().output_layer(features) / 2
+
+    changed.decoder.__class__ = Cool
+    return changed
+
+
+def lstm(_trained):
+    return build("lstm", encoder_embed_dim=8, decoder_embed_dim=8, decoder_out_embed_dim=8, criterion=OURS).train()
+
+
+def without_decoder(trained):
+    class Alone(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = copy.deepcopy(trained)
+
+        def forward(self, **inputs):
+            return (self.inner(**inputs)[0].transpose(0, 1),)
+
+        def get_targets(self, sample, net_output):
+            return sample["target"]
+
+        def get_normalized_probs(self, net_output, log_probs):
+            return net_output[0].transpose(0, 1).log_softmax(-1)
+
+    return Alone()
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("change", [with_hook, with_bias, with_temperature, lstm, without_decoder])
+def test_models_that_end_in_more_than_a_projection_are_served_too(change):
+    trained = change(model())
+    sample = batch()
+    sample["net_input"]["src_lengths"] = torch.full((5,), 9)
+    assert_same_step(trained, sample, report_accuracy=True, label_smoothing=0.2)
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("options", [{}, {"adaptive_softmax_cutoff": "10,20"}])
+def test_validation_makes_no_gradients(options):
+    evaluated = build(**TINY, **options)
+    with torch.no_grad():
+        (loss, _, logged), (ours, _, our_logged) = (
+            criterion(name, report_accuracy=True)(evaluated, batch()) for name in (FAIRSEQS, OURS)
+        )
+    assert not ours.requires_grad
+    torch.testing.assert_close([ours, our_logged], [loss, logged], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_autocast_is_torchs(arch):
+    """Model and loss are what they are when fairseq's criterion runs under autocast, but for rounding."""
+    trained, sample = model(arch), batch(sentences=20)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _, _, gradients = step(trained, FAIRSEQS, sample)
+    ours, _, _, our_gradients = step(trained, OURS, sample, autocast="bf16")
+    torch.testing.assert_close(ours, loss, rtol=1e-5, atol=0)
+    assert ours != step(trained, OURS, sample)[0]
+    for our, gradient in zip(our_gradients, gradients, strict=True):
+        assert our.dtype == torch.float32
+        assert (our - gradient).norm() < 0.02 * gradient.norm() + 1e-3
+    with torch.no_grad():
+        torch.testing.assert_close(criterion(OURS, autocast="bf16")(trained, sample)[0], ours, rtol=1e-6, atol=0)
+
+
+def test_autocast_rounds_in_each_chunk_alike(monkeypatch):
+    sample = batch(sentences=20)
+    whole = step(model(), OURS, sample, autocast="bf16")
+    monkeypatch.setattr(smoothed_loss, "CHUNK", 11)
+    chunked = step(model(), OURS, sample, autocast="bf16")
+    torch.testing.assert_close(chunked[0], whole[0], rtol=1e-6, atol=0)
+    for one, other in zip(chunked[3], whole[3], strict=True):
+        assert (one - other).norm() < 0.01 * other.norm() + 1e-3
+
+
+@pytest.mark.parametrize("flag", ["fp16", "bf16", "amp"])
+def test_one_precision_at_a_time(flag):
+    with pytest.raises(UserError, match="leave those out"):
+        criterion(OURS, autocast="bf16", **{flag: True})
+
+
+PARALLEL = """
+import sys
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
+from torch.nn.parallel import DistributedDataParallel
+from test_criterion import OURS, batch, criterion, half_of, model
+
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=Path("meeting").absolute().as_uri(), rank=rank, world_size=2)
+wrapped = {
+    "legacy_ddp": lambda: LegacyDistributedDataParallel(model(), process_group=None),
+    "c10d": lambda: DistributedDataParallel(model()),
+    "c10d with unused parameters": lambda: DistributedDataParallel(model(), find_unused_parameters=True),
+}
+gradients = {}
+for name, wrap in wrapped.items():
+    proxy = ModuleProxyWrapper(wrap())
+    for _ in range(2):
+        model().zero_grad()
+        criterion(OURS)(proxy, half_of(batch(), rank))[0].backward()
+        if name == "legacy_ddp":
+            proxy.all_reduce_grads()
+    gradients[name] = [2 * parameter.grad for parameter in model().parameters()]
+torch.save(gradients, f"gradients of {rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+def half_of(sample: dict, rank: int) -> dict:
+    """Every second sentence."""
+    source, target = (tokens[rank::2].contiguous() for tokens in (sample["net_input"]["src_tokens"], sample["target"]))
+    inputs = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": target.roll(1, 1)}
+    return {**sample, "net_input": inputs, "target": target}
+
+
+def test_processes_add_up_to_one(tmp_path):
+    processes = [Forked("parallel", rank, cwd=tmp_path, code=PARALLEL) for rank in (0, 1)]
+    for result in [process.wait() for process in processes]:
+        assert result.returncode == 0, result.stdout + result.stderr
+    *_, expected = step(model(), FAIRSEQS, batch())
+    for rank in (0, 1):
+        for gradients in torch.load(tmp_path / f"gradients of {rank}.pt").values():
+            torch.testing.assert_close(gradients, expected, rtol=1e-5, atol=1e-5)
+
+
+UPDATES, PART = 10, 4
+EXACT = ["--dropout", "0", "--save-interval-updates", "1", "--disable-validation", "--label-smoothing", "0.1"]
+AUTOCAST = ["--criterion", OURS, "--autocast", "bf16"]
+
+
+def train_from(home: Path, folder: str, *flags) -> list[float]:
+    """Goes on with the training in a folder, in another folder and from a checkpoint in its midst."""
+    other = home / f"{folder} with {' '.join(flags)}"
+    other.mkdir()
+    (other / "checkpoint_last.pt").hardlink_to(home / folder / f"checkpoint_1_{PART}.pt")
+    return train(home, other.name, UPDATES, *EXACT, *flags)
+
+
+@pytest.fixture(scope="module")
+def fairseqs(home):
+    return train(home, "fairseq's", UPDATES, *EXACT, "--criterion", FAIRSEQS)
+
+
+def test_trainings_by_fairseqs_criterion_go_on_with_ours(home, fairseqs):
+    """Logged losses have three decimals."""
+    assert train_from(home, "fairseq's", "--criterion", OURS) == pytest.approx(fairseqs[PART:], abs=0.002)
+
+
+def test_trainings_under_autocast_learn_and_go_on(home, fairseqs):
+    losses = train(home, "autocast", UPDATES, *EXACT, *AUTOCAST)
+    assert train_from(home, "autocast", *AUTOCAST) == losses[PART:]
+    assert losses != fairseqs
+    assert losses == pytest.approx(fairseqs, abs=0.05)
+    saved = torch.load(home / "autocast" / "checkpoint_last.pt")
+    assert {tensor.dtype for tensor in saved["model"].values()} == {torch.float32}
