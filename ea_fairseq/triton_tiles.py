@@ -1,0 +1,119 @@
+"""What the GPU kernels of evolving attention have in common: the tiles they work through and what a tile reads.
+
+A program computes all heads of a band of queries of one sentence, tile by tile. A tile's positions are pairs of a query
+and a key; its tensors are (positions, channels), the heads being the channels.
+"""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+SLICE = tl.constexpr(16)  # taps in one matrix product, whose depth must be 16 or more
+
+
+class Sizes(NamedTuple):
+    """Of the maps: heads, queries, keys; of the convolution: kernel, rows above and columns left of an entry; band.
+
+    All are arguments at run time: one compiled kernel serves them all.
+    """
+
+    heads: int
+    queries: int
+    keys: int
+    kernel: int
+    above: int
+    left: int
+    band: int
+
+
+class Masks(NamedTuple):
+    """True where a key (B, S) or a query (B, T) is padding, or a key later than the query (T, S); each may be None."""
+
+    padded_keys: object
+    padded_queries: object
+    later: object
+
+
+@triton.jit
+def band_of_program(sizes):
+    """The program's sentence, and where its band begins and ends."""
+    bands = tl.cdiv(sizes.queries, sizes.band)
+    begin = tl.program_id(0) % bands * sizes.band
+    return tl.program_id(0) // bands, begin, tl.minimum(begin + sizes.band, sizes.queries)
+
+
+@triton.jit
+def tile(row, column, end, sizes, rows: tl.constexpr, columns: tl.constexpr, channels: tl.constexpr):
+    """Queries and keys of the tile at (row, column), offsets of its entries, and which lie in rows before ``end``."""
+    query = row + tl.arange(0, rows * columns) // columns
+    key = column + tl.arange(0, rows * columns) % columns
+    head = tl.arange(0, channels)
+    offsets = (query * sizes.keys + key)[:, None] + (head * sizes.queries * sizes.keys)[None, :]
+    inside = ((query < end) & (key < sizes.keys))[:, None] & (head < sizes.heads)[None, :]
+    return query, key, offsets, inside
+
+
+@triton.jit
+def visible_keys(masks, sentence, query, key, end, sizes):
+    """(positions, 1): where the softmax sees the key."""
+    visible = (query < end) & (key < sizes.keys)
+    if masks.padded_keys is not None:
+        visible = visible & (tl.load(masks.padded_keys + sentence * sizes.keys + key, visible, 1) == 0)
+    if masks.later is not None:
+        visible = visible & (tl.load(masks.later + query * sizes.keys + key, visible, 1) == 0)
+    return visible[:, None]
+
+
+@triton.jit
+def pairs_of_words(visible, masks, sentence, query, sizes):
+    """(positions, 1): where, besides, the query is a word; all other entries are blank."""
+    if masks.padded_queries is not None:
+        padded = masks.padded_queries + sentence * sizes.queries + query[:, None]
+        visible = visible & (tl.load(padded, visible, 1) == 0)
+    return visible
+
+
+@triton.jit
+def by_row(x, rows: tl.constexpr, columns: tl.constexpr):
+    """(positions, channels) -> (rows, columns, channels)"""
+    return tl.reshape(x, (rows, columns, x.shape[1]))
+
+
+@triton.jit
+def along_row(x, columns: tl.constexpr):
+    """(rows, channels) -> (positions, channels)"""
+    shape: tl.constexpr = (x.shape[0], columns, x.shape[1])
+    return tl.reshape(tl.broadcast_to(x[:, None, :], shape), (x.shape[0] * columns, x.shape[1]))
+
+
+@triton.jit
+def neighbours(maps, tap, query, key, end, sizes, direction: tl.constexpr):
+    """(positions, taps): the entries that taps read, in float32; zero beyond the map, and for rows from ``end`` on.
+
+    A tap's number counts through the heads and, in each, through the kernel. ``direction`` is 1 in the convolution and
+    -1 in its transpose, where an entry reads those that have read it.
+    """
+    head = tap // (sizes.kernel * sizes.kernel)
+    row = query[:, None] + direction * (tap // sizes.kernel % sizes.kernel - sizes.above)[None, :]
+    column = key[:, None] + direction * (tap % sizes.kernel - sizes.left)[None, :]
+    inside = (query < end)[:, None] & (head < sizes.heads)[None, :]
+    inside = inside & (row >= 0) & (row < sizes.queries) & (column >= 0) & (column < sizes.keys)
+    offsets = (head * sizes.queries * sizes.keys)[None, :] + row * sizes.keys + column
+    return tl.load(maps + offsets, inside, 0.0).to(tl.float32)
+
+
+@triton.jit
+def convolve(mixed, weight, bias, query, key, end, sizes, channels: tl.constexpr, precision: tl.constexpr):
+    """conv(mixed) + bias, (positions, channels)"""
+    head = tl.arange(0, channels)
+    taps = sizes.heads * sizes.kernel * sizes.kernel
+    total = tl.load(bias + head, head < sizes.heads, 0.0).to(tl.float32)[None, :]
+    total += tl.zeros((query.shape[0], channels), tl.float32)
+    for first in range(0, taps, SLICE):
+        tap = first + tl.arange(0, SLICE)
+        known = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
+        weights = tl.load(weight + (head * taps)[None, :] + tap[:, None], known, 0.0).to(tl.float32)
+        read = neighbours(mixed, tap, query, key, end, sizes, 1)
+        total = tl.dot(read, weights, total, input_precision=precision)
+    return total

@@ -1,0 +1,145 @@
+"""What evolves logits into probabilities, forward and backward, by the equations in float64: for kernels to equal."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from hypothesis import assume
+from hypothesis import strategies as st
+from torch import Tensor
+
+from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
+
+WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
+CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS for kernel in (3, 5))]
+OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "later", "d_logits"]
+sets_of_absent = st.frozensets(st.sampled_from(OPTIONAL))
+
+
+@dataclass
+class Case:
+    """What the operation reads: maps (B, K, T, S), masks, the convolution; and the gradients of what it returns."""
+
+    scores: Tensor
+    previous: Tensor | None
+    weight: Tensor | None
+    bias: Tensor | None
+    padded_keys: Tensor | None
+    padded_queries: Tensor | None
+    later: Tensor | None
+    window: Window
+    d_logits: Tensor | None
+    d_probabilities: Tensor
+    scale: float = 0.7
+    alpha: float = 0.4
+    beta: float = 0.3
+    stored: Tensor | None = None  # the convolution's input, as the operation has rounded it
+
+    def __post_init__(self):
+        """Fills with NaN what must not be read."""
+        for name in ("scores", "previous", "d_logits"):
+            if (tensor := getattr(self, name)) is not None:
+                setattr(self, name, tensor.masked_fill(~self.real, torch.nan))
+        self.d_probabilities = self.d_probabilities.masked_fill(~self.visible, torch.nan)
+
+    @property
+    def visible(self) -> Tensor:
+        """(B, 1, T, S), true where the softmax sees the key."""
+        hidden = torch.zeros_like(self.scores[:, :1], dtype=torch.bool)
+        if self.padded_keys is not None:
+            hidden = hidden | self.padded_keys[:, None, None, :]
+        return ~hidden if self.later is None else ~(hidden | self.later)
+
+    @property
+    def real(self) -> Tensor:
+        """(B, 1, T, S), false where an entry is blank."""
+        return self.visible if self.padded_queries is None else self.visible & ~self.padded_queries[:, None, :, None]
+
+    @property
+    def margins(self) -> tuple[int, int, int, int]:
+        return self.window.margins(1 if self.weight is None else self.weight.size(-1))
+
+    def operate(self, kernels, *options) -> list[Tensor | None]:
+        """Logits, probabilities, the convolution's input, gradients of scores, previous logits, weight and bias.
+
+        Args:
+            kernels: a module with ``forward`` and ``backward``; options: what they take besides.
+        """
+        left, _, above, _ = self.margins
+        hidden = self.padded_keys, self.padded_queries, self.later
+        numbers = self.scale, self.alpha, self.beta, above, left
+        parameters = self.weight, self.bias
+        inputs = self.scores, self.previous, *parameters, *hidden, *numbers
+        logits, *kept = kernels.forward(*inputs, *options)
+        gradients = kernels.backward(
+            self.d_logits,
+            self.d_probabilities,
+            *kept,
+            *parameters,
+            *hidden,
+            *numbers,
+            self.previous is not None,
+            *options,
+        )
+        probabilities, self.stored, _ = kept
+        results = [logits, probabilities, self.stored, *gradients]
+        return [result if result is not None and result.numel() else None for result in results]
+
+    def expected(self) -> list[Tensor | None]:
+        """The same by the equations in float64; the convolution reads what the operation has stored."""
+        leaves = [self.scores, self.previous, self.weight, self.bias]
+        leaves = [None if tensor is None else tensor.double().requires_grad_() for tensor in leaves]
+        scores, previous, weight, bias = leaves
+        mixed = self.scale * scores
+        if previous is not None:
+            mixed = self.alpha * previous + (1 - self.alpha) * mixed
+        logits = mixed = mixed.where(self.real, 0.0)
+        if weight is None:
+            mixed = None
+        else:
+            read_back = mixed if self.stored is None else mixed + (self.stored - mixed).detach()
+            convolved = F.conv2d(F.pad(read_back, self.margins), weight, bias)
+            assume(convolved.abs().min() > 1e-5)  # at ReLU's kink either gradient is right
+            logits = (self.beta * convolved.relu() + (1 - self.beta) * read_back).where(self.real, 0.0)
+        seen = logits.where(self.visible, -torch.inf).where(self.visible.any(-1, keepdim=True), 0.0)
+        probabilities = seen.softmax(-1)  # of all keys alike in a row without visible ones
+        value = (self.d_probabilities.double().where(self.visible, 0.0) * probabilities).sum()
+        if self.d_logits is not None:
+            value = value + (self.d_logits.double().where(self.real, 0.0) * logits).sum()
+        gradients = iter(torch.autograd.grad(value, [tensor for tensor in leaves if tensor is not None]))
+        return [logits, probabilities, mixed, *(None if tensor is None else next(gradients) for tensor in leaves)]
+
+
+def draw_case(
+    seed: int,
+    sizes: tuple[int, int, int, int],
+    window: Window = CROSS_WINDOW,
+    kernel: int = 3,
+    dtype: torch.dtype = torch.float32,
+    absent: frozenset[str] = frozenset(),
+    device: str = "cpu",
+) -> Case:
+    """Of sizes (B, K, T, S), without what is named in ``absent``."""
+    generator = torch.Generator().manual_seed(seed)
+    sentences, heads, queries, keys = sizes
+    tensors = {name: torch.randn(sizes, generator=generator) for name in ("scores", "previous")}
+    tensors |= {name: torch.randn(sizes, generator=generator) for name in ("d_logits", "d_probabilities")}
+    tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    tensors["weight"] = torch.randn(heads, heads, kernel, kernel, generator=generator)
+    tensors["bias"] = torch.randn(heads, generator=generator)
+    tensors["padded_keys"] = torch.rand(sentences, keys, generator=generator) < 0.3
+    tensors["padded_queries"] = torch.rand(sentences, queries, generator=generator) < 0.3
+    tensors["later"] = torch.ones(queries, keys, dtype=torch.bool).triu(1)
+    if "convolution" in absent:
+        absent = absent | {"weight", "bias"}
+    return Case(
+        window=window, **{name: None if name in absent else tensor.to(device) for name, tensor in tensors.items()}
+    )
+
+
+def assert_close(results: list[Tensor | None], expected: list[Tensor | None], tolerance: float):
+    for result, right in zip(results, expected, strict=True):
+        assert (result is None) == (right is None)
+        if result is not None:
+            difference = (result.double() - right).norm().item()
+            assert difference <= tolerance * max(right.norm().item(), 1.0), f"differs by {difference:.2g}"
