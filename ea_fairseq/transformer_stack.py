@@ -4,8 +4,21 @@ import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
+from ea_fairseq.attention_masks import AttentionMasks
 from ea_fairseq.evolving_attention import LayerLogits
+from ea_fairseq.hypotheses import Hypotheses
+from ea_fairseq.selected_rows import SelectedRows, select, sources
 from ea_fairseq.transformer_layer import EATransformerDecoderLayer, EATransformerEncoderLayer, wrap
+
+# The dimension of the rows in what an encoder returns.
+OUTPUT_ROWS = {
+    "encoder_out": 1,
+    "encoder_padding_mask": 0,
+    "encoder_embedding": 0,
+    "encoder_states": 1,
+    "src_tokens": 0,
+    "src_lengths": 0,
+}
 
 
 class EATransformerEncoder(TransformerEncoderBase):
@@ -33,9 +46,10 @@ class EATransformerEncoder(TransformerEncoderBase):
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
         states = [x]
         logits = None
-        attention_mask = unless_empty(padding_mask)
+        padding = unless_empty(padding_mask)
+        masks = AttentionMasks(padding, padding)
         for layer in self.layers:
-            x, logits = layer(x, attention_mask, previous_logits=logits)
+            x, logits = layer(x, masks, previous_logits=logits)
             states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
@@ -48,6 +62,10 @@ class EATransformerEncoder(TransformerEncoderBase):
             "src_tokens": [],
             "src_lengths": [(~padding_mask).sum(dim=1, keepdim=True).int()],  # (B, 1)
         }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Row i becomes what row ``new_order[i]`` was; copied only where somebody reads it."""
+        return select(encoder_out, OUTPUT_ROWS, new_order)
 
 
 class EATransformerDecoder(TransformerDecoderBase):
@@ -77,12 +95,14 @@ class EATransformerDecoder(TransformerDecoderBase):
         """
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
+        x, padding_mask = self.embed_target(prev_output_tokens, incremental_state)
+        if incremental_state is not None:
+            encoder_out = begin_step(incremental_state, encoder_out, padding_mask, x)
         source = first(encoder_out, "encoder_out")
         source_padding_mask = first(encoder_out, "encoder_padding_mask")
-        x, padding_mask = self.embed_target(prev_output_tokens, incremental_state)
-        future_mask = None
-        if incremental_state is None and not full_context_alignment:
-            future_mask = later_words(x)
+        later = None if incremental_state is not None or full_context_alignment else later_words(x)
+        self_masks = AttentionMasks(padding_mask, later=later)
+        cross_masks = AttentionMasks(source_padding_mask, padding_mask)
 
         alignment = None
         states = [x]
@@ -91,10 +111,9 @@ class EATransformerDecoder(TransformerDecoderBase):
             x, weights, *logits = layer(
                 x,
                 source,
-                source_padding_mask,
+                self_masks,
+                cross_masks,
                 incremental_state,
-                self_attn_mask=future_mask,
-                self_attn_padding_mask=padding_mask,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
                 previous_self=logits[0],
@@ -109,7 +128,20 @@ class EATransformerDecoder(TransformerDecoderBase):
         x = x.transpose(0, 1)  # (B, T, C)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
-        return x, {"attn": [alignment], "inner_states": states}
+        return x, {"attn": [alignment], "inner_states": states, "is_step": incremental_state is not None}
+
+    def get_normalized_probs_scriptable(
+        self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
+        """Probabilities of the words, or their logarithms: those of a decoding step in place of its scores.
+
+        The vocabulary's scores of all hypotheses are the largest tensors of a step, and memory for them is slow to get.
+        """
+        scores, is_step = net_output[0], isinstance(net_output[-1], dict) and net_output[-1].get("is_step")
+        in_place = is_step and log_probs and self.adaptive_softmax is None
+        if in_place and scores.dtype == torch.float32 and not scores.requires_grad:
+            return torch.log_softmax(scores, dim=-1, out=scores)
+        return super().get_normalized_probs_scriptable(net_output, log_probs, sample)
 
     def embed_target(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, Tensor | None]:
         """Embeds target tokens (B, T), or only the last of them with ``incremental_state``.
@@ -135,15 +167,32 @@ class EATransformerDecoder(TransformerDecoderBase):
         x = self.dropout_module(x).transpose(0, 1)
         return x, unless_empty(tokens.eq(self.padding_idx))
 
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor):
+        """Lets what all layers remember follow the hypotheses of beam search."""
+        if Hypotheses.KEY in incremental_state:
+            incremental_state[Hypotheses.KEY].reorder(new_order)
+
+
+def begin_step(
+    incremental_state: dict, encoder_out: dict[str, list[Tensor]] | None, padding: Tensor | None, x: Tensor
+) -> dict[str, list[Tensor]] | None:
+    """Begins a step of the words x (1, B, C); returns the encoder's output with a row for each sentence."""
+    if Hypotheses.KEY not in incremental_state:
+        selected = encoder_out["encoder_out"] if encoder_out else None
+        sentence = selected.index if isinstance(selected, SelectedRows) else torch.arange(x.size(1), device=x.device)
+        incremental_state[Hypotheses.KEY] = Hypotheses(sentence)
+    incremental_state[Hypotheses.KEY].advance(padding)
+    return encoder_out and {name: sources(rows) for name, rows in encoder_out.items()}
+
 
 def later_words(x: Tensor) -> Tensor:
-    """(T, T) for x (T, B, C), -inf where a key comes later than the query.
+    """(T, T) for x (T, B, C), true where a key comes later than the query.
 
     Made anew each time: fairseq's buffer grows with the longest sentence so far, and a graph compiled for one size of
     it is no use for the next.
     """
     length = x.size(0)
-    return x.new_full((length, length), -torch.inf).triu(1)
+    return x.new_ones((length, length), dtype=torch.bool).triu(1)
 
 
 def unless_empty(padding_mask: Tensor) -> Tensor | None:

@@ -5,7 +5,7 @@ import torch
 from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_generator import SequenceGenerator
 
-from tiny import SKIPS, build_loud, dictionary, make_varied, random_tokens
+from tiny import SKIPS, TINY, build, build_loud, dictionary, make_varied, random_tokens
 
 WORDS = dictionary()
 LONGEST = 6
@@ -14,6 +14,8 @@ SETTINGS = {
     "kernel 3": {"ea_kernel_size": 3, **SKIPS},
     "kernel 5": {"ea_kernel_size": 5, **SKIPS},
     "paper": {},
+    "plain encoder-decoder attention": {"no_cross_conv": True},
+    "plain decoder attention": {"no_decoder_conv": True},
 }
 
 
@@ -77,8 +79,15 @@ def test_scores_and_alignments_are_those_of_a_full_pass(options, beam):
         torch.testing.assert_close(found[:, padding:], alignment, atol=1e-4, rtol=0)
 
 
-def test_an_ensemble_averages_probabilities():
-    models = [loud_model(seed=seed, **SKIPS) for seed in (1, 2)]
+ENSEMBLES = {
+    "evolving": lambda: [loud_model(seed=seed, **SKIPS) for seed in (1, 2)],
+    "with a plain Transformer": lambda: [loud_model(**SKIPS), make_varied(build("transformer", seed=2, **TINY))],
+}
+
+
+@pytest.mark.parametrize("ensemble", ENSEMBLES.values(), ids=ENSEMBLES)
+def test_an_ensemble_averages_probabilities(ensemble):
+    models = ensemble()
     for source, hypothesis, _ in search(models, beam=3):
         log_probs = [full_pass(model, source, hypothesis["tokens"])[0] for model in models]
         average = torch.stack(log_probs).exp().mean(0).log()

@@ -1,0 +1,104 @@
+"""What one attention remembers of earlier decoding steps."""
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.hypotheses import Hypotheses, resized, room_for
+
+
+class AttentionCache:
+    """Keys, values and logits of one attention, in buffers that stay where they are while hypotheses change places.
+
+    A key of an earlier step lies in the row that it was computed in, which :class:`Hypotheses` tells; keys of source
+    words are there once for each sentence.
+
+    Args:
+        hypotheses: those of the decoder, or of this attention alone.
+        is_alone: whether there is no decoder to begin steps and to reorder hypotheses.
+        rows_above: number of earlier rows that the convolution reads.
+        source: keys and values (S, sentences, C) of source words; None where each step adds its own.
+        source_padding: (sentences, S), true where a source word is padding.
+
+    Raises:
+        ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
+    """
+
+    def __init__(
+        self,
+        hypotheses: Hypotheses,
+        is_alone: bool,
+        rows_above: int,
+        source: tuple[Tensor, Tensor] | None = None,
+        source_padding: Tensor | None = None,
+    ):
+        if source is not None and (sentences := source[0].size(1)) <= hypotheses.sentence.max():
+            raise ValueError(f"{len(hypotheses)} hypotheses translate more than the encoder's {sentences} sentences")
+        self.hypotheses = hypotheses
+        self.is_alone = is_alone
+        self.rows_above = rows_above
+        self.has_source = source is not None
+        self.keys, self.values = source or (None, None)  # (room for S, rows, C)
+        self.source_padding = source_padding.bool() if source_padding is not None and source_padding.any() else None
+        self._repeated: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
+        self.mixed: Tensor | None = None  # (rows_above + 1, rows, K, room for S), by step modulo its length
+
+    @property
+    def length(self) -> int:
+        """Number S of keys at this step."""
+        return len(self.keys) if self.has_source else self.hypotheses.steps
+
+    @property
+    def padding(self) -> Tensor | None:
+        """True at padding: (sentences, S) of source words, otherwise (B, room for S); None where there is none."""
+        return self.source_padding if self.has_source else self.hypotheses.padded
+
+    def make_room(self, like: Tensor, heads: int):
+        """Makes the buffers large enough for a step whose vectors are ``like`` (1, B, C)."""
+        rows = like.size(1)
+        if rows != len(self.hypotheses):
+            raise ValueError(
+                f"a step of {rows} rows cannot follow {len(self.hypotheses)} hypotheses: reorder them first"
+            )
+        if not self.has_source:
+            if self.keys is None:
+                self.keys, self.values = (like.new_empty(0, rows, like.size(-1)) for _ in range(2))
+            room = room_for(self.hypotheses.steps)
+            self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
+        if self.rows_above:
+            if self.mixed is None:
+                self.mixed = like.new_empty(self.rows_above + 1, rows, heads, 0)
+            self.mixed = resized(self.mixed, 0, rows, heads, len(self.keys))
+
+    def add(self, key: Tensor, value: Tensor):
+        """Remembers this step's key and value, (1, B, C)."""
+        self.keys[self.hypotheses.steps - 1, : key.size(1)] = key[0]
+        self.values[self.hypotheses.steps - 1, : key.size(1)] = value[0]
+
+    def recall(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
+        sentence, steps = self.hypotheses.sentence, self.hypotheses.steps
+        if self.has_source:
+            if self._repeated is None or self._repeated[0] is not sentence:
+                padding = None if self.padding is None else self.padding.index_select(0, sentence)
+                keys, values = self.keys.index_select(1, sentence), self.values.index_select(1, sentence)
+                self._repeated = sentence, keys, values, padding
+            return self._repeated[1:]
+        places = self.hypotheses.places(0, steps, *self.keys.shape[:2])
+        keys, values = (
+            buffer.flatten(0, 1).index_select(0, places).unflatten(0, (steps, -1))
+            for buffer in (self.keys, self.values)
+        )
+        return keys, values, None if self.padding is None else self.padding[:, :steps]
+
+    def below_earlier_rows(self, mixed: Tensor) -> Tensor:
+        """Remembers this step's row (B, K, 1, S) of what the convolution reads.
+
+        Returns:
+            (B, K, rows_above + 1, S): the rows of the steps before it, zeros before the first one, and the row itself.
+        """
+        now, (room, rows) = self.hypotheses.steps - 1, self.mixed.shape[:2]
+        places = self.hypotheses.places(now - self.rows_above, now, room, rows)
+        earlier = self.mixed.flatten(0, 1)[..., : self.length].index_select(0, places)
+        earlier = earlier.unflatten(0, (self.rows_above, -1)).permute(1, 2, 0, 3)
+        self.mixed[now % room, : mixed.size(0), :, : self.length] = mixed[:, :, 0]
+        return torch.cat([earlier, mixed], dim=2)

@@ -1,0 +1,121 @@
+"""One decoding step of an evolving attention."""
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from ea_fairseq import native_step
+from ea_fairseq.attention_cache import AttentionCache
+from ea_fairseq.attention_masks import AttentionMasks, probabilities
+from ea_fairseq.backend import is_native
+from ea_fairseq.hypotheses import Hypotheses
+
+
+def decode(
+    attention: MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    masks: AttentionMasks,
+    need_weights: bool,
+    previous: Tensor | None,
+    incremental_state: dict,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """
+    Args:
+        attention: an ``EvolvingAttention``.
+        query: (1, B, C); key, value: the same, or those of source words (S, sentences, C), read at the first step.
+        masks: of these keys and queries.
+        previous: (B, K, 1, S), the previous layer's logits.
+
+    Returns:
+        Output (1, B, C) before its projection; probabilities (B, K, 1, S), if they are needed; logits (B, K, 1, S), if
+        the next layer reads them.
+    """
+    cache = cache_of(attention, query, key, value, masks.keys, incremental_state)
+    q = attention.q_proj(query)
+    new = None if cache.has_source else (attention.k_proj(key), attention.v_proj(value))
+    cache.make_room(q, attention.num_heads)
+    if takes_native_step(attention, q):
+        return native_step.step(attention, cache, q, new, previous, masks.queries, need_weights)
+    return step(attention, cache, q, new, previous, masks.queries)
+
+
+def cache_of(
+    attention: MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    incremental_state: dict,
+) -> AttentionCache:
+    """What an attention remembers, made at its first step."""
+    cache = attention.get_incremental_state(incremental_state, "cache")
+    if cache is None:
+        hypotheses = incremental_state.get(Hypotheses.KEY)
+        _, _, above, _ = attention.evolution.window.margins(attention.evolution.kernel_size)
+        cache = AttentionCache(
+            hypotheses or Hypotheses(torch.arange(query.size(1), device=query.device)),
+            is_alone=hypotheses is None,
+            rows_above=0 if attention.conv is None else above,
+            source=(attention.k_proj(key), attention.v_proj(value)) if attention.encoder_decoder_attention else None,
+            source_padding=padding,
+        )
+        attention.set_incremental_state(incremental_state, "cache", cache)
+    if cache.is_alone:
+        cache.hypotheses.advance(None if cache.has_source else padding)
+    return cache
+
+
+def takes_native_step(attention: MultiheadAttention, q: Tensor) -> bool:
+    """Whether native code takes a step with these projected queries; if not, PyTorch has to."""
+    return (
+        is_native(q)
+        and not torch.compiler.is_compiling()
+        and not (torch.is_grad_enabled() and q.requires_grad)
+        and not attention.drops_out
+        and attention.recorded is None
+    )
+
+
+def step(
+    attention: MultiheadAttention,
+    cache: AttentionCache,
+    query: Tensor,
+    new: tuple[Tensor, Tensor] | None,
+    previous: Tensor | None,
+    padded_queries: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A step in PyTorch.
+
+    Args:
+        query: (1, B, C), and ``new``, the key and value (1, B, C) of a target word, all projected.
+        previous: (B, K, 1, S); padded_queries: (B, 1), true at padding.
+
+    Returns:
+        Output (1, B, C), probabilities and logits (B, K, 1, S).
+    """
+    if new is not None:
+        cache.add(*new)
+    keys, values, padded_keys = cache.recall()
+    masks = AttentionMasks(padded_keys, padded_queries)
+    q, k, v = (attention.split_heads(x) for x in (query, keys, values))
+    own = (q * attention.scaling) @ k.transpose(-1, -2)  # EA eq. 1
+    logits = attention.evolve(own, previous, masks.blank, cache)
+    weights = probabilities(logits, masks)
+    if attention.recorded is not None:
+        attention.recorded.update(own=own, logits=logits, unseen=masks.unseen, probabilities=weights)
+    output = attention.dropout_module(weights.type_as(v)) @ v  # EA eq. 5
+    return attention.join_heads(output), weights, logits
+
+
+def of_hypotheses(
+    incremental_state: dict | None, key: Tensor, value: Tensor, padding: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What there is of each sentence, (S, sentences, C) and (sentences, S), repeated for each of its hypotheses."""
+    hypotheses = None if incremental_state is None else incremental_state.get(Hypotheses.KEY)
+    if hypotheses is None:
+        return key, value, padding
+    sentence = hypotheses.sentence
+    key, value = key.index_select(1, sentence), value.index_select(1, sentence)
+    return key, value, None if padding is None else padding.index_select(0, sentence)

@@ -1,0 +1,101 @@
+"""A decoding step of one attention in native code for CPUs."""
+
+from ctypes import Structure, byref, c_double, c_int64, c_void_p
+from functools import cache
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from ea_fairseq.attention_cache import AttentionCache
+from ea_fairseq.native_library import LIBRARY, address, instruction_set, parallel
+
+
+class Step(Structure):
+    """``struct step`` of native/decoding.h."""
+
+    _fields_ = [
+        *((name, c_int64) for name in ("rows", "heads", "width", "keys", "kernel", "above", "left")),
+        *((name, c_double) for name in ("scale", "alpha", "beta")),
+        *((name, c_void_p) for name in ("query", "new_key", "new_value", "key", "value")),
+        ("slots", c_int64),
+        ("ancestors", c_void_p),
+        *((name, c_int64) for name in ("steps", "now")),
+        *((name, c_void_p) for name in ("sentence", "padded", "padded_queries", "weight", "bias", "mixed")),
+        *((name, c_int64) for name in ("mixed_slots", "room")),
+        *((name, c_void_p) for name in ("previous", "logits", "probabilities", "output", "parallel")),
+        ("threads", c_int64),
+    ]
+
+
+@cache
+def decode(instructions: str):
+    return getattr(LIBRARY, f"decode_{instructions}")
+
+
+def step(
+    attention: MultiheadAttention,
+    cache: AttentionCache,
+    query: Tensor,
+    new: tuple[Tensor, Tensor] | None,
+    previous: Tensor | None,
+    padded_queries: Tensor | None,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """What ``decoding_step.step`` computes, of float32 on a CPU and without gradients.
+
+    Returns:
+        Output; probabilities if they are needed; logits if a next layer may read them.
+
+    Raises:
+        MemoryError: where there is none for the rows of a map.
+    """
+    hypotheses, evolution, conv = cache.hypotheses, attention.evolution, attention.conv
+    kernel = 1 if conv is None else evolution.kernel_size
+    left, _, above, _ = evolution.window.margins(kernel)
+    weight, bias = (None, None) if conv is None else (conv.weight.contiguous(), conv.bias)
+    key, value = (None, None) if new is None else (tensor.contiguous() for tensor in new)
+    query = query.contiguous()
+    previous = None if previous is None or evolution.alpha == 0 else previous.contiguous()
+    shape = query.size(1), attention.num_heads, 1, cache.length
+    output = torch.empty_like(query)
+    logits = query.new_empty(shape) if evolution.alpha > 0 else None
+    probabilities = query.new_empty(shape) if need_weights else None
+    fields = Step(
+        rows=query.size(1),
+        heads=attention.num_heads,
+        width=attention.head_dim,
+        keys=cache.length,
+        kernel=kernel,
+        above=above,
+        left=left,
+        scale=attention.scaling,
+        alpha=evolution.alpha,
+        beta=evolution.beta,
+        query=query.data_ptr(),
+        new_key=address(key),
+        new_value=address(value),
+        key=cache.keys.data_ptr(),
+        value=cache.values.data_ptr(),
+        slots=cache.keys.size(1),
+        ancestors=hypotheses.ancestors.data_ptr(),
+        steps=hypotheses.ancestors.size(1),
+        now=hypotheses.steps - 1,
+        sentence=hypotheses.sentence.data_ptr() if cache.has_source else None,
+        padded=address(cache.padding),
+        padded_queries=address(padded_queries),
+        weight=address(weight),
+        bias=address(bias),
+        mixed=address(cache.mixed),
+        mixed_slots=0 if cache.mixed is None else cache.mixed.size(1),
+        room=0 if cache.mixed is None else cache.mixed.size(3),
+        previous=address(previous),
+        logits=address(logits),
+        probabilities=address(probabilities),
+        output=output.data_ptr(),
+        parallel=parallel(),
+        threads=torch.get_num_threads(),
+    )
+    if decode(instruction_set())(byref(fields)):
+        raise MemoryError("there is no memory for the rows of an attention map")
+    return output, probabilities, logits
