@@ -96,11 +96,11 @@ class AttentionCost:
         return Count(macs=scaled + (0 if self.evolves else SIZES)) * self.layers
 
     def kept_for_backward(self, half: bool = False) -> int:
-        """Bytes of maps that autograd keeps of all layers, without dropout of probabilities.
+        """Bytes of maps that autograd keeps of all layers in plain PyTorch, without dropout of probabilities.
 
         Kept are the probabilities, by an attention that computes them step by step, as evolving attention does; torch
-        has one fused operation for fairseq's self-attention, which keeps none. A convolution keeps its input with
-        margins, and the ReLU its output; the skip connection keeps nothing.
+        has one fused operation for fairseq's self-attention, which keeps none. A convolution keeps its input, with
+        margins unless they are alike on all sides, and the ReLU its output; the skip connection keeps nothing.
 
         Args:
             half: in half precision the softmax is of fp32, and its output is kept in both precisions.
@@ -108,7 +108,8 @@ class AttentionCost:
         number = 2 if half else 4
         kept = self.entries * (number + 4 * half) if self.cross or self.evolves else 0
         if self.convolved:
-            left, right, above, below = self.evolution.window.margins(self.evolution.kernel_size)
+            margins = self.evolution.window.margins(self.evolution.kernel_size)
+            left, right, above, below = margins if len(set(margins)) > 1 else (0, 0, 0, 0)
             padded = self.heads * (self.queries + above + below) * (self.keys + left + right)
             kept += (padded + self.entries) * number
         return kept * self.layers

@@ -7,6 +7,7 @@ from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
+from ea_fairseq.backend import check_backend
 from ea_fairseq.evolution import EvolutionOptions
 from ea_fairseq.evolution_metrics import log_evolution
 from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evolution
@@ -82,6 +83,7 @@ class EATransformerModel(TransformerModel):
                     f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
                 )
         EvolutionOptions.from_namespace(args)
+        check_backend()
         with flags_refused():
             return super().build_model(args, task)
 

@@ -7,7 +7,13 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ea_fairseq.attention_cache import AttentionCache
+from ea_fairseq.attention_masks import AttentionMasks, probabilities
+from ea_fairseq.attention_operator import attend
+from ea_fairseq.backend import is_fused, is_native
+from ea_fairseq.decoding_step import decode, of_hypotheses
 from ea_fairseq.evolution import Evolution
+from ea_fairseq.evolution_operator import evolve
 
 
 class LayerLogits(NamedTuple):
@@ -65,6 +71,7 @@ class EvolvingAttention(MultiheadAttention):
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
         previous_logits: Tensor | None = None,
+        masks: AttentionMasks | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Attends and returns the logits for the next layer.
 
@@ -77,60 +84,99 @@ class EvolvingAttention(MultiheadAttention):
             static_kv: keys and values do not change between steps.
             attn_mask: (T, S), -inf where a key comes later than the query.
             previous_logits: (B, K, T, S) from the layer before.
+            masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
             Output (T, B, C), probabilities or None, logits (B, K, T, S) or None.
         """
+        if masks is None:
+            later = None if attn_mask is None else attn_mask.isinf()
+            masks = AttentionMasks(key_padding_mask, query_padding_mask, later)
         if self.evolution.is_off and self.recorded is None:
+            padded_keys = masks.keys
+            if static_kv and not self._get_input_buffer(incremental_state):
+                key, value, padded_keys = of_hypotheses(incremental_state, key, value, padded_keys)
             output, weights = super().forward(
                 query,
                 key,
                 value,
-                key_padding_mask=key_padding_mask,
+                key_padding_mask=padded_keys,
                 incremental_state=incremental_state,
                 need_weights=need_weights,
                 static_kv=static_kv,
-                attn_mask=attn_mask,
+                attn_mask=masks.added(query),
                 need_head_weights=need_head_weights,
             )
             return output, weights, None
 
-        q = self._split_heads(self.q_proj(query) * self.scaling)
-        k, v, key_padding_mask = self._keys_and_values(key, value, key_padding_mask, incremental_state, static_kv)
-        hypotheses = q.size(0) // k.size(0)  # more than one where a sentence's beam shares its keys
-        if hypotheses > 1:
-            k, v = k.repeat_interleave(hypotheses, 0), v.repeat_interleave(hypotheses, 0)
-            if key_padding_mask is not None:
-                key_padding_mask = key_padding_mask.repeat_interleave(hypotheses, 0)
-        unseen = unseen_keys(key_padding_mask, attn_mask)
-
-        own = q @ k.transpose(-1, -2)  # (B, K, T, S), EA eq. 1
-        logits = self.evolve(own, previous_logits, blank_entries(unseen, query_padding_mask), incremental_state)
-        # Unseen keys get the lowest number, not -inf: a row without any key stays finite.
-        visible = logits if unseen is None else logits.masked_fill(unseen, torch.finfo(logits.dtype).min)
-        # As in fairseq, half precision ends before the softmax and returns after it.
-        weights = visible.softmax(dim=-1, dtype=torch.promote_types(visible.dtype, torch.float32))
-        if self.recorded is not None:
-            self.recorded.update(own=own, logits=logits, unseen=unseen, probabilities=weights)
-        output = self.dropout_module(weights.type_as(v)) @ v  # (B, K, T, d), EA eq. 5
-        output = self.out_proj(output.permute(2, 0, 1, 3).flatten(2))
-
+        need_weights = need_weights or need_head_weights
+        if incremental_state is not None:
+            step = self, query, key, value, masks, need_weights, previous_logits
+            output, weights, logits = decode(*step, incremental_state)
+        else:
+            output, weights, logits = self._attend(query, key, value, masks, need_weights, previous_logits)
+        output = self.out_proj(output)
         if need_head_weights:
             return output, weights.transpose(0, 1), logits
         return output, weights.mean(dim=1) if need_weights else None, logits
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        masks: AttentionMasks,
+        need_weights: bool,
+        previous: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Output (T, B, C) before its projection, probabilities, if they are needed, and logits (B, K, T, S)."""
+        query, key, value = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+        kernels = self.recorded is None
+        if kernels and not need_weights and not self.drops_out and is_native(query):
+            evolving, numbers = self._evolving(previous, masks), self._numbers()
+            output, logits = attend(query, key, value, *evolving, heads=self.num_heads, **numbers)
+            return output, None, logits
+        q, k, v = (self.split_heads(x) for x in (query, key, value))
+        if kernels and is_fused(q, exact=need_weights):
+            scores = q @ k.transpose(-1, -2)
+            logits, weights = evolve(scores, *self._evolving(previous, masks), **self._numbers())
+        else:
+            own = (q * self.scaling) @ k.transpose(-1, -2)  # (B, K, T, S), EA eq. 1
+            logits = self.evolve(own, previous, masks.blank)
+            weights = probabilities(logits, masks)
+            if self.recorded is not None:
+                self.recorded.update(own=own, logits=logits, unseen=masks.unseen, probabilities=weights)
+        output = self.dropout_module(weights.type_as(v)) @ v  # (B, K, T, d), EA eq. 5
+        return self.join_heads(output), weights, logits
+
+    @property
+    def drops_out(self) -> bool:
+        dropout = self.dropout_module
+        return dropout.p > 0 and (dropout.training or dropout.apply_during_inference)
+
+    def _evolving(self, previous: Tensor | None, masks: AttentionMasks) -> tuple:
+        """What kernels evolve scores with."""
+        parameters = (None, None) if self.conv is None else (self.conv.weight, self.conv.bias)
+        return previous if self.evolution.alpha > 0 else None, *parameters, masks
+
+    def _numbers(self) -> dict[str, float]:
+        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
+        alpha, beta = self.evolution.alpha, self.evolution.beta
+        return {"scale": self.scaling, "alpha": alpha, "beta": beta, "above": above, "left": left}
 
     def evolve(
         self,
         own: Tensor,
         previous: Tensor | None,
         blank: Tensor | None = None,
-        incremental_state: dict | None = None,
+        cache: AttentionCache | None = None,
     ) -> Tensor:
         """Mixes this layer's own logits with the previous layer's, then with their convolution.
 
         Args:
             own, previous: (B, K, T, S); ``previous`` is None in the first layer.
             blank: broadcastable to (B, 1, T, S), true where an entry is padding or lies in the future.
+            cache: has the rows of earlier decoding steps, and keeps this one, where T is one step.
 
         Returns:
             (B, K, T, S). Real entries depend on no blank one; what blank ones hold is cleared before it is read.
@@ -145,82 +191,38 @@ class EvolvingAttention(MultiheadAttention):
         if blank is not None:
             # Zero, not -inf, and before the convolution: its neighbours must not tell how much padding there is.
             logits = logits.masked_fill(blank, 0.0)
-        convolved = self.conv(self._with_margins(logits, incremental_state))
+        convolved = self._convolve(channels_last(logits), cache)
         return torch.lerp(logits, F.relu(convolved), self.evolution.beta)  # EA eq. 4
 
-    def _with_margins(self, logits: Tensor, incremental_state: dict | None) -> Tensor:
+    def _convolve(self, logits: Tensor, cache: AttentionCache | None) -> Tensor:
+        margins = self.evolution.window.margins(self.evolution.kernel_size)
+        if len(set(margins)) == 1:
+            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=margins[0])
+        return self.conv(self._with_margins(logits, cache))
+
+    def _with_margins(self, logits: Tensor, cache: AttentionCache | None) -> Tensor:
         """Surrounds the map with the entries a tap reads beyond it: zeros, or the rows of earlier decoding steps."""
         left, right, above, below = self.evolution.window.margins(self.evolution.kernel_size)
-        if incremental_state is None or above == 0:
+        if cache is None or above == 0:
             return F.pad(logits, (left, right, above, below))
-        saved = self.get_incremental_state(incremental_state, "logit_rows")
-        if saved is None:
-            rows = F.pad(logits, (0, 0, above, 0))
-        else:
-            new_columns = logits.size(-1) - saved["rows"].size(-1)
-            rows = torch.cat([F.pad(saved["rows"], (0, new_columns)), logits], dim=2)
-        self.set_incremental_state(incremental_state, "logit_rows", {"rows": rows[:, :, -above:]})
-        return F.pad(rows, (left, right))
+        return F.pad(cache.below_earlier_rows(logits), (left, right))
 
-    def _split_heads(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         """(T, B, C) -> (B, K, T, d)"""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
 
-    def _keys_and_values(
-        self,
-        key: Tensor | None,
-        value: Tensor | None,
-        padding_mask: Tensor | None,
-        incremental_state: dict | None,
-        static_kv: bool,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Projects keys and values, (B, K, S, d), and joins them to those of earlier decoding steps."""
-        saved = self._get_input_buffer(incremental_state)
-        if static_kv and "prev_key" in saved:
-            return saved["prev_key"], saved["prev_value"], saved["prev_key_padding_mask"]
-        if self.encoder_decoder_attention and self.beam_size > 1 and incremental_state is not None:
-            key, value = key[:, :: self.beam_size], value[:, :: self.beam_size]
-            padding_mask = padding_mask[:: self.beam_size] if padding_mask is not None else None
-        k, v = self._split_heads(self.k_proj(key)), self._split_heads(self.v_proj(value))
-        if incremental_state is None:
-            return k, v, padding_mask
-        if "prev_key" in saved:
-            k = torch.cat([saved["prev_key"], k], dim=2)
-            v = torch.cat([saved["prev_value"], v], dim=2)
-            padding_mask = self._append_prev_key_padding_mask(
-                padding_mask, saved["prev_key_padding_mask"], k.size(0), k.size(2), static_kv
-            )
-        self._set_input_buffer(
-            incremental_state, {"prev_key": k, "prev_value": v, "prev_key_padding_mask": padding_mask}
-        )
-        return k, v, padding_mask
+    def join_heads(self, x: Tensor) -> Tensor:
+        """(B, K, T, d) -> (T, B, C)"""
+        return x.permute(2, 0, 1, 3).flatten(2)
 
     def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor):
-        """Lets the remembered rows follow the hypotheses of beam search; keys and values follow as in fairseq.
-
-        The rows differ between the hypotheses of a sentence even where its keys are shared among them.
-        """
-        saved = self.get_incremental_state(incremental_state, "logit_rows")
-        if saved is not None:
-            rows = {"rows": saved["rows"].index_select(0, new_order)}
-            self.set_incremental_state(incremental_state, "logit_rows", rows)
+        """Lets what is remembered follow the hypotheses of beam search, unless their decoder sees to that."""
+        cache = self.get_incremental_state(incremental_state, "cache")
+        if cache is not None and cache.is_alone:
+            cache.hypotheses.reorder(new_order)
         return super().reorder_incremental_state(incremental_state, new_order)
 
 
-def unseen_keys(key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> Tensor | None:
-    """True, broadcastable to (B, 1, T, S), where a query must not see a key: padding or a later word."""
-    unseen = None
-    if key_padding_mask is not None:
-        unseen = key_padding_mask.bool()[:, None, None, :]
-    if attn_mask is not None:
-        future = attn_mask.isinf()
-        unseen = future if unseen is None else unseen | future
-    return unseen
-
-
-def blank_entries(unseen: Tensor | None, query_padding_mask: Tensor | None) -> Tensor | None:
-    """True, broadcastable to (B, 1, T, S), where the map holds nothing: unseen keys and rows of padding."""
-    if query_padding_mask is None:
-        return unseen
-    padded_rows = query_padding_mask.bool()[:, None, :, None]
-    return padded_rows if unseen is None else unseen | padded_rows
+def channels_last(logits: Tensor) -> Tensor:
+    """In the memory format in which a CPU convolves few channels fastest: its gradient takes a third of the time."""
+    return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits

@@ -5,6 +5,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
+from ea_fairseq.attention_masks import AttentionMasks
 from ea_fairseq.evolution import Evolution, EvolutionOptions
 from ea_fairseq.evolving_attention import EvolvingAttention, LayerLogits
 
@@ -45,26 +46,18 @@ class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
         return self.build_attention(embed_dim, cfg.encoder.attention_heads, evolution, cfg, self_attention=True)
 
     def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None, previous_logits: Tensor | None = None
+        self, x: Tensor, masks: AttentionMasks, previous_logits: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            x: (S, B, C); encoder_padding_mask: (B, S), true at padding; previous_logits: (B, K, S, S).
+            x: (S, B, C); masks: of padding; previous_logits: (B, K, S, S).
 
         Returns:
             x of the same shape and this layer's logits (None when they do not evolve).
         """
         residual = x
         x = self.before(self.self_attn_layer_norm, x)
-        x, _, logits = self.self_attn(
-            x,
-            x,
-            x,
-            key_padding_mask=encoder_padding_mask,
-            query_padding_mask=encoder_padding_mask,
-            need_weights=False,
-            previous_logits=previous_logits,
-        )
+        x, _, logits = self.self_attn(x, x, x, need_weights=False, previous_logits=previous_logits, masks=masks)
         x = self.after(self.self_attn_layer_norm, x, residual)
         return self.feed_forward(x), logits
 
@@ -92,11 +85,10 @@ class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
     def forward(
         self,
         x: Tensor,
-        encoder_out: Tensor | None = None,
-        encoder_padding_mask: Tensor | None = None,
+        encoder_out: Tensor | None,
+        self_masks: AttentionMasks,
+        cross_masks: AttentionMasks,
         incremental_state: dict | None = None,
-        self_attn_mask: Tensor | None = None,
-        self_attn_padding_mask: Tensor | None = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
         previous_self: Tensor | None = None,
@@ -104,9 +96,8 @@ class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         """
         Args:
-            x: (T, B, C); encoder_out: (S, B, C'); encoder_padding_mask: (B, S) and
-            self_attn_padding_mask: (B, T), true at padding; self_attn_mask: (T, T), -inf at later words;
-            previous_self: (B, K, T, T); previous_cross: (B, K, T, S).
+            x: (T, B, C); encoder_out: (S, B, C'); self_masks: of padding and later words among the target;
+            cross_masks: of padding; previous_self: (B, K, T, T); previous_cross: (B, K, T, S).
 
         Returns:
             x, the encoder-decoder probabilities or None, and the two logits of :class:`LayerLogits`: all at the
@@ -118,11 +109,10 @@ class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
             x,
             x,
             x,
-            key_padding_mask=self_attn_padding_mask,
             incremental_state=incremental_state,
             need_weights=False,
-            attn_mask=self_attn_mask,
             previous_logits=previous_self,
+            masks=self_masks,
         )
         x = self.after(self.self_attn_layer_norm, x, residual)
 
@@ -134,13 +124,12 @@ class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
                 x,
                 encoder_out,
                 encoder_out,
-                key_padding_mask=encoder_padding_mask,
-                query_padding_mask=self_attn_padding_mask,
                 incremental_state=incremental_state,
                 static_kv=True,
                 need_weights=need_attn or (not self.training and self.need_attn),
                 need_head_weights=need_head_weights,
                 previous_logits=previous_cross,
+                masks=cross_masks,
             )
             x = self.after(self.encoder_attn_layer_norm, x, residual)
         return self.feed_forward(x), weights, *LayerLogits(self_logits, cross_logits)

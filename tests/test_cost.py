@@ -9,7 +9,7 @@ from fairseq.models.transformer import TransformerConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError
+from ea_fairseq import UserError, backend
 from ea_fairseq.attention_cost import AttentionCost, Count
 from ea_fairseq.cost import cost
 from ea_fairseq.cost_formula import NO_FORMULA, Side, parts
@@ -171,7 +171,8 @@ def kept_maps(model, source: int, target: int, heads: set[int]) -> int:
         ("ea_transformer", {"no_encoder_conv": True, "no_cross_conv": True, **SKIPS}),
     ],
 )
-def test_maps_kept_for_backward_are_those_of_the_formula(arch, options, dtype):
+def test_maps_kept_for_backward_are_those_of_the_formula(monkeypatch, arch, options, dtype):
+    monkeypatch.setattr(backend, "backend", "reference")
     model = build(arch, **{**TINY, "encoder_attention_heads": 4}, **options)
     kinds = profiled(model, 31, 53).attentions.values()
     half = dtype != torch.float32

@@ -18,8 +18,9 @@ MEMORY = (
     "the probabilities of the encoder-decoder attention alone, as torch's fused self-attention keeps none."
 )
 MEMORY_EVOLVING = (
-    " Evolving attention keeps all probabilities, and of a convolution its input with margins and its output after the "
-    "ReLU; the skip connection keeps nothing."
+    " In plain PyTorch, evolving attention keeps all probabilities, and of a convolution its input, with margins "
+    "unless they are alike on all sides, and its output after the ReLU; the skip connection keeps nothing. Native "
+    "code, in fp32, keeps the logits instead of all that."
 )
 MEMORY_HALF = " In half precision the softmax is of fp32, and probabilities are kept in both precisions."
 

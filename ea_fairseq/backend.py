@@ -1,0 +1,65 @@
+"""Who computes the evolution of logits: kernels of our own, or plain PyTorch, the reference."""
+
+import logging
+import os
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from ea_fairseq import native_evolution, triton_evolution
+from ea_fairseq.native_library import LIBRARY
+from ea_fairseq.user_error import UserError
+
+BACKENDS = ("auto", "reference", "native", "triton")
+MISSING = {
+    "native": "EA_BACKEND=native needs the native code, which was not compiled: install ea_fairseq where there is a "
+    "C compiler",
+    "triton": "EA_BACKEND=triton needs Triton: pip install triton",
+}
+SLOW = (
+    "evolving attention runs in plain PyTorch, with the same results but slower, because its native code was not "
+    "compiled: install ea_fairseq again where there is a C compiler"
+)
+backend = os.environ.get("EA_BACKEND", "auto")
+
+
+def is_fused(query: Tensor, exact: bool = False) -> bool:
+    """Whether kernels take maps of such queries.
+
+    Args:
+        exact: probabilities must not be rounded to half precision.
+    """
+    leaves_torch = torch.compiler.is_exporting() or torch.jit.is_tracing()
+    if backend == "reference" or leaves_torch or (exact and query.dtype != torch.float32):
+        return False
+    if query.device.type == "cpu" and backend != "triton":
+        return LIBRARY is not None and query.dtype in native_evolution.DTYPES
+    if query.device.type == "cuda" or backend == "triton":
+        return triton_evolution.AVAILABLE and backend != "native" and query.dtype in triton_evolution.DTYPES
+    return False
+
+
+def is_native(query: Tensor) -> bool:
+    """Whether native code takes a whole attention of such queries."""
+    return is_fused(query, exact=True) and query.device.type == "cpu" and backend != "triton"
+
+
+def check_backend() -> None:
+    """Says once where kernels are missing.
+
+    Raises:
+        UserError: where EA_BACKEND names what is not there.
+    """
+    if backend not in BACKENDS:
+        raise UserError(f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}")
+    available = {"native": LIBRARY is not None, "triton": triton_evolution.AVAILABLE}
+    if not available.get(backend, True):
+        raise UserError(MISSING[backend])
+    if backend == "auto" and LIBRARY is None and not torch.cuda.is_available():
+        say_slow()
+
+
+@cache
+def say_slow() -> None:
+    logging.getLogger(__name__).warning(SLOW)

@@ -1,0 +1,3 @@
+#define LANES 8
+#define SET plain
+#include "attention_kernels.h"

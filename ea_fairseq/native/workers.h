@@ -1,0 +1,19 @@
+// Tasks shared among the threads of a pool that the caller brings, and memory that each thread keeps.
+#pragma once
+#include <stdint.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+// GOMP_parallel of an OpenMP runtime: calls work(data) in that many threads at once.
+typedef void (*parallel_t)(void (*work)(void *), void *data, unsigned threads, unsigned flags);
+
+struct pool {
+    parallel_t parallel;  // NULL: the calling thread alone
+    int64_t threads;
+};
+
+// Calls task(argument, index) once for each index below `tasks`, in any order and thread.
+void share(const struct pool *pool, int64_t tasks, void (*task)(const void *argument, int64_t index), const void *argument);
+
+// `floats` of memory of the calling thread, aligned to 64 bytes, with whatever it held before; NULL where there is none.
+float *scratch(int64_t floats);

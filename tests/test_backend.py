@@ -1,0 +1,68 @@
+"""Whoever computes the evolution, the model is the same; and what EA_BACKEND says."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commands import ROOT, run
+from ea_fairseq import UserError, backend
+from ea_fairseq.native_library import LIBRARY
+from laws import FURTHER_LAWS, LAWS
+from tiny import COMBINATIONS, build_loud
+
+
+@pytest.mark.parametrize("law", [*LAWS, *FURTHER_LAWS], ids=lambda law: law.__name__)
+@given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=5, deadline=None, derandomize=True)
+def test_law_holds_of_the_reference(law, options, seed):
+    """Of native code all tests check it where that is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "backend", "reference")
+        law(build_loud(loudness=0.2, **options), seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("fast", "EA_BACKEND must be auto, reference, native or triton, not 'fast'"),
+        ("native", "needs the native code, which was not compiled"),
+        ("triton", "needs Triton"),
+    ],
+)
+def test_a_backend_that_is_not_there_is_refused(monkeypatch, name, sentence):
+    monkeypatch.setattr(backend, "backend", name)
+    monkeypatch.setattr(backend, "LIBRARY", None)
+    monkeypatch.setattr(backend.triton_evolution, "AVAILABLE", False)
+    with pytest.raises(UserError, match=sentence):
+        build_loud()
+
+
+@pytest.mark.skipif(backend.torch.cuda.is_available(), reason="on a GPU nothing is said of the native code")
+def test_without_native_code_a_model_works_and_says_so_once(monkeypatch, caplog):
+    monkeypatch.setattr(backend, "backend", "auto")
+    monkeypatch.setattr(backend, "LIBRARY", None)
+    backend.say_slow.cache_clear()
+    for _ in range(2):
+        LAWS[0](build_loud(), 1)
+    assert [record.message for record in caplog.records] == [backend.SLOW]
+    backend.say_slow.cache_clear()
+
+
+@pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+def test_with_native_code_nothing_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(backend, "backend", "auto")
+    build_loud()
+    assert not caplog.records
+
+
+def test_installing_needs_no_compiler(tmp_path):
+    for name in ("setup.py", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "ea_fairseq" / "native", tmp_path / "ea_fairseq" / "native")
+    result = run(Path(sys.executable).name, "setup.py", "-q", "build_ext", "--inplace", cwd=tmp_path, CC="false")
+    assert result.returncode == 0, result.stderr
+    assert not list(tmp_path.rglob("*.so"))

@@ -1,0 +1,194 @@
+"""The native code for CPUs equals the equations in float64, for each instruction set that this processor has."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attentions import KINDS
+from ea_fairseq import backend, native_evolution, native_library
+from ea_fairseq.attention_masks import AttentionMasks
+from ea_fairseq.attention_operator import attend
+from ea_fairseq.evolution import CROSS_WINDOW, Evolution
+from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from evolution_cases import CONVOLUTIONS, assert_close, draw_case, sets_of_absent
+
+pytestmark = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+
+SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
+TOLERANCES = {torch.float32: 1e-6, torch.bfloat16: 2e-2}
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(scope="module", params=SETS)
+def instructions(request):
+    """Has native code use an instruction set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_library, "instruction_set", lambda: request.param)
+        yield
+
+
+@given(
+    seed=seeds,
+    sizes=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4, 7, 8]), st.integers(1, 20), st.integers(1, 40)),
+    convolution=st.sampled_from(CONVOLUTIONS),
+    dtype=st.sampled_from(list(TOLERANCES)),
+    absent=sets_of_absent,
+)
+@settings(max_examples=40, deadline=None)
+def test_evolution(instructions, seed, sizes, convolution, dtype, absent):
+    """With NaN in all entries that must not be read."""
+    case = draw_case(seed, sizes, *convolution, dtype, absent)
+    assert_close(case.operate(native_evolution), case.expected(), TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("sizes", [(1, 16, 40, 500), (1, 20, 3, 5)], ids=["many rows", "many heads"])
+def test_large_evolution(instructions, sizes):
+    case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"later"}))
+    case.weight /= 20
+    case.bias.copy_(torch.tensor([4.0, -4.0]).repeat(sizes[1] // 2))  # far from ReLU's kink
+    assert_close(case.operate(native_evolution), case.expected(), 1e-6)
+
+
+def draw_attention(seed, kind, kernel, alpha, sizes, dtype=torch.float64):
+    """An attention, what it reads (all take gradients) and its masks, of the sizes (B, K, T, S, d)."""
+    torch.manual_seed(seed)
+    sentences, heads, queries, keys, width = sizes
+    keys = queries if kind != "cross" else keys
+    evolution = Evolution(KINDS[kind], alpha=alpha, beta=0.3 if kernel else 0.0, kernel_size=kernel or 1)
+    attention = EvolvingAttention(heads * width, heads, evolution, encoder_decoder_attention=kind == "cross")
+    shapes = {
+        "query": (queries, sentences, heads * width),
+        "key": (keys, sentences, heads * width),
+        "value": (keys, sentences, heads * width),
+        "previous_logits": (sentences, heads, queries, keys),
+    }
+    tensors = {name: torch.randn(shape) for name, shape in shapes.items()}
+    masks = {"key_padding_mask": torch.rand(sentences, keys) < 0.2}
+    if kind == "decoder":
+        masks["attn_mask"] = torch.full((queries, keys), -torch.inf).triu(1)
+    else:
+        masks["query_padding_mask"] = torch.rand(sentences, queries) < 0.2
+    return attention, tensors, masks
+
+
+def outputs_and_gradients(attention, tensors, masks, dtype):
+    """Output, logits of words, and the gradients of what the attention reads and of its parameters, all in float64."""
+    attention.to(dtype).zero_grad()
+    inputs = {name: tensor.to(dtype).requires_grad_() for name, tensor in tensors.items()}
+    output, _, logits = attention(**inputs, **masks, need_weights=False)
+    blank = masks["key_padding_mask"][:, None, None, :] | masks.get("attn_mask", torch.zeros(())).isinf()
+    if "query_padding_mask" in masks:
+        blank = blank | masks["query_padding_mask"][:, None, :, None]
+    wordless = blank.all(-1).any(1).T.unsqueeze(-1)
+    output, logits = output.masked_fill(wordless, 0.0), logits.masked_fill(blank, 0.0)
+    (output.cos().sum() + logits.cos().sum()).backward()
+    leaves = [*inputs.values(), *attention.parameters()]
+    return [x if x is None else x.detach().double() for x in (output, logits, *(leaf.grad for leaf in leaves))]
+
+
+def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes):
+    attention, tensors, masks = draw_attention(seed, kind, kernel, alpha, sizes)
+    expected = outputs_and_gradients(attention, tensors, masks, torch.float64)
+    found = outputs_and_gradients(attention, tensors, masks, torch.float32)
+    for result, right in zip(found, expected, strict=True):
+        assert (result is None) == (right is None)
+        if right is not None:
+            # A unit whose ReLU is at its kink has either gradient: they all together are close.
+            assert (result - right).norm() <= 1e-5 * max(right.norm().item(), 1.0)
+
+
+@given(
+    seed=seeds,
+    kind=st.sampled_from(list(KINDS)),
+    kernel=st.sampled_from([None, 1, 3, 5]),
+    alpha=st.sampled_from([0.0, 0.4]),
+    sizes=st.tuples(
+        st.integers(1, 3), st.sampled_from([1, 2, 5, 8]), st.integers(1, 20), st.integers(1, 40), st.integers(1, 20)
+    ),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_attention(instructions, seed, kind, kernel, alpha, sizes):
+    if kernel is None and alpha == 0.0:
+        alpha = 0.4
+    assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes)
+
+
+def test_attention_of_several_tiles(instructions):
+    assert_attends_as_the_reference(1, "cross", 5, 0.4, (1, 16, 40, 500, 3))
+
+
+def test_the_native_code_attends(monkeypatch):
+    """Otherwise the tests above would compare the reference with itself."""
+    attention, tensors, masks = draw_attention(1, "encoder", 3, 0.4, (2, 2, 4, 4, 3))
+    calls = []
+    monkeypatch.setattr("ea_fairseq.attention_operator.call", lambda name, **fields: calls.append(name))
+    monkeypatch.setattr("ea_fairseq.native_evolution.call", lambda name, **fields: calls.append(name))
+    outputs_and_gradients(attention, tensors, masks, torch.float32)
+    assert calls == ["attend", "attend_backward"]
+    attention.dropout_module.p = 0.5
+    outputs_and_gradients(attention, tensors, masks, torch.float32)
+    assert calls[2:] == ["evolve", "evolve_backward"]
+
+
+def test_same_bits_twice_and_with_any_number_of_threads():
+    case = draw_case(1, (5, 4, 30, 30))
+    words = [torch.randn(30, 5, 32, requires_grad=True) for _ in range(3)]
+    weight, bias = (parameter.requires_grad_() for parameter in (case.weight, case.bias))
+    threads, runs = torch.get_num_threads(), []
+    for number in (1, 2, 2, 3):
+        torch.set_num_threads(number)
+        masks = AttentionMasks(case.padded_keys, case.padded_queries, case.later)
+        results = attend(*words, None, weight, bias, masks, 4, 0.5, 0.4, 0.3, 2, 1)
+        gradients = torch.autograd.grad(sum(result.cos().sum() for result in results), [*words, weight, bias])
+        with torch.no_grad():
+            runs.append([*results, *gradients, *case.operate(native_evolution)])
+    torch.set_num_threads(threads)
+    for run in runs[1:]:
+        assert all(torch.equal(result, first) for result, first in zip(run, runs[0], strict=True))
+
+
+def test_of_the_maps_only_logits_are_kept_for_the_gradients():
+    attention, tensors, masks = draw_attention(1, "encoder", 3, 0.4, (2, 2, 64, 64, 4))
+    kept = {}
+
+    def keep(tensor):
+        return kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        inputs = {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+        attention(**inputs, **masks, need_weights=False)
+    map_bytes = 2 * 2 * 64 * 64 * 4
+    maps = [x for x in kept.values() if x.untyped_storage().nbytes() >= map_bytes]
+    assert (
+        sum(x.untyped_storage().nbytes() for x in maps) == 2 * map_bytes
+    )  # this layer's logits and the previous one's
+
+
+@pytest.mark.parametrize("weight", [True, False], ids=["convolution", "no convolution"])
+def test_torch_agrees_with_the_operators(weight):
+    """Shapes, fake tensors, autograd and aliasing."""
+    torch.manual_seed(1)
+    scores, previous = (torch.randn(2, 2, 3, 4, requires_grad=True) for _ in range(2))
+    weights = (
+        (torch.randn(2, 2, 3, 3, requires_grad=True), torch.randn(2, requires_grad=True)) if weight else (None,) * 2
+    )
+    masks = torch.tensor([[0, 0, 0, 1], [0, 0, 0, 0]]).bool(), None, None
+    torch.library.opcheck(
+        torch.ops.ea_fairseq.evolve.default, (scores, previous, *weights, *masks, 0.5, 0.4, 0.3, 1, 1)
+    )
+    query, key, value = (torch.randn(length, 2, 6, requires_grad=True) for length in (3, 4, 4))
+    torch.library.opcheck(
+        torch.ops.ea_fairseq.attend.default, (query, key, value, previous, *weights, *masks, 2, 0.5, 0.4, 0.3, 1, 1)
+    )
+
+
+def test_half_precision_is_evolved_between_products(monkeypatch):
+    attention, tensors, masks = draw_attention(1, "decoder", 3, 0.4, (2, 2, 6, 6, 4))
+    results = {}
+    for chosen in ("native", "reference"):
+        monkeypatch.setattr(backend, "backend", chosen)
+        results[chosen] = outputs_and_gradients(attention, tensors, masks, torch.bfloat16)
+    for found, expected in zip(*results.values(), strict=True):
+        assert (found - expected).norm() <= 0.05 * max(expected.norm().item(), 1.0)
