@@ -4,8 +4,6 @@ import base64
 import html
 from pathlib import Path
 
-from experiments.tables import Table
-
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
 body { max-width: 60rem; margin: auto; padding: 1rem; }
@@ -21,23 +19,22 @@ code { font-size: .8rem; overflow-wrap: anywhere; }
 """.strip()
 
 
-def page(title: str, table: Table, figures: list[tuple[Path, str]], runs: list[str], extra: str = "") -> str:
+def page(title: str, tables: str, figures: list[tuple[Path, str]], runs: list[str]) -> str:
     """The page.
 
     Args:
+        tables: as HTML.
         figures: SVG files and their captions.
         runs: what made each result, as HTML.
-        extra: more HTML, behind the table.
     """
     blocks = [
         f"<h1>{html.escape(title)}</h1>",
-        table.html(),
-        extra,
+        tables,
         *(figure(path, caption) for path, caption in figures),
         "<h2>Runs</h2>",
         *runs,
     ]
-    body = "\n".join(block for block in blocks if block)
+    body = "\n".join(blocks)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

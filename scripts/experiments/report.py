@@ -7,6 +7,8 @@ from pathlib import Path
 from step import StepError
 
 from experiments.arguments import Parser
+from experiments.benchmark.report import TITLE as SPEED
+from experiments.benchmark.report import all_benchmarks, write_benchmarks
 from experiments.comparison import Comparison, find_results
 from experiments.comparison_table import comparison_table
 from experiments.environment import require_matplotlib
@@ -22,7 +24,7 @@ ARGUMENTS = {
         "type": Path,
         "nargs": "+",
         "metavar": "RESULTS",
-        "help": "results.json, or a folder with some at any depth",
+        "help": "results.json, or a folder with some at any depth; or files of benchmark.py",
     },
     "--out": {
         "type": Path,
@@ -39,7 +41,7 @@ ARGUMENTS = {
         "metavar": "NAME",
         "help": "a score of results.json (default: %(default)s)",
     },
-    "--title": {"default": TITLE, "metavar": "TEXT", "help": "title of the page"},
+    "--title": {"metavar": "TEXT", "help": "title of the page"},
     "--no-p-values": {"action": "store_true", "help": "no significance tests, which need the translations"},
 }
 
@@ -49,17 +51,21 @@ def main() -> None:
     parser = Parser(
         "python scripts/report.py",
         "Makes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of what scripts/evaluate.sh found of trained\n"
-        "models, and one page, report.html, with all of them.",
+        "models, and one page, report.html, with all of them; or a page of what scripts/benchmark.py measured.",
         "python scripts/report.py --out runs/report runs/multi30k-deen",
     )
     for name, options in ARGUMENTS.items():
         parser.add_argument(name, **options)
     args = parser.parse_args()
     require_matplotlib()
+    require_folder(args.out)
+    if all_benchmarks(args.results):
+        print(*write_benchmarks(args.results, args.out, args.title or SPEED), sep="\n")
+        return
     comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
     table = comparison_table(comparison, p_values=not args.no_p_values)
     figures = write_figures(comparison, args.out)
-    text = page(args.title, table, figures, list(map(run_html, comparison.all_results())))
+    text = page(args.title or TITLE, table.html(), figures, list(map(run_html, comparison.all_results())))
     files = {name: getattr(table, kind)() for name, kind in TABLES.items()} | {PAGE: text}
     for name, content in files.items():
         write(args.out / name, content)
@@ -76,8 +82,6 @@ def write_figures(comparison: Comparison, out: Path) -> list[tuple[Path, str]]:
     from experiments.plots import plots
 
     folder = out / FIGURES
-    if out.exists() and not out.is_dir():
-        raise StepError(f"--out: {out} is not a folder: give one to write the report into.")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with matplotlib.rc_context(PLOTS):
@@ -85,6 +89,11 @@ def write_figures(comparison: Comparison, out: Path) -> list[tuple[Path, str]]:
             _, svg = save(figure, folder / name)
             written.append((svg, caption))
     return written
+
+
+def require_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StepError(f"--out: {out} is not a folder: give one to write the report into.")
 
 
 def write(path: Path, text: str) -> None:

@@ -1,0 +1,150 @@
+"""What is measured: cases, such as a training at one length, and variants, such as a model in half precision."""
+
+from dataclasses import dataclass
+
+SIZES = ("lite", "base")
+PARTS = ("block", "training", "generation", "growth")
+BLOCK_LENGTHS = (30, 64, 100)
+GROWTH_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
+TRAINING_LENGTHS = {"lite": (30, 64), "base": (30,)}
+TOKENS = 4100  # of a batch, padding included
+FEWER_TOKENS = 1024  # in a training step of the base model on a CPU, and in a quick one
+SEARCHES = ((5, 128), (1, 128), (5, 1))  # beam and sentences
+STOCK_CRITERION, CHUNKED_CRITERION = "label_smoothed_cross_entropy", "ea_label_smoothed_cross_entropy"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload, the same for all variants.
+
+    Args:
+        part: one of PARTS; block and growth are of one self-attention, forward and backward.
+        size: one of SIZES.
+        length: N, tokens of the longest sentence on either side.
+        sentences: B.
+        beam: of a generation, else 0.
+    """
+
+    part: str
+    size: str
+    length: int
+    sentences: int
+    beam: int = 0
+
+    @property
+    def title(self) -> str:
+        name = f"{self.size.capitalize()}, N = {self.length}"
+        if self.part == "generation":
+            search = f"beam {self.beam}" if self.beam > 1 else "greedy"
+            return f"{name}, {search}, batch {self.sentences}"
+        return f"{name}, B = {self.sentences}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model and how it is run.
+
+    Args:
+        evolving: evolving attention, or fairseq's Transformer.
+        backend: EA_BACKEND.
+        bf16: under torch.autocast in bfloat16.
+        criterion: of a training.
+        tuned: with the allocator settings of scripts/environment.sh.
+    """
+
+    name: str
+    evolving: bool = True
+    backend: str = "auto"
+    bf16: bool = False
+    criterion: str = STOCK_CRITERION
+    tuned: bool = True
+
+
+PLAIN = Variant("Transformer", evolving=False)
+EVOLVING = Variant("EA")
+REFERENCE = Variant("EA, reference", backend="reference")
+PLAIN_BF16 = Variant("Transformer, bf16", evolving=False, bf16=True)
+EVOLVING_BF16 = Variant("EA, bf16", bf16=True)
+UNTUNED = Variant("Transformer, untuned", evolving=False, tuned=False)
+PLAIN_ALL = Variant("Transformer, all on", evolving=False, bf16=True, criterion=CHUNKED_CRITERION)
+EVOLVING_ALL = Variant("EA, all on", bf16=True, criterion=CHUNKED_CRITERION)
+
+FEW = (PLAIN, EVOLVING, REFERENCE)
+VARIANTS = {
+    "block": (*FEW, PLAIN_BF16, EVOLVING_BF16),
+    "training": (*FEW, PLAIN_BF16, EVOLVING_BF16, UNTUNED, PLAIN_ALL, EVOLVING_ALL),
+    "generation": FEW,
+    "growth": FEW,
+}
+QUICK_VARIANTS = {**dict.fromkeys(PARTS, FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all workloads have in common.
+
+    Args:
+        device: ``cpu`` or ``cuda``.
+        dictionary: its number of tokens.
+        seconds: that a sample lasts at least.
+        rounds: that count, of each case.
+        attempts: rounds taken at most, for each that counts.
+        limit: share of the processor from which on others disturb a sample.
+    """
+
+    device: str = "cpu"
+    threads: int = 1
+    dictionary: int = 10_000
+    seed: int = 1
+    seconds: float = 1.0
+    rounds: int = 7
+    attempts: int = 3
+    limit: float = 0.06
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which cases and variants there are, by part.
+
+    Args:
+        tokens: of a batch, or None for those that suit the device; generation has batches of its own.
+        lengths: None for each part's own.
+        quick: few of all.
+    """
+
+    sizes: tuple[str, ...] = SIZES
+    lengths: tuple[int, ...] | None = None
+    tokens: int | None = None
+    cuda: bool = False
+    quick: bool = False
+
+    def variants(self, part: str) -> tuple[Variant, ...]:
+        return (QUICK_VARIANTS if self.quick else VARIANTS)[part]
+
+    def cases(self, part: str) -> list[Case]:
+        return [
+            case for size in self.sizes if not self.quick or self._in_quick(part, size) for case in self._of(part, size)
+        ]
+
+    def _in_quick(self, part: str, size: str) -> bool:
+        return size == "lite" or part == "block" or "lite" not in self.sizes
+
+    def _of(self, part: str, size: str) -> list[Case]:
+        if part == "generation":
+            searches = SEARCHES[:1] if self.quick or size == "base" else SEARCHES
+            lengths = self.lengths or ((10,) if self.quick else (30,))
+            return [Case(part, size, length, batch, beam) for length in lengths for beam, batch in searches]
+        return [
+            Case(part, size, length, max(1, round(self._tokens(part, size) / length)))
+            for length in self.lengths or self._lengths(part, size)
+        ]
+
+    def _lengths(self, part: str, size: str) -> tuple[int, ...]:
+        if part == "growth":
+            return (32, 128, 512) if self.quick else GROWTH_LENGTHS
+        lengths = BLOCK_LENGTHS if part == "block" else TRAINING_LENGTHS[size]
+        return lengths[:1] if self.quick else lengths
+
+    def _tokens(self, part: str, size: str) -> int:
+        fewer = part == "training" and (self.quick or (size == "base" and not self.cuda))
+        return self.tokens or (FEWER_TOKENS if fewer else TOKENS)

@@ -1,0 +1,131 @@
+"""Measures speed and memory beside fairseq's Transformer, prints tables of it and writes all of it."""
+
+import shlex
+import signal
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from textwrap import fill
+
+from step import StepError
+
+from experiments.arguments import Parser, at_least
+from experiments.benchmark.cases import PARTS, SIZES, Case, Plan, Settings
+from experiments.benchmark.measuring import measure
+from experiments.benchmark.results import Benchmark
+from experiments.benchmark.tables import heading, tables
+from experiments.benchmark.workers import Pool
+from experiments.environment import commit, cores, gpus, processor, versions
+from experiments.text_table import table
+
+COMMAND = "python scripts/benchmark.py"
+DESCRIPTION = """\
+Measures evolving attention beside fairseq's Transformer of the same size: one self-attention forward and backward
+(block), training, generation, memory and operations (memory), and how time and memory grow with the length of
+sentences (growth). Variants run in processes of their own and are sampled in turn; rounds in which others took part of
+the processor are repeated. A full run takes half an hour on two quiet cores, --quick three minutes.
+python scripts/report.py FILE draws what it wrote."""
+MEMORY = "memory"
+COSTLY = ("block", "training")  # the parts whose memory and operations are told
+QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
+WIDTH = 100
+
+
+def one_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of names between commas."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if unknown := [name for name in names if name not in known]:
+            raise ArgumentTypeError(f"knows {', '.join(known)}, not '{unknown[0]}'")
+        return names
+
+    return parse
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    return tuple(at_least(2)(number) for number in text.split(","))
+
+
+def parse_arguments() -> Namespace:
+    parser = Parser(COMMAND, DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
+    add, default = parser.add_argument, Settings()
+    whole, number, words, parts = at_least(1), at_least(0, float), at_least(10), (*PARTS, MEMORY)
+    add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
+    add("--only", type=one_of(parts), default=parts, metavar="PART,...", help=f"some of {', '.join(parts)}")
+    add("--sizes", type=one_of(SIZES), default=SIZES, metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
+    add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
+    add("--threads", type=whole, metavar="N", help="(default: one for each core; with --quick one)")
+    add("--rounds", type=whole, metavar="N", help=f"that count, of each case (default: {default.rounds})")
+    add("--seconds", type=number, metavar="S", help=f"that a sample lasts at least (default: {default.seconds})")
+    add(
+        "--limit",
+        type=number,
+        default=default.limit,
+        metavar="F",
+        help="of the processor that others may take (default: %(default)s)",
+    )
+    add("--dictionary", type=words, default=default.dictionary, metavar="N", help="its tokens (default: %(default)s)")
+    add("--seed", type=at_least(0), default=default.seed, metavar="N", help="(default: %(default)s)")
+    add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
+    args = parser.parse_args()
+    if args.out.is_dir():
+        parser.error(f"--out: {args.out} is a folder: give a file")
+    return args
+
+
+def settings_of(args: Namespace) -> Settings:
+    settings = Settings(args.device, len(cores()), args.dictionary, args.seed, limit=args.limit)
+    if args.quick:
+        settings = replace(settings, **QUICK)
+    asked = {name: getattr(args, name) for name in ("threads", "rounds", "seconds")}
+    return replace(settings, **{name: value for name, value in asked.items() if value is not None})
+
+
+def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
+    """The plan, and its cases with whether they are timed or only their memory is told."""
+    plan = Plan(args.sizes, args.lengths, args.tokens, args.device == "cuda", args.quick)
+    parts = [part for part in PARTS if part in args.only or (MEMORY in args.only and part in COSTLY)]
+    return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
+
+
+def say(text: str) -> None:
+    """Progress, beside the tables that go to stdout."""
+    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def print_tables(benchmark: Benchmark) -> None:
+    print(heading(benchmark))
+    for title, found in tables(benchmark):
+        notes = [fill(note, WIDTH) for note in found.notes]
+        print(f"\n{title}\n", table([found.header, *found.rows]), *notes, sep="\n")
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the workers, too
+    args = parse_arguments()
+    if args.device == "cuda" and not gpus():
+        raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
+    plan, cases = cases_of(args)
+    benchmark = Benchmark(
+        command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),
+        commit=commit(),
+        versions=versions(),
+        hardware=[processor(), *gpus()],
+        settings=settings_of(args),
+        quick=args.quick,
+        started=datetime.now().isoformat(timespec="seconds"),
+    )
+    with Pool(benchmark.settings.threads) as pool:
+        for case, timed in cases:
+            settings = benchmark.settings if timed else replace(benchmark.settings, rounds=0)
+            benchmark.measurements.append(measure(case, plan.variants(case.part), settings, pool, say))
+            benchmark.write(args.out)
+    print_tables(benchmark)
+    print(f"\nall figures are in {args.out}; python scripts/report.py {args.out} draws them")

@@ -1,0 +1,45 @@
+"""A page with the tables and figures of benchmarks."""
+
+import html
+from pathlib import Path
+
+from step import StepError
+
+from experiments.benchmark.results import Benchmark, is_benchmark
+from experiments.benchmark.tables import heading, tables
+from experiments.page import page
+
+TITLE = "Evolving attention: speed and memory"
+
+
+def all_benchmarks(places: list[Path]) -> bool:
+    """Whether these are files of benchmark.py; raises StepError where some are and some are not."""
+    found = [place for place in places if is_benchmark(place)]
+    if found and len(found) < len(places):
+        raise StepError(f"{found[0]} is of scripts/benchmark.py, and others are not: report on each kind by itself.")
+    return bool(found)
+
+
+def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
+    """Draws all figures and writes the page; returns the files."""
+    import matplotlib
+
+    from experiments.benchmark.figures import figures
+    from experiments.figures import PLOTS, save
+
+    benchmarks = {path: Benchmark.read(path) for path in paths}
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks, drawn = [], []
+    with matplotlib.rc_context(PLOTS):
+        for path, benchmark in benchmarks.items():
+            for name, caption, figure in figures(benchmark):
+                drawn.append((save(figure, folder / f"{path.stem}-{name}"), f"{path.stem}: {caption}"))
+            for heading_of, table in tables(benchmark):
+                blocks.append(f"<h2>{html.escape(f'{heading_of} ({path.stem})')}</h2>\n{table.html()}")
+    runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
+    written = out / "report.html"
+    unfinished = written.with_name("report.html.tmp")
+    unfinished.write_text(page(title, "\n".join(blocks), [(svg, caption) for (_, svg), caption in drawn], runs))
+    unfinished.replace(written)
+    return [written, *(path for paths, _ in drawn for path in paths)]

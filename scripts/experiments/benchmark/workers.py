@@ -1,0 +1,127 @@
+"""The processes that measure, seen from the one that asks them in turn."""
+
+import os
+import signal
+import socket
+import sys
+from contextlib import ExitStack, suppress
+from multiprocessing.connection import Connection
+from subprocess import DEVNULL, Popen
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from step import StepError
+
+from experiments import SCRIPTS
+from experiments.benchmark.cases import Variant
+
+ALLOCATOR = ("GLIBC_TUNABLES", "MALLOC_")
+TUNED = ["bash", "-c", '. "$0" && use_huge_pages && exec "$@"', str(SCRIPTS / "environment.sh")]
+
+
+class LeftOutError(Exception):
+    """Why a variant cannot be run here."""
+
+
+class Worker:
+    """One variant of a case, in a process of its own."""
+
+    def __init__(self, variant: Variant, connection: Connection, complaints: BinaryIO):
+        self.variant, self._connection, self._complaints = variant, connection, complaints
+
+    def tell(self, request: str, *arguments) -> None:
+        """Asks for what :meth:`answer` returns later."""
+        try:
+            self._connection.send((request, arguments))
+        except OSError:
+            raise self._ended() from None
+
+    def answer(self):
+        """
+        Raises:
+            LeftOutError, StepError
+        """
+        try:
+            kind, answer = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        if kind == "left out":
+            raise LeftOutError(answer)
+        if kind == "failed":
+            raise StepError(f"{self.variant.name} could not be measured ({answer}): see --sizes, --lengths, --tokens.")
+        return answer
+
+    def ask(self, request: str, *arguments):
+        self.tell(request, *arguments)
+        return self.answer()
+
+    def _ended(self) -> StepError:
+        self._complaints.seek(0)
+        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return StepError(
+            f"the process that measures {self.variant.name} has ended ({last or 'often for want of memory'}): measure "
+            "less with --tokens, --sizes, --lengths or --only."
+        )
+
+    def close(self) -> None:
+        """Waits until the process is gone, and its memory free."""
+        with suppress(OSError, EOFError):
+            self._connection.send(None)
+            self._connection.recv()
+        self._connection.close()
+
+
+class Launcher:
+    """A process that becomes workers; see experiments.benchmark.launcher."""
+
+    def __init__(self, backend: str, tuned: bool, threads: int, complaints: BinaryIO):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(ALLOCATOR)}
+        environment |= {"EA_BACKEND": backend, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(SCRIPTS)}
+        self._complaints = complaints
+        self._control, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "experiments.benchmark.launcher", str(theirs.fileno())]
+        with theirs:
+            self._process = Popen(
+                [*TUNED * tuned, *command],
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=self._complaints,
+                start_new_session=True,  # for killing it with all its workers, and none of them by Ctrl-C
+            )
+
+    def worker(self, variant: Variant) -> Worker:
+        """One that fails when it is asked, where the launcher has ended."""
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(BrokenPipeError):
+            socket.send_fds(self._control, [b"."], [theirs.fileno()])
+        return Worker(variant, Connection(ours.detach()), self._complaints)
+
+    def close(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._control.close()
+
+
+class Pool:
+    """Launchers, each started when the first variant needs it; at the end of the context all processes are gone."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self._launchers: dict[tuple[str, bool], Launcher] = {}
+        self._stack = ExitStack()
+
+    def worker(self, variant: Variant) -> Worker:
+        settings = variant.backend, variant.tuned
+        if settings not in self._launchers:
+            self._launchers[settings] = launcher = Launcher(*settings, self.threads, self._complaints)
+            self._stack.callback(launcher.close)
+        return self._launchers[settings].worker(variant)
+
+    def __enter__(self) -> "Pool":
+        self._complaints = self._stack.enter_context(TemporaryFile("a+b"))
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._stack.close()

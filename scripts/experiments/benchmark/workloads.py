@@ -1,0 +1,155 @@
+"""What is timed: an attention forward and backward, a training step, a generation."""
+
+import torch
+from fairseq.criterions import CRITERION_REGISTRY, build_criterion
+from fairseq.modules import MultiheadAttention
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from ea_fairseq import UserError
+from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.evolving_attention import EvolvingAttention
+from experiments.arguments import Parser
+from experiments.benchmark.batches import batch, lengths
+from experiments.benchmark.cases import Case, Variant
+from experiments.profiled_model import build, dictionary, parse
+
+ARCHITECTURES = {"lite": ("transformer_lite", "ea_transformer_lite"), "base": ("transformer", "ea_transformer_base")}
+LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
+
+
+class Workload:
+    """One variant of a case, with random parameters and data.
+
+    Args:
+        tokens: in the dictionary.
+
+    Attributes:
+        has_backward: whether a step is a forward and a backward pass.
+        words: that a step works on.
+        parameters: that a step has gradients for.
+    """
+
+    has_backward = True
+    words: int
+    parameters: list[nn.Parameter]
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        torch.manual_seed(seed)
+        self.case, self.variant, self.device = case, variant, device
+        flags = ["--arch", ARCHITECTURES[case.size][variant.evolving], "--share-all-embeddings"]
+        flags += ["--criterion", variant.criterion, "--label-smoothing", "0.1"]
+        if variant.criterion not in CRITERION_REGISTRY:
+            raise UserError(f"there is no criterion {variant.criterion}")
+        self.options = parse(flags, Parser("benchmark.py", "", ""))
+        self.dictionary = dictionary(tokens)
+        self.seed = seed
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.variant.bf16)
+
+    def forward(self) -> list[Tensor]:
+        """Returns what has gradients."""
+        raise NotImplementedError
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        raise NotImplementedError
+
+    def step(self) -> None:
+        self.backward(self.forward())
+
+
+class Block(Workload):
+    """A self-attention of the encoder with padded keys.
+
+    That of evolving attention takes logits from the layer before and hands its own on, both with gradients.
+    """
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        heads, width = self.options.encoder_attention_heads, self.options.encoder_embed_dim
+        of_sentences = torch.tensor(lengths(case.sentences, case.length, self.seed))
+        self.padding = (torch.arange(case.length) >= of_sentences.unsqueeze(1)).to(device)
+        self.words = case.sentences * case.length
+        self.query = torch.randn(case.length, case.sentences, width, device=device, requires_grad=True)
+        if self.variant.evolving:
+            evolution = EvolutionOptions.from_namespace(self.options).encoder
+            self.attention = EvolvingAttention(width, heads, evolution, self_attention=True).to(self.device)
+            self.previous = None
+            self.previous = self.forward()[1].detach().requires_grad_()
+        else:
+            self.attention = MultiheadAttention(width, heads, self_attention=True).to(self.device)
+        self.parameters = list(self.attention.parameters())
+        self.gradients = [torch.randn_like(output) for output in self.forward()]
+
+    def forward(self) -> list[Tensor]:
+        masks = {"key_padding_mask": self.padding, "need_weights": False}
+        if self.variant.evolving:
+            masks |= {"query_padding_mask": self.padding, "previous_logits": self.previous}
+        with self.autocast():
+            output, _, *logits = self.attention(self.query, self.query, self.query, **masks)
+        return [output, *logits]
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        for tensor in (self.query, *self.parameters):
+            tensor.grad = None
+        if self.variant.evolving:
+            self.previous.grad = None
+        torch.autograd.backward(outputs, self.gradients)
+
+
+class Training(Workload):
+    """An update of a whole model, by torch's Adam in one operation."""
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        size = len(self.dictionary)
+        self.model = build(self.options, size, size).to(self.device).train()
+        self.parameters = list(self.model.parameters())
+        self.criterion = build_criterion(self.options, self).train()
+        self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), fused=True)
+        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
+        self.words = self.batch["ntokens"]
+
+    @property
+    def target_dictionary(self):
+        """For the criterion, to which this is the task."""
+        return self.dictionary
+
+    def forward(self) -> list[Tensor]:
+        self.optimizer.zero_grad()
+        with self.autocast():
+            loss, words, _ = self.criterion(self.model, self.batch)
+        return [loss / words]
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        outputs[0].backward()
+        self.optimizer.step()
+
+
+class Generation(Workload):
+    """fairseq's beam search, as fairseq-generate runs it, with all hypotheses of one length."""
+
+    has_backward = False
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        size = len(self.dictionary)
+        self.model = build(self.options, size, size).to(self.device).eval()
+        self.model.make_generation_fast_(beamable_mm_beam_size=case.beam, need_attn=False)
+        steps = case.length - 1  # and one more for the end of the sentence
+        self.generator = SequenceGenerator(
+            [self.model], self.dictionary, beam_size=case.beam, max_len_b=steps, min_len=steps
+        ).to(self.device)
+        self.parameters = list(self.model.parameters())
+        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
+        self.words = case.sentences * case.length
+
+    def step(self) -> None:
+        with self.autocast():
+            hypotheses = self.generator.generate([self.model], self.batch)
+        made = sum(len(of_sentence[0]["tokens"]) for of_sentence in hypotheses)
+        assert made == self.words, f"{made} instead of {self.words} words"
+
+
+WORKLOADS = {"block": Block, "growth": Block, "training": Training, "generation": Generation}
