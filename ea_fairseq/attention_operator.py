@@ -1,7 +1,7 @@
 """The operator ``ea_fairseq::attend``: a whole attention with evolving logits in native code, float32 on a CPU."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from ea_fairseq.attention_masks import AttentionMasks
 from ea_fairseq.native_evolution import masks_for, no_bits, sizes
@@ -12,11 +12,11 @@ INPUTS = (
     " Tensor? padded_keys, Tensor? padded_queries, Tensor? later"
 )
 SCALARS = "int heads, float scale, float alpha, float beta, int above, int left"
-torch.library.define(
+library.define(
     "ea_fairseq::attend",
     f"({INPUTS}, {SCALARS}) -> (Tensor attended, Tensor logits, Tensor sums, Tensor active)",
 )
-torch.library.define(
+library.define(
     "ea_fairseq::attend_backward",
     f"(Tensor? d_attended, Tensor? d_logits, Tensor logits, Tensor sums, Tensor active, {INPUTS}, {SCALARS})"
     " -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor d_previous, Tensor d_weight, Tensor d_bias)",
@@ -51,7 +51,7 @@ def attend(
     return torch.ops.ea_fairseq.attend(*inputs, heads, scale, alpha, beta, above, left)[:2]
 
 
-@torch.library.impl("ea_fairseq::attend", "cpu")
+@library.impl("ea_fairseq::attend", "cpu")
 def forward(query, key, value, previous, weight, bias, padded_keys, padded_queries, later, heads, *scalars):
     attended, logits = torch.empty_like(query), query.new_empty(map_shape(query, key, heads))
     sums, active = query.new_empty(logits.shape[:3]), no_bits(logits, weight)
@@ -66,7 +66,7 @@ def forward(query, key, value, previous, weight, bias, padded_keys, padded_queri
     return attended, logits, sums, active
 
 
-@torch.library.impl("ea_fairseq::attend_backward", "cpu")
+@library.impl("ea_fairseq::attend_backward", "cpu")
 def backward(d_attended, d_logits, logits, sums, active, *inputs):
     names = ("query", "key", "value", "previous", "weight", "bias")
     gradients = [None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:6]]
@@ -102,13 +102,13 @@ def map_shape(query: Tensor, key: Tensor, heads: int) -> tuple[int, int, int, in
     return query.size(1), heads, query.size(0), key.size(0)
 
 
-@torch.library.register_fake("ea_fairseq::attend")
+@library.register_fake("ea_fairseq::attend")
 def attend_shapes(query, key, value, previous, weight, bias, padded_keys, padded_queries, later, heads, *_):
     logits = query.new_empty(map_shape(query, key, heads))
     return torch.empty_like(query), logits, query.new_empty(logits.shape[:3]), no_bits(logits, weight)
 
 
-@torch.library.register_fake("ea_fairseq::attend_backward")
+@library.register_fake("ea_fairseq::attend_backward")
 def attend_backward_shapes(d_attended, d_logits, logits, sums, active, *inputs):
     return [logits.new_empty(0) if tensor is None else torch.empty_like(tensor) for tensor in inputs[:6]]
 
@@ -127,4 +127,4 @@ def gradients(ctx, d_attended, d_logits, *_):
     return *(None if x is None else gradient for x, gradient in zip(inputs, found, strict=True)), *[None] * 9
 
 
-torch.library.register_autograd("ea_fairseq::attend", gradients, setup_context=keep)
+library.register_autograd("ea_fairseq::attend", gradients, setup_context=keep)

@@ -3,19 +3,19 @@
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from ea_fairseq import backend, native_evolution, triton_evolution
 from ea_fairseq.attention_masks import AttentionMasks
 
 MASKS = "Tensor? padded_keys, Tensor? padded_queries, Tensor? later"
 SCALARS = "float scale, float alpha, float beta, int above, int left"
-torch.library.define(
+library.define(
     "ea_fairseq::evolve",
     f"(Tensor scores, Tensor? previous, Tensor? weight, Tensor? bias, {MASKS}, {SCALARS})"
     " -> (Tensor logits, Tensor probabilities, Tensor mixed, Tensor active)",
 )
-torch.library.define(
+library.define(
     "ea_fairseq::evolve_backward",
     "(Tensor? d_logits, Tensor? d_probabilities, Tensor probabilities, Tensor mixed, Tensor active, Tensor? weight,"
     f" Tensor? bias, {MASKS}, {SCALARS}, bool has_previous)"
@@ -68,11 +68,11 @@ def backward(device: str, d_logits, d_probabilities, probabilities, *rest) -> li
 
 
 for device in ("cpu", "cuda"):
-    torch.library.impl("ea_fairseq::evolve", device, lambda *inputs, device=device: kernels(device).forward(*inputs))
-    torch.library.impl("ea_fairseq::evolve_backward", device, partial(backward, device))
+    library.impl("ea_fairseq::evolve", device, lambda *inputs, device=device: kernels(device).forward(*inputs))
+    library.impl("ea_fairseq::evolve_backward", device, partial(backward, device))
 
 
-@torch.library.register_fake("ea_fairseq::evolve")
+@library.register_fake("ea_fairseq::evolve")
 def evolve_shapes(scores, previous, weight, *_):
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
     mixed = scores.new_empty(0) if weight is None else torch.empty_like(scores)
@@ -81,7 +81,7 @@ def evolve_shapes(scores, previous, weight, *_):
     return logits, probabilities, mixed, scores.new_empty(shape, dtype=torch.uint8)
 
 
-@torch.library.register_fake("ea_fairseq::evolve_backward")
+@library.register_fake("ea_fairseq::evolve_backward")
 def evolve_backward_shapes(d_logits, d_probabilities, probabilities, mixed, active, weight, bias, *rest):
     empty = probabilities.new_empty(0)
     return (
@@ -109,4 +109,4 @@ def gradients(ctx, d_logits, d_probabilities, *_):
     return *(gradient if is_there else None for gradient, is_there in zip(found, there, strict=True)), *[None] * 8
 
 
-torch.library.register_autograd("ea_fairseq::evolve", gradients, setup_context=keep)
+library.register_autograd("ea_fairseq::evolve", gradients, setup_context=keep)

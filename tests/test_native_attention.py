@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import library
 
 from attentions import KINDS
 from ea_fairseq import backend, native_evolution, native_library
@@ -175,11 +176,9 @@ def test_torch_agrees_with_the_operators(weight):
         (torch.randn(2, 2, 3, 3, requires_grad=True), torch.randn(2, requires_grad=True)) if weight else (None,) * 2
     )
     masks = torch.tensor([[0, 0, 0, 1], [0, 0, 0, 0]]).bool(), None, None
-    torch.library.opcheck(
-        torch.ops.ea_fairseq.evolve.default, (scores, previous, *weights, *masks, 0.5, 0.4, 0.3, 1, 1)
-    )
+    library.opcheck(torch.ops.ea_fairseq.evolve.default, (scores, previous, *weights, *masks, 0.5, 0.4, 0.3, 1, 1))
     query, key, value = (torch.randn(length, 2, 6, requires_grad=True) for length in (3, 4, 4))
-    torch.library.opcheck(
+    library.opcheck(
         torch.ops.ea_fairseq.attend.default, (query, key, value, previous, *weights, *masks, 2, 0.5, 0.4, 0.3, 1, 1)
     )
 
