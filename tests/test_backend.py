@@ -59,6 +59,12 @@ def test_with_native_code_nothing_is_said(monkeypatch, caplog):
     assert not caplog.records
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc to compile the native code")
+def test_where_there_is_a_compiler_the_native_code_is_compiled():
+    """Otherwise code that does not compile would have its tests skipped."""
+    assert LIBRARY, "install the project again: pip install --editable ."
+
+
 def test_installing_needs_no_compiler(tmp_path):
     for name in ("setup.py", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
