@@ -127,7 +127,7 @@ stage model.pt "$of_checkpoints" \
   "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" --output
 of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/*.py | cksum)"
 stage generated "$of_search" generate
-for name in results.json {translation,reference}{,.tok}.txt; do
+for name in results.json counts.tsv {translation,reference}{,.tok}.txt; do
   [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
 done
 printf -v command '%q ' bash scripts/evaluate.sh "$@"

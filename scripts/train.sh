@@ -32,6 +32,7 @@ example:
 USAGE
 }
 
+printf -v called '%q ' bash scripts/train.sh "$@"
 data='' out='' model=''
 while (($#)); do
   case $1 in
@@ -81,7 +82,7 @@ find_python
 wait_for_lock "$out/lock"
 command=(fairseq-train "$data" --user-dir "$repository/ea_fairseq" --save-dir "$out" --log-file "$out/train.log"
   --log-format json "${flags[@]}")
-trained=$(experiment training_run --folder "$out" --model "$model" --recipe "$recipe_name" \
+trained=$(experiment training_run --folder "$out" --model "$model" --recipe "$recipe_name" --called "${called% }" \
   --overrides "${#overrides[@]}" -- "${command[@]}")
 if [[ $trained ]]; then
   say "$trained"

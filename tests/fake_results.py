@@ -3,8 +3,8 @@
 import random
 from pathlib import Path
 
-from experiments.results import REFERENCE, TOKENIZED, TRANSLATION, Dataset, Point, Results
-from experiments.scores import all_scores
+from experiments.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Dataset, Point, Results
+from experiments.scores import all_scores, hidden, multi_bleu, sentence_counts
 
 WORDS = ["the", "dog", "sees", "a", "cat", "under", "old", "trees", "and", "runs", "home", "with", "it"]
 PLAIN, EVOLVING = "transformer_lite", "ea_transformer_lite"
@@ -63,7 +63,7 @@ def write_results(
         search={"beam": 5, "lenpen": 1.0},
         scores=all_scores(lines, lines),
         training_command=changes.pop("training_command", f"fairseq-train data --arch {arch} --seed {seed}"),
-        command=f"bash scripts/evaluate.sh data runs/{model}",
+        commands=[f"bash scripts/train.sh {model} --seed {seed}", f"bash scripts/evaluate.sh data runs/{model}"],
         training_device="some processor",
         device="some processor",
         versions={"python": "3.11", "torch": "2.13"},
@@ -76,4 +76,6 @@ def write_results(
     for names in ((TRANSLATION, REFERENCE), TOKENIZED):
         for name, text in zip(names, lines, strict=True):
             (folder / name).write_text("".join(line + "\n" for line in text))
+    counts = sentence_counts(multi_bleu(), *map(hidden, lines))
+    (folder / COUNTS).write_text("".join("\t".join(map(str, sentence)) + "\n" for sentence in counts))
     return results

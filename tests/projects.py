@@ -66,7 +66,7 @@ def results(folder: Path, model: str, seed: int, score: float) -> Results:
         search={},
         scores={"tokenized BLEU": Score(score, "", "")},
         training_command=None,
-        command="",
+        commands=[],
         training_device=None,
         device="",
         versions={},

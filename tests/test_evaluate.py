@@ -95,7 +95,7 @@ def test_results_say_what_was_evaluated_and_how(home, evaluated):
     assert results.settings["encoder_embed_dim"] == 16 and results.settings["ea_beta"] == 0.5
     assert results.settings["no_cross_conv"] is False
     assert results.training_command == "fairseq-train 'some data'"
-    assert "--lenpen 1.5" in results.command and results.command.startswith("bash scripts/evaluate.sh ")
+    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("bash scripts/evaluate.sh ")
     assert (results.train_curve[0].loss, results.valid_curve[0].updates) == (3.5, 12)
     assert results.training_device == "a device" and results.parameters > 0 and results.flops > 0
 

@@ -10,6 +10,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from experiments.comparison import Comparison, find_results
 from experiments.comparison_table import comparison_table, notes
 from experiments.curves import POINTS, band
 from experiments.plots import MOST, shown_models
-from experiments.results import NAME, TRANSLATION, Dataset, Point, Results
+from experiments.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
+from experiments.results_page import keep
 from experiments.score_by_size import apart, score_by_size
 from experiments.significance import p_value
 from experiments.tables import latex
@@ -87,6 +89,39 @@ def test_p_values_tell_the_same_from_the_different(two_models, score):
     plain, evolving = (Results.read(two_models / name) for name in ("plain-1", "evolving-1"))
     assert p_value(plain, plain, score) == 1
     assert p_value(plain, evolving, score) < 0.01
+
+
+def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
+    kept = [Results.read(place) for place in keep(find_results([two_models]), tmp_path)]
+    assert not list(tmp_path.rglob("*.txt"))
+    by_name = {(result.model, result.seed): result for result in kept}
+    for seed in (1, 3):
+        texts = [Results.read(two_models / f"{model}-{seed}") for model in ("plain", "evolving")]
+        counts = [by_name[model, seed] for model in (PLAIN, EVOLVING)]
+        assert p_value(*counts, SCORE) == p_value(*texts, SCORE)
+    (by_name[PLAIN, 1].folder / COUNTS).write_text("4\t4\t4\t3\t2\t1\t4\t3\t2\t1\n" * 40)
+    with pytest.raises(StepError, match=r"score 100\.00, and results\.json says"):
+        p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
+
+
+def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_models, tmp_path, monkeypatch):
+    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    for place, text in ((sections, "# All of it"), (sections / "b", "## Later"), (sections / "a", "## First")):
+        place.mkdir(exist_ok=True)
+        (place / "section.md").write_text(f"{text}\n")
+    make(monkeypatch, tmp_path / "unused", "--keep", sections / "a", two_models)
+    made = [make(monkeypatch, page.parent, "--page", page, sections) for _ in range(2)]
+    assert made[0] == made[1]
+    text = page.read_text()
+    assert text.index("# All of it") < text.index("## First") < text.index("| model |") < text.index("## Later")
+    assert comparison_table(Comparison.of(find_results([two_models]), SCORE)).markdown().strip() in text
+    assert text.count("<summary>") == 5 and "bash scripts/train.sh" in text
+    figures = re.findall(r"\]\((.*?)\)", text)
+    assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}
+    (sections / "section.md").unlink()
+    with pytest.raises(StepError, match=re.escape(f"there is no {sections}/section.md")):
+        make(monkeypatch, page.parent, "--page", page, sections)
 
 
 def test_without_a_difference_of_scores_there_is_no_significance(tmp_path):
@@ -273,6 +308,7 @@ def other_model(folder):
 
 
 def no_output(folder):
+    (folder / "evolving-1" / COUNTS).unlink()
     (folder / "evolving-1" / TRANSLATION.replace(".txt", ".tok.txt")).unlink()
 
 

@@ -40,9 +40,11 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """The processor's name and how many of its cores this process may use."""
+    """The processor's name, how many of its cores this process may use, and its threads where they are limited."""
     names = [line.partition(":")[2].strip() for line in cpu_lines() if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {len(cores())} cores"
+    threads = os.environ.get("OMP_NUM_THREADS")
+    limit = f", {threads} thread{'s' * (threads != '1')}" if threads else ""
+    return f"{names[0] if names else platform.machine()}, {len(cores())} cores{limit}"
 
 
 def cpu_lines() -> list[str]:

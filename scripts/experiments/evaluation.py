@@ -23,8 +23,9 @@ from experiments.arguments import Parser
 from experiments.checkpoint import Checkpoint
 from experiments.data_bin import DataBin
 from experiments.environment import commit, gpus, processor, versions
-from experiments.results import NAME, REFERENCE, TOKENIZED, TRANSLATION, Results
-from experiments.scores import DEFINITIONS, Lines, all_scores
+from experiments.recipe import RECIPE, data_command
+from experiments.results import COUNTS, NAME, REFERENCE, TOKENIZED, TRANSLATION, Results
+from experiments.scores import DEFINITIONS, Lines, all_scores, hidden, multi_bleu, sentence_counts
 from experiments.training_log import curves
 from experiments.training_run import TrainingRun
 
@@ -61,8 +62,10 @@ class Texts:
         return cls(tokens, (translations, references))
 
     def write(self, folder: Path) -> None:
-        """Writes the four texts into a folder."""
-        for name, lines in zip((*TOKENIZED, TRANSLATION, REFERENCE), (*self.tokens, *self.raw), strict=True):
+        """Writes the four texts, and what tokenized BLEU counts of them, into a folder."""
+        counts = sentence_counts(multi_bleu(), *map(hidden, self.tokens))
+        texts = *self.tokens, *self.raw, ["\t".join(map(str, sentence)) for sentence in counts]
+        for name, lines in zip((*TOKENIZED, TRANSLATION, REFERENCE, COUNTS), texts, strict=True):
             with writing(folder / name) as write_line:
                 for line in lines:
                     write_line(line)
@@ -113,8 +116,8 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
         checkpoints=checkpoint.averaged,
         search={"beam": args.beam, "lenpen": args.lenpen},
         scores=all_scores(texts.tokens, texts.raw, args.compound_split),
-        training_command=portable(training.command) if training else None,
-        command=args.command,
+        training_command=portable(shlex.join(training.command)) if training else None,
+        commands=[portable(command) for command in commands(args, training) if command],
         training_device=training.starts[-1].device if training else None,
         device=processor() if args.cpu else ", ".join(gpus()) or processor(),
         versions=versions(),
@@ -125,9 +128,18 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
     return results, texts
 
 
-def portable(command: list[str]) -> str:
-    """A command to type, its paths in this project relative to the project's folder."""
-    return shlex.join(word.removeprefix(f"{REPOSITORY}/") for word in command)
+def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
+    """What prepared the data, trained and evaluated; None for what is not known."""
+    if training is None:
+        return [args.command]
+    prepared = data_command(args.folder / RECIPE)
+    made = prepared and REPOSITORY / prepared.split()[-1] / "data-bin"
+    return [prepared if made == args.data else None, training.called, args.command]
+
+
+def portable(command: str) -> str:
+    """A command to type in this project's folder, its paths there relative."""
+    return shlex.join(word.removeprefix(f"{REPOSITORY}/") for word in shlex.split(command))
 
 
 def settings(model: TransformerModel) -> dict[str, object]:

@@ -9,6 +9,8 @@ COLUMN, PAGE = 3.4, 7.0  # widths in inches
 OKABE_ITO = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+UNDATED = {"png": {"Software": None}, "svg": {"Date": None}}
+KINDS = tuple(UNDATED)
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -39,13 +41,13 @@ def looks(names: list[str]) -> dict[str, dict[str, str]]:
     return {name: {"color": color, "linestyle": line, "marker": marker} for name, color, line, marker in styles}
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
+def save(figure: Figure, stem: Path, kinds: tuple[str, ...] = KINDS) -> list[Path]:
     """Writes ``stem``.png and .svg, each whole or not at all, the same bytes every time; returns their paths."""
     paths = []
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+    for kind in kinds:
         path = stem.with_name(f"{stem.name}.{kind}")
         unfinished = path.with_name(f"{path.name}.tmp")
-        figure.savefig(unfinished, format=kind, metadata=metadata)
+        figure.savefig(unfinished, format=kind, metadata=UNDATED[kind])
         unfinished.replace(path)
         paths.append(path)
     return paths

@@ -1,16 +1,31 @@
 """The papers' figures 5 and 9 and scores against sizes, of one's own results."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from experiments.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from experiments.comparison import Comparison, Spread
+from experiments.figures import KINDS, PLOTS, save
 from experiments.learning_curves import CURVES, WARM_UP, learning_curves
 from experiments.score_by_size import score_by_size
 
 MOST = 10  # models in a figure that names each of them
 LOW_IS_GOOD = ("TER",)
+
+
+def draw(
+    comparison: Comparison, folder: Path, prefix: str = "", kinds: tuple[str, ...] = KINDS
+) -> list[tuple[Path, str]]:
+    """Draws all figures into a folder; returns for each the file of the last kind, and its caption."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(PLOTS):
+        return [
+            (save(figure, folder / f"{prefix}{name}", kinds)[-1], caption)
+            for name, caption, figure in plots(comparison)
+        ]
 
 
 def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:

@@ -9,6 +9,8 @@ from apply_subword import make_segmenter
 from step import StepError
 from tokenization import Tokenization
 
+from experiments.data_bin import PREPARATION
+
 ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiece", "sentencepiece_model")}
 
 
@@ -29,7 +31,7 @@ class Preparation:
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
         """Read it; every subword model must be there."""
-        path = folder / "preparation.json"
+        path = folder / PREPARATION
         if not path.is_file():
             raise StepError(f"there is no {path}: copy it from the folder that prepare-corpus.sh made.")
         try:

@@ -1,7 +1,8 @@
 """results.json: what evaluate.sh finds of a trained model, and report.py makes tables and figures of."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+import shutil
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from step import StepError
@@ -10,6 +11,7 @@ NAME = "results.json"
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
+COUNTS = "counts.tsv"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Results:
     """Everything that a table or a figure says of one trained model.
 
     Args:
-        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line.
+        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
+            and in counts.tsv what tokenized BLEU counts of each sentence.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
         settings: the options of the model that tell it from others, such as ``ea_alpha``.
@@ -78,7 +81,9 @@ class Results:
         checkpoints: those that were averaged, or the one that was taken.
         search: the options of the beam search.
         scores: by name, such as ``tokenized BLEU``; see experiments.scores.
-        training_command, command: what trained and what evaluated it, to be typed in the project's folder.
+        training_command: of fairseq, that trained it.
+        commands: our scripts that prepared the data, trained and evaluated, to be typed in the project's folder in this
+            order; without the first or the first two where they are not known.
         training_device, device: where.
         versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
         commit: of this project at the evaluation, with ``+`` where files were changed.
@@ -101,7 +106,7 @@ class Results:
     search: dict[str, object]
     scores: dict[str, Score]
     training_command: str | None
-    command: str
+    commands: list[str]
     training_device: str | None
     device: str
     versions: dict[str, str]
@@ -138,6 +143,12 @@ class Results:
         unfinished.write_text(text + "\n", encoding="utf-8")
         unfinished.replace(self.folder / NAME)
 
+    def keep(self, folder: Path) -> None:
+        """Writes results.json and, where they are there, the counts of its sentences into another folder."""
+        if self.has(COUNTS):
+            shutil.copyfile(self.folder / COUNTS, folder / COUNTS)
+        replace(self, folder=folder).write()
+
     def raw(self) -> tuple[list[str], list[str]]:
         """Raw translations and references, line by line; raises StepError where they are not beside results.json."""
         return self._lines(TRANSLATION), self._lines(REFERENCE)
@@ -146,8 +157,15 @@ class Results:
         """The same as tokens of the data with subwords joined."""
         return self._lines(TOKENIZED[0]), self._lines(TOKENIZED[1])
 
+    def counts(self) -> list[list[int]]:
+        """What tokenized BLEU counts of each sentence; raises StepError where counts.tsv is not beside results.json."""
+        return [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).is_file()
+
     def _lines(self, name: str) -> list[str]:
         path = self.folder / name
-        if not path.is_file():
+        if not self.has(name):
             raise StepError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -6,6 +6,7 @@ from functools import reduce
 from operator import add
 
 from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEUScore
 
 from experiments.results import Score
@@ -46,10 +47,23 @@ def raw_score(name: str, translations: Lines, references: Lines) -> Score:
 
 def tokenized_bleu(translations: Lines, references: Lines) -> Score:
     """BLEU of tokenized text; its detail is the line that multi-bleu.perl prints."""
-    bleu = BLEU(tokenize="none", smooth_method="none", force=True)
+    bleu = multi_bleu()
     found = bleu.corpus_score(hidden(translations), [hidden(references)])
     detail = multi_bleu_line(found)
     return Score(float(detail.split()[2].rstrip(",")), detail, str(bleu.get_signature()))
+
+
+def multi_bleu() -> BLEU:
+    """BLEU as multi-bleu.perl counts it, of ``hidden`` tokens."""
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
+def sentence_counts(metric: Metric, translations: Lines, references: Lines) -> list[list]:
+    """What a metric counts of each sentence and adds up for its score.
+
+    Of BLEU: words of translation and reference, n-grams that match, n-grams that there are, for n from 1 to 4.
+    """
+    return metric._extract_corpus_statistics(translations, [references])  # sacreBLEU has no other name for them
 
 
 def hidden(lines: Lines) -> Lines:

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class TrainingRun:
         overrides: the flags given beside the recipe's.
         command: the exact call of fairseq-train, in words.
         starts: of this training, in order.
+        called: the call of train.sh, to be typed in the project's folder, where that is known.
     """
 
     model: str
@@ -54,6 +55,7 @@ class TrainingRun:
     overrides: list[str]
     command: list[str]
     starts: list[Start]
+    called: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
@@ -75,7 +77,7 @@ class TrainingRun:
         unfinished.replace(folder / NAME)
 
 
-def record(folder: Path, model: str, recipe: str, overrides: list[str], command: list[str]) -> bool:
+def record(run: TrainingRun, folder: Path) -> bool:
     """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
 
     Returns:
@@ -85,16 +87,15 @@ def record(folder: Path, model: str, recipe: str, overrides: list[str], command:
         StepError: where the folder holds another training, with checkpoints that would be lost.
     """
     before = TrainingRun.read(folder)
-    if before is None or without_ends(before.command) != without_ends(command):
+    if before is None or without_ends(before.command) != without_ends(run.command):
         if any(folder.glob("checkpoint*.pt")):
             what = f"a training by another command ({shlex.join(before.command)})" if before else "other checkpoints"
             raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif before.command == command and is_trained(folder):
+    elif before.command == run.command and is_trained(folder):
         return False
-    starts = [*(before.starts if before else []), Start.now()]
-    TrainingRun(model, recipe, overrides, command, starts).write(folder)
+    replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
     return True
 
 
@@ -120,11 +121,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--recipe", required=True)
+    parser.add_argument("--called", required=True)
     parser.add_argument("--overrides", type=int, default=0, help="how many of the last words are overrides")
     parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
     args = parser.parse_args()
     overrides = args.command[len(args.command) - args.overrides :]
-    if not record(args.folder, args.model, args.recipe, overrides, args.command):
+    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called), args.folder):
         print(f"{args.folder}: all is trained, nothing to do")
 
 
