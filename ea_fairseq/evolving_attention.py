@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention_cache import AttentionCache
 from ea_fairseq.attention_masks import AttentionMasks, probabilities
-from ea_fairseq.attention_operator import attend
+from ea_fairseq.attention_operator import attend, words_of
 from ea_fairseq.backend import is_fused, is_native
 from ea_fairseq.decoding_step import decode, of_hypotheses
 from ea_fairseq.evolution import Evolution
 from ea_fairseq.evolution_operator import evolve
+from ea_fairseq.projections import project
 
 
 class LayerLogits(NamedTuple):
@@ -130,13 +131,18 @@ class EvolvingAttention(MultiheadAttention):
         previous: Tensor | None,
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Output (T, B, C) before its projection, probabilities, if they are needed, and logits (B, K, T, S)."""
-        query, key, value = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+        if query is key and key is value:
+            query, memory = project(query, self.q_proj, self.k_proj, self.v_proj), None
+        elif key is value:
+            query, memory = self.q_proj(query), project(key, self.k_proj, self.v_proj)
+        else:
+            query, memory = self.q_proj(query), torch.cat((self.k_proj(key), self.v_proj(value)), dim=-1)
         kernels = self.recorded is None
         if kernels and not need_weights and not self.drops_out and is_native(query):
             evolving, numbers = self._evolving(previous, masks), self._numbers()
-            output, logits = attend(query, key, value, *evolving, heads=self.num_heads, **numbers)
+            output, logits = attend(query, memory, *evolving, heads=self.num_heads, **numbers)
             return output, None, logits
-        q, k, v = (self.split_heads(x) for x in (query, key, value))
+        q, k, v = (self.split_heads(x) for x in words_of(query, memory))
         if kernels and is_fused(q, exact=need_weights):
             scores = q @ k.transpose(-1, -2)
             logits, weights = evolve(scores, *self._evolving(previous, masks), **self._numbers())

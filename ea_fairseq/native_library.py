@@ -24,7 +24,7 @@ class Evolution(Structure):
         *((name, c_void_p) for name in ("weight", "bias", "padded_keys", "padded_queries", "later")),
         *((name, c_void_p) for name in ("d_logits", "d_probabilities", "d_scores", "d_previous")),
         *((name, c_void_p) for name in ("d_weight", "d_bias")),
-        ("width", c_int64),
+        *((name, c_int64) for name in ("width", "query_step", "key_step")),
         *((name, c_void_p) for name in ("query", "key", "value", "d_attended", "attended", "sums")),
         *((name, c_void_p) for name in ("d_query", "d_key", "d_value")),
         ("parallel", c_void_p),

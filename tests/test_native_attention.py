@@ -135,14 +135,14 @@ def test_the_native_code_attends(monkeypatch):
 
 def test_same_bits_twice_and_with_any_number_of_threads():
     case = draw_case(1, (5, 4, 30, 30))
-    words = [torch.randn(30, 5, 32, requires_grad=True) for _ in range(3)]
+    words = torch.randn(30, 5, 3 * 32, requires_grad=True)
     weight, bias = (parameter.requires_grad_() for parameter in (case.weight, case.bias))
     threads, runs = torch.get_num_threads(), []
     for number in (1, 2, 2, 3):
         torch.set_num_threads(number)
         masks = AttentionMasks(case.padded_keys, case.padded_queries, case.later)
-        results = attend(*words, None, weight, bias, masks, 4, 0.5, 0.4, 0.3, 2, 1)
-        gradients = torch.autograd.grad(sum(result.cos().sum() for result in results), [*words, weight, bias])
+        results = attend(words, None, None, weight, bias, masks, 4, 0.5, 0.4, 0.3, 2, 1)
+        gradients = torch.autograd.grad(sum(result.cos().sum() for result in results), [words, weight, bias])
         with torch.no_grad():
             runs.append([*results, *gradients, *case.operate(native_evolution)])
     torch.set_num_threads(threads)
@@ -177,10 +177,11 @@ def test_torch_agrees_with_the_operators(weight):
     )
     masks = torch.tensor([[0, 0, 0, 1], [0, 0, 0, 0]]).bool(), None, None
     library.opcheck(torch.ops.ea_fairseq.evolve.default, (scores, previous, *weights, *masks, 0.5, 0.4, 0.3, 1, 1))
-    query, key, value = (torch.randn(length, 2, 6, requires_grad=True) for length in (3, 4, 4))
-    library.opcheck(
-        torch.ops.ea_fairseq.attend.default, (query, key, value, previous, *weights, *masks, 2, 0.5, 0.4, 0.3, 1, 1)
-    )
+    rest = previous, *weights, *masks, 2, 0.5, 0.4, 0.3, 1, 1
+    query, memory = (torch.randn(shape, requires_grad=True) for shape in ((3, 2, 6), (4, 2, 12)))
+    library.opcheck(torch.ops.ea_fairseq.attend.default, (query, memory, *rest))
+    words, previous = (torch.randn(shape, requires_grad=True) for shape in ((4, 2, 18), (2, 2, 4, 4)))
+    library.opcheck(torch.ops.ea_fairseq.attend.default, (words, None, previous, *rest[1:]))
 
 
 def test_half_precision_is_evolved_between_products(monkeypatch):

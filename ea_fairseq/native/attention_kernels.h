@@ -6,33 +6,48 @@
 // All numbers of a word, (K * width).
 INLINE int64_t across(const struct evolution *e) { return e->heads * e->width; }
 
-// Where a word's numbers for a head are in a tensor (T or S, B, K * width), and how far apart words are.
-INLINE int64_t step_of(const struct evolution *e) { return e->sentences * across(e); }
-INLINE int64_t place_of(const struct evolution *e, const struct tile *tile, int64_t head, int64_t word) {
-    return word * step_of(e) + tile->sentence * across(e) + head * e->width;
+// Words (T or S, B, K * width) in a tensor that has `step` numbers of each.
+struct words {
+    float *numbers;
+    int64_t step;
+};
+
+// Where the numbers of a word of the tile's sentence are.
+INLINE float *word_at(const struct evolution *e, const struct tile *tile, struct words words, int64_t word) {
+    return words.numbers + (word * e->sentences + tile->sentence) * words.step;
 }
 
 // Copies words of the tile's sentence side by side; whole vectors may be read beyond the last. In memory the words of a
 // sentence are far apart, so those ahead are sent for early.
 enum { AHEAD = 8, CACHE_LINE = 16 };
 INLINE int64_t words_size(const struct evolution *e, int64_t words) { return words * across(e) + LANES; }
-INLINE void gather(const struct evolution *e, const struct tile *tile, const float *from, int64_t first, int64_t words,
+INLINE void gather(const struct evolution *e, const struct tile *tile, struct words from, int64_t first, int64_t words,
                    float *to) {
     for (int64_t word = 0; word < words; word++) {
-        const float *ahead = from + place_of(e, tile, 0, first + lowest(word + AHEAD, words - 1));
+        const float *ahead = word_at(e, tile, from, first + lowest(word + AHEAD, words - 1));
         for (int64_t i = 0; i < across(e); i += CACHE_LINE) __builtin_prefetch(ahead + i, 0);
-        memcpy(to + word * across(e), from + place_of(e, tile, 0, first + word), 4 * across(e));
+        memcpy(to + word * across(e), word_at(e, tile, from, first + word), 4 * across(e));
     }
 }
 
 // The reverse of `gather`.
 INLINE void scatter(const struct evolution *e, const struct tile *tile, const float *from, int64_t first, int64_t words,
-                    float *to) {
+                    struct words to) {
     for (int64_t word = 0; word < words; word++) {
-        const float *ahead = to + place_of(e, tile, 0, first + lowest(word + AHEAD, words - 1));
+        const float *ahead = word_at(e, tile, to, first + lowest(word + AHEAD, words - 1));
         for (int64_t i = 0; i < across(e); i += CACHE_LINE) __builtin_prefetch(ahead + i, 1);
-        memcpy(to + place_of(e, tile, 0, first + word), from + word * across(e), 4 * across(e));
+        memcpy(word_at(e, tile, to, first + word), from + word * across(e), 4 * across(e));
     }
+}
+
+INLINE struct words of_query(const struct evolution *e, const float *numbers) {
+    return (struct words){(float *)numbers, e->query_step};
+}
+INLINE struct words of_key(const struct evolution *e, const float *numbers) {
+    return (struct words){(float *)numbers, e->key_step};
+}
+INLINE struct words of_attended(const struct evolution *e, const float *numbers) {
+    return (struct words){(float *)numbers, across(e)};
 }
 
 // Writes Q K^T / sqrt(d) (EA eq. 1), (1 - alpha) times, into maps with margins: of the rows from `first` on, which
@@ -65,9 +80,9 @@ static void NAMED(attend_tile)(const void *argument, int64_t task) {
     memset(map, 0, 4 * size);
     int64_t from = highest(tile.begin - e->above, 0);
     int64_t rows = lowest(tile.end + e->kernel - 1 - e->above, e->queries) - from;
-    gather(e, &tile, e->query, from, rows, queries);
-    gather(e, &tile, e->key, 0, e->keys, keys);
-    gather(e, &tile, e->value, 0, e->keys, values);
+    gather(e, &tile, of_query(e, e->query), from, rows, queries);
+    gather(e, &tile, of_key(e, e->key), 0, e->keys, keys);
+    gather(e, &tile, of_key(e, e->value), 0, e->keys, values);
     score_rows(e, &tile, queries, keys, from, rows, map, turned);
     mix_rows(e, &tile, map, 0);
     for (int64_t first = 0; first < e->heads; first += HEADS) {
@@ -87,7 +102,7 @@ static void NAMED(attend_tile)(const void *argument, int64_t task) {
                     values + (first + out) * e->width, across(e),
                     (struct result){queries + (first + out) * e->width, across(e), e->width, 1, 0});
     }
-    scatter(e, &tile, queries, tile.begin, tile.end - tile.begin, e->attended);
+    scatter(e, &tile, queries, tile.begin, tile.end - tile.begin, of_attended(e, e->attended));
 }
 
 // Probabilities of a row anew, from its logits.
@@ -108,13 +123,13 @@ INLINE void recall(const struct evolution *e, const struct tile *tile, int64_t h
 
 // A sentence's words side by side: its keys and values, what the rows of a tile need of queries and of gradients, and
 // the gradients of keys and values.
-struct words {
+struct sentence {
     float *query, *key, *value, *d_attended, *d_key, *d_value;
     int64_t first_query, first_attended;  // the rows that `query` and `d_attended` begin with
 };
 
 // Gradients of logits and of the convolution's output from those of what was attended to, and gradients of the values.
-INLINE void attended_gradients(const struct evolution *e, struct tile *tile, const struct words *words,
+INLINE void attended_gradients(const struct evolution *e, struct tile *tile, const struct sentence *words,
                                struct gradients *d, float *probabilities, float *d_probabilities, float *turned) {
     int64_t from = words->first_attended, last = lowest(tile->end + e->above, e->queries), columns = tile->columns;
     for (int64_t head = 0; head < e->heads; head++) {
@@ -138,7 +153,7 @@ INLINE void attended_gradients(const struct evolution *e, struct tile *tile, con
 }
 
 // Gradients of queries and keys from those of the mixed map; those of queries in place of them.
-INLINE void score_gradients(const struct evolution *e, const struct tile *tile, const struct words *words,
+INLINE void score_gradients(const struct evolution *e, const struct tile *tile, const struct sentence *words,
                             const struct gradients *d) {
     int64_t rows = tile->end - tile->begin, before = tile->begin - words->first_query;
     float scale = e->scale * (1 - e->alpha);
@@ -150,7 +165,7 @@ INLINE void score_gradients(const struct evolution *e, const struct tile *tile, 
         product(rows, e->keys, (struct left){d_scores, tile->columns, 1}, words->key + head * e->width, across(e),
                 (struct result){query, across(e), e->width, scale, 0});
     }
-    scatter(e, tile, words->query + before * across(e), tile->begin, rows, e->d_query);
+    scatter(e, tile, words->query + before * across(e), tile->begin, rows, of_query(e, e->d_query));
 }
 
 static void NAMED(attend_backward_sentence)(const void *argument, int64_t task) {
@@ -167,9 +182,9 @@ static void NAMED(attend_backward_sentence)(const void *argument, int64_t task) 
         return;
     }
     tile.looks = (int32_t *)(queries + 2 * rows_size);
-    struct words words = {queries, keys, keys + keys_size, queries + rows_size, keys + 2 * keys_size, keys + 3 * keys_size};
-    gather(e, &tile, e->key, 0, e->keys, words.key);
-    gather(e, &tile, e->value, 0, e->keys, words.value);
+    struct sentence words = {queries, keys, keys + keys_size, queries + rows_size, keys + 2 * keys_size, keys + 3 * keys_size};
+    gather(e, &tile, of_key(e, e->key), 0, e->keys, words.key);
+    gather(e, &tile, of_key(e, e->value), 0, e->keys, words.value);
     int64_t below = e->kernel - 1 - e->above;
     for (int64_t begin = 0; begin < e->queries; begin += rows_of(e)) {
         move(e, &tile, begin);
@@ -177,9 +192,9 @@ static void NAMED(attend_backward_sentence)(const void *argument, int64_t task) 
         words.first_query = highest(begin - e->above, 0);
         words.first_attended = highest(begin - below, 0);
         int64_t rows = lowest(tile.end + below, e->queries) - words.first_query;
-        gather(e, &tile, e->query, words.first_query, rows, words.query);
+        gather(e, &tile, of_query(e, e->query), words.first_query, rows, words.query);
         rows = lowest(tile.end + e->above, e->queries) - words.first_attended;
-        gather(e, &tile, e->d_attended, words.first_attended, rows, words.d_attended);
+        gather(e, &tile, of_attended(e, e->d_attended), words.first_attended, rows, words.d_attended);
         attended_gradients(e, &tile, &words, &d, probabilities, d_probabilities, turned);
         if (e->weight) {
             rows = lowest(tile.end + below, e->queries) - words.first_query;
@@ -190,8 +205,8 @@ static void NAMED(attend_backward_sentence)(const void *argument, int64_t task) 
         if (e->d_previous) put_gradients(e, &tile, &d, e->d_previous, e->alpha, 0);
         score_gradients(e, &tile, &words, &d);
     }
-    scatter(e, &tile, words.d_key, 0, e->keys, e->d_key);
-    scatter(e, &tile, words.d_value, 0, e->keys, e->d_value);
+    scatter(e, &tile, words.d_key, 0, e->keys, of_key(e, e->d_key));
+    scatter(e, &tile, words.d_value, 0, e->keys, of_key(e, e->d_value));
 }
 
 int NAMED(attend)(const struct evolution *e) { return NAMED(forward)(e, tasks_of(e), NAMED(attend_tile)); }

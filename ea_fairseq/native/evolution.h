@@ -21,8 +21,9 @@ struct evolution {
     void *d_scores, *d_previous;
     float *d_weight, *d_bias;
 
-    // Of a whole attention, in float32: (T or S, B, K * width), and the logarithm of the softmax's sum (B, K, T).
-    int64_t width;
+    // Of a whole attention, in float32: (T or S, B, K * width), and the logarithm of the softmax's sum (B, K, T). Numbers
+    // of queries, and of keys and values, are so many apart from a sentence's word to the next sentence's.
+    int64_t width, query_step, key_step;
     const float *query, *key, *value, *d_attended;
     float *attended, *sums, *d_query, *d_key, *d_value;
 
