@@ -52,8 +52,12 @@ def test_large_evolution(instructions, sizes):
     assert_close(case.operate(native_evolution), case.expected(), 1e-6)
 
 
-def draw_attention(seed, kind, kernel, alpha, sizes, dtype=torch.float64):
-    """An attention, what it reads (all take gradients) and its masks, of the sizes (B, K, T, S, d)."""
+def draw_attention(seed, kind, kernel, alpha, sizes, shared=True):
+    """An attention, what it reads (all take gradients) and its masks, of the sizes (B, K, T, S, d).
+
+    Args:
+        shared: keys and values are of the same words, and in self-attention queries, too.
+    """
     torch.manual_seed(seed)
     sentences, heads, queries, keys, width = sizes
     keys = queries if kind != "cross" else keys
@@ -66,6 +70,8 @@ def draw_attention(seed, kind, kernel, alpha, sizes, dtype=torch.float64):
         "previous_logits": (sentences, heads, queries, keys),
     }
     tensors = {name: torch.randn(shape) for name, shape in shapes.items()}
+    if shared:
+        tensors["value"] = tensors["key"] = tensors["key" if kind == "cross" else "query"]
     masks = {"key_padding_mask": torch.rand(sentences, keys) < 0.2}
     if kind == "decoder":
         masks["attn_mask"] = torch.full((queries, keys), -torch.inf).triu(1)
@@ -77,7 +83,8 @@ def draw_attention(seed, kind, kernel, alpha, sizes, dtype=torch.float64):
 def outputs_and_gradients(attention, tensors, masks, dtype):
     """Output, logits of words, and the gradients of what the attention reads and of its parameters, all in float64."""
     attention.to(dtype).zero_grad()
-    inputs = {name: tensor.to(dtype).requires_grad_() for name, tensor in tensors.items()}
+    read = {id(tensor): tensor.to(dtype, copy=True).requires_grad_() for tensor in tensors.values()}
+    inputs = {name: read[id(tensor)] for name, tensor in tensors.items()}
     output, _, logits = attention(**inputs, **masks, need_weights=False)
     blank = masks["key_padding_mask"][:, None, None, :] | masks.get("attn_mask", torch.zeros(())).isinf()
     if "query_padding_mask" in masks:
@@ -85,12 +92,12 @@ def outputs_and_gradients(attention, tensors, masks, dtype):
     wordless = blank.all(-1).any(1).T.unsqueeze(-1)
     output, logits = output.masked_fill(wordless, 0.0), logits.masked_fill(blank, 0.0)
     (output.cos().sum() + logits.cos().sum()).backward()
-    leaves = [*inputs.values(), *attention.parameters()]
+    leaves = [*read.values(), *attention.parameters()]
     return [x if x is None else x.detach().double() for x in (output, logits, *(leaf.grad for leaf in leaves))]
 
 
-def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes):
-    attention, tensors, masks = draw_attention(seed, kind, kernel, alpha, sizes)
+def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared=True):
+    attention, tensors, masks = draw_attention(seed, kind, kernel, alpha, sizes, shared)
     expected = outputs_and_gradients(attention, tensors, masks, torch.float64)
     found = outputs_and_gradients(attention, tensors, masks, torch.float32)
     for result, right in zip(found, expected, strict=True):
@@ -108,12 +115,13 @@ def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes):
     sizes=st.tuples(
         st.integers(1, 3), st.sampled_from([1, 2, 5, 8]), st.integers(1, 20), st.integers(1, 40), st.integers(1, 20)
     ),
+    shared=st.booleans(),
 )
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_attention(instructions, seed, kind, kernel, alpha, sizes):
+def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
     if kernel is None and alpha == 0.0:
         alpha = 0.4
-    assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes)
+    assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared)
 
 
 def test_attention_of_several_tiles(instructions):
