@@ -1,5 +1,7 @@
 """What one attention remembers of earlier decoding steps."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ class AttentionCache:
         hypotheses: those of the decoder, or of this attention alone.
         is_alone: whether there is no decoder to begin steps and to reorder hypotheses.
         rows_above: number of earlier rows that the convolution reads.
+        project: gives query, key and value of a target word, side by side; None where keys are of source words.
         source: keys and values (S, sentences, C) of source words; None where each step adds its own.
         source_padding: (sentences, S), true where a source word is padding.
 
@@ -28,6 +31,7 @@ class AttentionCache:
         hypotheses: Hypotheses,
         is_alone: bool,
         rows_above: int,
+        project: Callable[[Tensor], Tensor] | None = None,
         source: tuple[Tensor, Tensor] | None = None,
         source_padding: Tensor | None = None,
     ):
@@ -36,6 +40,7 @@ class AttentionCache:
         self.hypotheses = hypotheses
         self.is_alone = is_alone
         self.rows_above = rows_above
+        self.project = project
         self.has_source = source is not None
         self.keys, self.values = source or (None, None)  # (room for S, rows, C)
         self.source_padding = source_padding.bool() if source_padding is not None and source_padding.any() else None

@@ -9,6 +9,7 @@ from ea_fairseq.attention_cache import AttentionCache
 from ea_fairseq.attention_masks import AttentionMasks, probabilities
 from ea_fairseq.backend import is_native
 from ea_fairseq.hypotheses import Hypotheses
+from ea_fairseq.projections import joined
 
 
 def decode(
@@ -33,8 +34,10 @@ def decode(
         the next layer reads them.
     """
     cache = cache_of(attention, query, key, value, masks.keys, incremental_state)
-    q = attention.q_proj(query)
-    new = None if cache.has_source else (attention.k_proj(key), attention.v_proj(value))
+    if cache.has_source:
+        q, new = attention.q_proj(query), None
+    else:
+        q, *new = cache.project(query).chunk(3, dim=-1)
     cache.make_room(q, attention.num_heads)
     if takes_native_step(attention, q):
         return native_step.step(attention, cache, q, new, previous, masks.queries, need_weights)
@@ -53,12 +56,18 @@ def cache_of(
     cache = attention.get_incremental_state(incremental_state, "cache")
     if cache is None:
         hypotheses = incremental_state.get(Hypotheses.KEY)
+        project = source = None
+        if attention.encoder_decoder_attention:
+            source = attention.k_proj(key), attention.v_proj(value)
+        else:
+            project = joined(attention.q_proj, attention.k_proj, attention.v_proj)
         _, _, above, _ = attention.evolution.window.margins(attention.evolution.kernel_size)
         cache = AttentionCache(
             hypotheses or Hypotheses(torch.arange(query.size(1), device=query.device)),
             is_alone=hypotheses is None,
             rows_above=0 if attention.conv is None else above,
-            source=(attention.k_proj(key), attention.v_proj(value)) if attention.encoder_decoder_attention else None,
+            project=project,
+            source=source,
             source_padding=padding,
         )
         attention.set_incremental_state(incremental_state, "cache", cache)

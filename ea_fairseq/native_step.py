@@ -17,6 +17,7 @@ class Step(Structure):
     _fields_ = [
         *((name, c_int64) for name in ("rows", "heads", "width", "keys", "kernel", "above", "left")),
         *((name, c_double) for name in ("scale", "alpha", "beta")),
+        ("apart", c_int64),
         *((name, c_void_p) for name in ("query", "new_key", "new_value", "key", "value")),
         ("slots", c_int64),
         ("ancestors", c_void_p),
@@ -54,11 +55,10 @@ def step(
     kernel = 1 if conv is None else evolution.kernel_size
     left, _, above, _ = evolution.window.margins(kernel)
     weight, bias = (None, None) if conv is None else (conv.weight.contiguous(), conv.bias)
-    key, value = (None, None) if new is None else (tensor.contiguous() for tensor in new)
-    query = query.contiguous()
+    key, value = new or (None, None)
     previous = None if previous is None or evolution.alpha == 0 else previous.contiguous()
     shape = query.size(1), attention.num_heads, 1, cache.length
-    output = torch.empty_like(query)
+    output = query.new_empty(query.shape)
     logits = query.new_empty(shape) if evolution.alpha > 0 else None
     probabilities = query.new_empty(shape) if need_weights else None
     fields = Step(
@@ -72,6 +72,7 @@ def step(
         scale=attention.scaling,
         alpha=evolution.alpha,
         beta=evolution.beta,
+        apart=query.stride(1),
         query=query.data_ptr(),
         new_key=address(key),
         new_value=address(value),

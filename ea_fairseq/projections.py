@@ -1,5 +1,7 @@
 """Linear projections of the same words, in one product."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,11 +16,16 @@ def project(words: Tensor, *layers: nn.Module) -> Tensor:
         words: (..., C).
         layers: all with a bias or all without.
     """
+    return joined(*layers)(words)
+
+
+def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
+    """A function that gives of words (..., C) what ``project`` does, with the parameters as they are now."""
     if not all(map(is_plain, layers)):
-        return torch.cat([layer(words) for layer in layers], dim=-1)
+        return lambda words: torch.cat([layer(words) for layer in layers], dim=-1)
     weight = torch.cat([layer.weight for layer in layers])
     bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
-    return F.linear(words, weight, bias)
+    return lambda words: F.linear(words, weight, bias)
 
 
 def is_plain(layer: nn.Module) -> bool:

@@ -6,6 +6,7 @@ struct step {
     int64_t kernel, above, left;       // tap (i, j) of entry (t, s) reads (t - above + i, s - left + j)
     double scale, alpha, beta;
 
+    int64_t apart;                      // numbers from a row's query to the next one's; keys and values alike
     const float *query;                 // (rows, K * width)
     const float *new_key, *new_value;   // the same of this step; NULL: keys of source words, which stay
     float *key, *value;                 // (S, slots, K * width): each step's, or the source's

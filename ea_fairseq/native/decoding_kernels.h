@@ -46,14 +46,14 @@ INLINE void look(const struct step *a, struct row *row) {
     }
     for (int64_t s = a->keys; s < row->columns; s++) row->visible[s] = 0;
     if (a->new_key) {
-        memcpy(a->key + row->places[a->keys - 1], a->new_key + row->index * size(a), 4 * size(a));
-        memcpy(a->value + row->places[a->keys - 1], a->new_value + row->index * size(a), 4 * size(a));
+        memcpy(a->key + row->places[a->keys - 1], a->new_key + row->index * a->apart, 4 * size(a));
+        memcpy(a->value + row->places[a->keys - 1], a->new_value + row->index * a->apart, 4 * size(a));
     }
 }
 
 // Dot products of a row's query with all its keys (EA eq. 1), mixed with the previous layer's logits (EA eq. 4).
 INLINE void compare(const struct step *a, const struct row *row) {
-    const float *query = a->query + row->index * size(a);
+    const float *query = a->query + row->index * a->apart;
     for (int64_t s = 0; s < a->keys; s += TOGETHER) {
         const float *keys[TOGETHER];
         for (int i = 0; i < TOGETHER; i++) keys[i] = a->key + row->places[lowest(s + i, a->keys - 1)];
