@@ -16,7 +16,10 @@ def project(words: Tensor, *layers: nn.Module) -> Tensor:
         words: (..., C).
         layers: all with a bias or all without.
     """
-    return joined(*layers)(words)
+    if not all(map(is_plain, layers)) or torch.is_autocast_enabled(words.device.type):
+        return joined(*layers)(words)
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    return Projection.apply(words, len(layers), *(layer.weight for layer in layers), *biases)
 
 
 def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -31,3 +34,28 @@ def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
 def is_plain(layer: nn.Module) -> bool:
     """Whether a call of the layer does no more than multiply and add; fairseq's quantization noise is a hook."""
     return type(layer) is nn.Linear and not any(getattr(layer, hooks) for hooks in HOOKS)
+
+
+class Projection(torch.autograd.Function):
+    """Of words, the number of weights, these and the biases; keeps no copy of the weights for the backward pass."""
+
+    @staticmethod
+    def forward(words, count, *parameters):
+        weights, biases = parameters[:count], parameters[count:]
+        return F.linear(words, torch.cat(weights), torch.cat(biases) if biases else None)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        words, count, *parameters = inputs
+        ctx.has_bias = len(parameters) > count
+        ctx.save_for_backward(words, *parameters[:count])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        words, *weights = ctx.saved_tensors
+        sizes = [len(weight) for weight in weights]
+        of_words = gradient @ torch.cat(weights) if ctx.needs_input_grad[0] else None
+        rows = gradient.flatten(0, -2)
+        of_weights = (rows.T @ words.flatten(0, -2)).split(sizes)
+        of_biases = rows.sum(0).split(sizes) if ctx.has_bias else ()
+        return of_words, None, *of_weights, *of_biases

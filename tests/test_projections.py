@@ -43,3 +43,12 @@ def test_outputs_and_gradients_are_those_of_the_layers(outputs, bias, wrap):
 def test_a_layer_of_another_kind_is_asked():
     words, layers = torch.randn(3, 4), [Doubled(4, 2), nn.Linear(4, 2)]
     assert torch.equal(project(words, *layers)[:, :2], layers[0](words))
+
+
+def test_no_copy_of_the_parameters_is_kept_for_the_gradients():
+    layers, words = [nn.Linear(4, 2), nn.Linear(4, 3)], torch.randn(3, 4, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda tensor: tensor):
+        project(words, *layers)
+    known = {tensor.data_ptr() for tensor in (words, *(layer.weight for layer in layers))}
+    assert {tensor.data_ptr() for tensor in kept} == known
