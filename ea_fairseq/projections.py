@@ -16,7 +16,9 @@ def project(words: Tensor, *layers: nn.Module) -> Tensor:
         words: (..., C).
         layers: all with a bias or all without.
     """
-    if not all(map(is_plain, layers)) or torch.is_autocast_enabled(words.device.type):
+    # A trace shows a Function's operations to nobody, and autocast does not reach its backward pass.
+    simple = torch.jit.is_tracing() or torch.is_autocast_enabled(words.device.type)
+    if simple or not torch.is_grad_enabled() or not all(map(is_plain, layers)):
         return joined(*layers)(words)
     biases = [layer.bias for layer in layers if layer.bias is not None]
     return Projection.apply(words, len(layers), *(layer.weight for layer in layers), *biases)

@@ -91,6 +91,18 @@ def test_tied_parameters_stay_tied_and_the_optimizer_is_left_out(tmp_path):
     assert made[1].state["model"]["embedding"][0] == 2  # what was read stays as it was
 
 
+def test_half_precision_rounds_the_mean_once_and_keeps_ties_and_whole_numbers():
+    weight = torch.tensor([1.0, 1.0 + 2**-10])  # their mean, 1 + 2**-11, is no number of float16
+    made = [
+        checkpoint("c.pt", step, model={"embedding": row, "projection": row, "n": torch.tensor(2**20 + step)})
+        for step, row in enumerate(weight.split(1))
+    ]
+    model = average(made, half=True)["model"]
+    assert model["embedding"].dtype == torch.float16 and model["embedding"] == weight.mean().half()
+    assert model["embedding"].data_ptr() == model["projection"].data_ptr()
+    assert model["n"] == 2**20 + 1
+
+
 def names(checkpoints: list[Checkpoint]) -> list[str]:
     return [found.path.name for found in checkpoints]
 

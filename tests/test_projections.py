@@ -52,3 +52,9 @@ def test_no_copy_of_the_parameters_is_kept_for_the_gradients():
         project(words, *layers)
     known = {tensor.data_ptr() for tensor in (words, *(layer.weight for layer in layers))}
     assert {tensor.data_ptr() for tensor in kept} == known
+
+
+def test_a_trace_shows_the_product():
+    layers = nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 3)])
+    traced = torch.jit.trace(lambda words: project(words, *layers), torch.randn(3, 4))
+    assert "aten::linear" in str(traced.graph)

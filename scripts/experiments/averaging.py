@@ -6,6 +6,7 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
+import torch
 from step import StepError
 from torch import Tensor
 
@@ -53,8 +54,11 @@ def in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     return sorted(checkpoints, key=lambda checkpoint: (checkpoint.updates, checkpoint.path.resolve()))
 
 
-def average(checkpoints: list[Checkpoint]) -> dict:
+def average(checkpoints: list[Checkpoint], half: bool = False) -> dict:
     """The state of the last checkpoint with the mean of all in the place of its model, and without its optimizer.
+
+    Args:
+        half: in float16, which takes half the space.
 
     Raises:
         StepError: naming the first parameter that two checkpoints do not share.
@@ -68,18 +72,18 @@ def average(checkpoints: list[Checkpoint]) -> dict:
         tensors = [checkpoint.state["model"][name] for checkpoint in checkpoints]
         place = tuple((tensor.data_ptr(), tensor.shape) for tensor in tensors)  # tied parameters stay tied
         if place not in means:
-            means[place] = mean(tensors)
+            means[place] = mean(tensors, torch.float16 if half else None)
         model[name] = means[place]
     kept = {name: part for name, part in latest.state.items() if name != "last_optimizer_state"}
     return kept | {"model": model, "averaged": [checkpoint.path.name for checkpoint in checkpoints]}
 
 
-def mean(tensors: list[Tensor]) -> Tensor:
-    """The mean, computed in float64, in the precision of the last; of whole numbers the last."""
+def mean(tensors: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+    """The mean, computed in float64, by default in the precision of the last; of whole numbers the last, as it is."""
     latest = tensors[-1]
     if not latest.is_floating_point():
         return latest.clone()
-    return (reduce(add, (tensor.double() for tensor in tensors)) / len(tensors)).to(latest.dtype)
+    return (reduce(add, (tensor.double() for tensor in tensors)) / len(tensors)).to(dtype or latest.dtype)
 
 
 def require_same_model(one: Checkpoint, other: Checkpoint) -> None:
@@ -123,12 +127,13 @@ def main() -> None:
     }
     for flag, text in counts.items():
         which.add_argument(flag, type=at_least(1), metavar="N", help=text)
+    parser.add_argument("--half", action="store_true", help="write float16, which takes half the space")
     parser.add_argument("--data", type=Path, metavar="DATA_BIN", help="refuse a model of other languages or vocabulary")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     args = parser.parse_args()
     checkpoints = in_order(chosen(args))
     if args.data:
         checkpoints[-1].require_data(DataBin.read(args.data))
-    Checkpoint(args.output, average(checkpoints)).write()
+    Checkpoint(args.output, average(checkpoints, args.half)).write()
     print(f"the average of {len(checkpoints)} checkpoints:" if len(checkpoints) > 1 else "one checkpoint:")
     print(*(f"  {checkpoint}" for checkpoint in checkpoints), sep="\n")

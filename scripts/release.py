@@ -1,0 +1,9 @@
+"""Releases a trained model; see --help."""
+
+from experiments.release import main  # makes the imports from data-prep possible
+
+# isort: split
+from step import run
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,67 @@
+"""The models in checkpoints/: whole, described as they are, and as good as their cards say."""
+
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+from experiments.checkpoint import Checkpoint
+from experiments.results import Results
+from experiments.scores import raw_score
+
+CHECKPOINTS = ROOT / "checkpoints"
+MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
+MOST_BYTES = 10_000_000
+NEAR = 0.2  # BLEU: other processors add up in another order
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """The embedded corpus, whose test set the models are scored on."""
+    out = tmp_path_factory.mktemp("embedded corpus")
+    script = ROOT / "data-prep" / "embedded_corpus.py"
+    subprocess.run([sys.executable, script, "--out", out, "--train", "0"], check=True)
+    return out
+
+
+def test_an_evolving_and_a_plain_model_are_released():
+    assert {Results.read(folder).arch for folder in MODELS} == {"transformer_lite", "ea_transformer_lite"}
+
+
+@pytest.mark.parametrize("folder", sorted(CHECKPOINTS.glob("*/SHA256SUMS")), ids=lambda path: path.parent.name)
+def test_checksums_are_those_of_the_files_and_of_the_card(folder):
+    sums = dict(reversed(line.split("  ")) for line in folder.read_text().splitlines())
+    assert "model.pt" in sums
+    assert sums["model.pt"] in (folder.parent / "README.md").read_text()
+    for name, expected in sums.items():
+        path = folder.parent / name
+        if (folder.parent / "model.pt").exists() or path.exists():
+            assert sha256(path.read_bytes()).hexdigest() == expected, path
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_model_is_small_has_no_optimizer_and_knows_no_other_folder(folder):
+    path = folder / "model.pt"
+    assert path.stat().st_size < MOST_BYTES
+    state = Checkpoint.read(path).state
+    assert "last_optimizer_state" not in state
+    assert "/" not in {str(value)[:1] for group in state["cfg"].values() for value in options(group).values()}
+
+
+def options(group) -> dict:
+    return group if isinstance(group, dict) else vars(group or object) if hasattr(group, "__dict__") else {}
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_model_has_the_scores_of_its_card(folder, corpus):
+    source, reference = ((corpus / f"test.{language}").read_text() for language in ("de", "en"))
+    command = ["bash", ROOT / "scripts" / "translate.sh", "--cpu", folder]
+    translated = subprocess.run(command, input=source, capture_output=True, text=True, check=True, timeout=300)
+    found = raw_score("BLEU", translated.stdout.splitlines(), reference.splitlines())
+    released = Results.read(folder).scores
+    assert abs(found.score - released["BLEU"].score) <= NEAR
+    card = (folder / "README.md").read_text()
+    assert all(f"| {name} | {score.score:.2f} | `{score.signature}` |" in card for name, score in released.items())
