@@ -51,7 +51,7 @@ class TrainedModel:
             checkpoints = find_checkpoints(folder, names)
             data = data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
             preparation = Preparation.read(data)
-            options |= preparation.hub_options()
+            options |= preparation.hub_options() | languages(checkpoints[0], preparation)
             hub = EATransformerModel.from_pretrained(folder, names, data.absolute(), **options)
         except UserError as error:
             raise StepError(str(error)) from None
@@ -79,6 +79,14 @@ class TrainedModel:
             ) from None
         dataset = self.hub.task.dataset(subset)
         return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
+
+
+def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:
+    """Source and target: a checkpoint does not know them where fairseq inferred them of the names of its data."""
+    from experiments.checkpoint import Checkpoint
+
+    task = Checkpoint.read(checkpoint).options("task")
+    return {name: task.get(name) or getattr(preparation, name) for name in ("source_lang", "target_lang")}
 
 
 def recorded_data(checkpoint: Path) -> Path:
