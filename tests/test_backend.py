@@ -14,15 +14,37 @@ from ea_fairseq.native_library import LIBRARY
 from laws import FURTHER_LAWS, LAWS
 from tiny import COMBINATIONS, build_loud
 
+# Of native code all tests check the laws where that is compiled.
+laws = pytest.mark.parametrize("law", [*LAWS, *FURTHER_LAWS], ids=lambda law: law.__name__)
+models = given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
 
-@pytest.mark.parametrize("law", [*LAWS, *FURTHER_LAWS], ids=lambda law: law.__name__)
-@given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
+
+def check(law, chosen, options, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "backend", chosen)
+        law(build_loud(loudness=0.2, **options), seed)
+
+
+@laws
+@models
 @settings(max_examples=5, deadline=None, derandomize=True)
 def test_law_holds_of_the_reference(law, options, seed):
-    """Of native code all tests check it where that is compiled."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "backend", "reference")
-        law(build_loud(loudness=0.2, **options), seed)
+    check(law, "reference", options, seed)
+
+
+@laws
+@models
+@settings(max_examples=1, deadline=None, derandomize=True)
+def test_law_holds_of_triton(law, options, seed):
+    check(law, "triton", options, seed)
+
+
+@pytest.mark.slow
+@laws
+@models
+@settings(max_examples=10, deadline=None)
+def test_law_holds_of_triton_by_more_examples(law, options, seed):
+    check(law, "triton", options, seed)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,23 @@ def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
     assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared)
 
 
+@pytest.mark.parametrize("chosen", ["native", "reference"])
+@given(seed=seeds, kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from([None, 1, 3, 5]))
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_attention_away_from_the_kink(chosen, seed, kind, kernel):
+    """Where no unit is near ReLU's kink, outputs and gradients are as exact as float32 is."""
+    attention, tensors, masks = draw_attention(seed, kind, kernel, 0.4, (3, 4, 17, 23, 10))
+    if kernel:
+        with torch.no_grad():
+            attention.conv.weight /= 5
+            attention.conv.bias.copy_(torch.tensor([4.0, -4.0, 4.0, -4.0]))
+    expected = outputs_and_gradients(attention, tensors, masks, torch.float64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "backend", chosen)
+        found = outputs_and_gradients(attention, tensors, masks, torch.float32)
+    assert_close(found, expected, 1e-6)
+
+
 def test_attention_of_several_tiles(instructions):
     assert_attends_as_the_reference(1, "cross", 5, 0.4, (1, 16, 40, 500, 3))
 
