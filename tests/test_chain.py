@@ -5,12 +5,15 @@ import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import torch
 
 from commands import ROOT, SIZES
 from corpora import LOWERCASED, prepared, warm_environment, write_corpus
+from experiments.checkpoint import Checkpoint
 from experiments.results import Results
 
 MODELS = {"transformer_lite": [], "ea_transformer_lite": ["--ea-alpha 0.3"]}
@@ -31,9 +34,9 @@ FLAGS = [" ".join(pair) for pair in zip(SIZES[::2], SIZES[1::2], strict=True)] +
 ]
 
 
-def run(command: list, cwd: Path) -> str:
+def run(command: list, cwd: Path, text: str | None = None) -> str:
     variables = warm_environment() | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=variables, capture_output=True, text=True)
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env=variables, input=text, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout
 
@@ -105,3 +108,26 @@ def test_attention_maps_show_them(home):
     run([*show, "--statistics", "--out", "statistics"], home)
     statistics = json.loads((home / "statistics" / "statistics.json").read_text())
     assert statistics["pairs"] == 5
+
+
+def test_a_release_translates_and_has_the_scores_of_its_card(home):
+    (home / "about.md").write_text("## License\n\nNone.\n")
+    release = [*script("release.py"), "--about", "about.md", "runs/ea_transformer_lite/seed-1"]
+    run([*release, "released/small"], home)
+    run([*release, "released/card", "--card-only"], home)
+    folder, card = home / "released" / "small", home / "released" / "card"
+    assert {path.name for path in card.iterdir()} == {"README.md", "SHA256SUMS"}
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        checksum, name = line.split("  ")
+        assert sha256((folder / name).read_bytes()).hexdigest() == checksum
+    parameters = Checkpoint.read(folder / "model.pt").state["model"].values()
+    assert {tensor.dtype for tensor in parameters if tensor.is_floating_point()} == {torch.float16}
+    results, trained = (Results.read(place) for place in (folder, home / "runs/ea_transformer_lite/seed-1/evaluation"))
+    assert (results.checkpoints, results.updates) == (trained.checkpoints, trained.updates)
+    text = (folder / "README.md").read_text()
+    assert "## License" in text and "translate.sh" in text and "translate.sh" not in (card / "README.md").read_text()
+    assert all(f"| {name} | {score.score:.2f} |" in text for name, score in results.scores.items())
+    source = (home / "corpus" / "test.de").read_text(encoding="utf-8")
+    translated = run([*script("translate.sh"), "--cpu", "--beam", "2", folder], home, source)
+    evaluated = Results.read(home / "runs/ea_transformer_lite/seed-1/released")
+    assert translated.splitlines() == evaluated.raw()[0]
