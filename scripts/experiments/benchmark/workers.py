@@ -99,7 +99,8 @@ class Launcher:
         return Worker(variant, Connection(ours.detach()), self._complaints)
 
     def close(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended, with all its workers
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._control.close()
 
