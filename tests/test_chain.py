@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import subprocess
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
@@ -14,6 +16,7 @@ import torch
 from commands import ROOT, SIZES
 from corpora import LOWERCASED, prepared, warm_environment, write_corpus
 from experiments.checkpoint import Checkpoint
+from experiments.release import release
 from experiments.results import Results
 
 MODELS = {"transformer_lite": [], "ea_transformer_lite": ["--ea-alpha 0.3"]}
@@ -112,11 +115,9 @@ def test_attention_maps_show_them(home):
 
 def test_a_release_translates_and_has_the_scores_of_its_card(home):
     (home / "about.md").write_text("## License\n\nNone.\n")
-    release = [*script("release.py"), "--about", "about.md", "runs/ea_transformer_lite/seed-1"]
-    run([*release, "released/small"], home)
-    run([*release, "released/card", "--card-only"], home)
-    folder, card = home / "released" / "small", home / "released" / "card"
-    assert {path.name for path in card.iterdir()} == {"README.md", "SHA256SUMS"}
+    command = [*script("release.py"), "--about", "about.md", "runs/ea_transformer_lite/seed-1"]
+    run([*command, "released/small"], home)
+    folder = home / "released" / "small"
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         checksum, name = line.split("  ")
         assert sha256((folder / name).read_bytes()).hexdigest() == checksum
@@ -125,9 +126,22 @@ def test_a_release_translates_and_has_the_scores_of_its_card(home):
     results, trained = (Results.read(place) for place in (folder, home / "runs/ea_transformer_lite/seed-1/evaluation"))
     assert (results.checkpoints, results.updates) == (trained.checkpoints, trained.updates)
     text = (folder / "README.md").read_text()
-    assert "## License" in text and "translate.sh" in text and "translate.sh" not in (card / "README.md").read_text()
+    assert "## License" in text and "translate.sh" in text
     assert all(f"| {name} | {score.score:.2f} |" in text for name, score in results.scores.items())
     source = (home / "corpus" / "test.de").read_text(encoding="utf-8")
     translated = run([*script("translate.sh"), "--cpu", "--beam", "2", folder], home, source)
     evaluated = Results.read(home / "runs/ea_transformer_lite/seed-1/released")
     assert translated.splitlines() == evaluated.raw()[0]
+
+
+def test_a_card_alone_says_that_the_model_is_not_there(home):
+    run_folder, card = home / "runs/transformer_lite/seed-1", home / "released" / "card"
+    about = home / "about of a card.md"
+    about.write_text("## License\n\nNone.\n")
+    options = Namespace(run=run_folder, out=card, about=about, card_only=True)
+    (run_folder / "released").mkdir()
+    shutil.copy(run_folder / "evaluation" / "model.pt", run_folder / "released")
+    release(options, Results.read(run_folder / "evaluation"), home / "prepared" / "data-bin")
+    assert {path.name for path in card.iterdir()} == {"README.md", "SHA256SUMS"}
+    text = (card / "README.md").read_text()
+    assert "not published" in text and "translate.sh" not in text
