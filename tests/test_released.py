@@ -1,5 +1,6 @@
 """The models in checkpoints/: whole, described as they are, and as good as their cards say."""
 
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -10,6 +11,7 @@ import pytest
 
 from commands import ROOT
 from experiments.checkpoint import Checkpoint
+from experiments.model_card import card
 from experiments.results import Results
 from experiments.scores import raw_score
 from scripts.translate import load
@@ -18,6 +20,7 @@ CHECKPOINTS = ROOT / "checkpoints"
 MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
 MOST_BYTES = 10_000_000
 PLACES = ("data", "save_dir", "log_file", "user_dir", "tensorboard_logdir")
+MADE_BY = ("train.sh", "evaluate.sh", "release.py")
 NEAR = 0.2  # BLEU: other processors add up in another order
 
 
@@ -62,5 +65,25 @@ def test_a_model_has_the_scores_of_its_card(folder, corpus):
     found = raw_score("BLEU", load(Namespace(model_dir=folder, **options))(source), reference)
     released = Results.read(folder).scores
     assert abs(found.score - released["BLEU"].score) <= NEAR
-    card = (folder / "README.md").read_text()
-    assert all(f"| {name} | {score.score:.2f} | `{score.signature}` |" in card for name, score in released.items())
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_card_is_made_of_the_results_beside_it(folder):
+    model, about = (folder / "model.pt").read_bytes(), (CHECKPOINTS / "embedded-corpus.md").read_text()
+    made = card(folder.name, Results.read(folder), len(model), sha256(model).hexdigest(), about, True)
+    assert (folder / "README.md").read_text() == made
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_a_stranger_can_repeat_what_a_card_says(path):
+    made = path.read_text().partition("## Made by")[2]
+    assert all(re.search(rf"^(bash|python) scripts/{name} .*", made, re.MULTILINE) for name in MADE_BY)
+    assert not re.search(r"[\s=]/\w|checkpoint_released", made)
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_the_rows_of_a_cards_tables_have_as_many_cells_as_their_heads(path):
+    tables = [table.splitlines() for table in path.read_text().split("\n\n") if table.startswith("|")]
+    assert len(tables) == 2
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table}) == 1

@@ -1,7 +1,9 @@
 """The release of a trained model: a folder that translates as it is, with a card and checksums."""
 
+import shlex
 import shutil
 import subprocess
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from experiments.arguments import Parser
 from experiments.averaging import average
 from experiments.checkpoint import Checkpoint
 from experiments.data_bin import PREPARATION
+from experiments.evaluation import portable
 from experiments.model_card import CARD, card
 from experiments.preparation import Preparation
 from experiments.results import Results
@@ -45,7 +48,8 @@ def main() -> None:
     trained = Results.read(args.run / "evaluation")
     data = recorded_data(args.run / "evaluation" / MODEL)
     results = evaluated(args, halved(args.run), data)
-    release(args, replace(results, checkpoints=trained.checkpoints), data)
+    commands = [*trained.commands, portable(shlex.join(["python", "scripts/release.py", *sys.argv[1:]]))]
+    release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
 
 
 def halved(run: Path) -> Path:
