@@ -92,7 +92,8 @@ def test_p_values_tell_the_same_from_the_different(two_models, score):
 
 
 def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
-    kept = [Results.read(place) for place in keep(find_results([two_models]), tmp_path)]
+    comparison = Comparison.of(find_results([two_models]), SCORE)
+    kept = [Results.read(place) for place in keep(comparison, tmp_path)]
     assert not list(tmp_path.rglob("*.txt"))
     by_name = {(result.model, result.seed): result for result in kept}
     for seed in (1, 3):
@@ -102,6 +103,21 @@ def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
     (by_name[PLAIN, 1].folder / COUNTS).write_text("4\t4\t4\t3\t2\t1\t4\t3\t2\t1\n" * 40)
     with pytest.raises(StepError, match=r"score 100\.00, and results\.json says"):
         p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
+
+
+def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monkeypatch):
+    shutil.copytree(two_models, tmp_path / "runs" / "again")
+    shutil.copytree(two_models, tmp_path / "runs" / "once")
+    with pytest.raises(StepError, match=r"are both \S+ with seed 1"):
+        make(monkeypatch, tmp_path / "unused", "--keep", tmp_path / "kept", tmp_path / "runs")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_of_a_training_that_was_released_its_own_evaluation_counts(two_models, tmp_path):
+    shutil.copytree(two_models, tmp_path / "runs")
+    shutil.copytree(two_models / "plain-1", tmp_path / "runs" / "plain-1" / "released")
+    assert len(find_results([tmp_path / "runs"])) == len(find_results([two_models]))
+    assert len(find_results([tmp_path / "runs" / "plain-1" / "released" / "results.json"])) == 1
 
 
 def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_models, tmp_path, monkeypatch):

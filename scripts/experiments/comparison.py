@@ -8,7 +8,7 @@ from pathlib import Path
 from step import StepError
 
 from experiments.papers import PAPER
-from experiments.results import NAME, Results
+from experiments.results import NAME, RELEASED, Results
 
 SAME_SIZE = 0.05  # by which the parameters of a baseline may differ from a model's
 
@@ -124,12 +124,15 @@ class Spread:
 def find_results(places: Iterable[Path]) -> list[Results]:
     """Reads results.json files, given or in folders at any depth, each once.
 
+    Of a training that was released, in folders, only its own evaluation counts.
+
     Raises:
         StepError: naming the place where there is none.
     """
     files = {}
     for place in places:
-        found = sorted(place.rglob(NAME)) if place.is_dir() else [place]
+        below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
+        found = sorted(below) if place.is_dir() else [place]
         if not found:
             raise StepError(f"{place} has no {NAME}: evaluate a model first, with scripts/evaluate.sh.")
         files |= {file.resolve(): file for file in found}

@@ -19,11 +19,10 @@ from experiments.data_bin import PREPARATION
 from experiments.evaluation import portable
 from experiments.model_card import CARD, card
 from experiments.preparation import Preparation
-from experiments.results import Results
+from experiments.results import RELEASED, Results
 from experiments.trained_model import recorded_data
 
 MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
-RELEASED = "released"  # in the folder of the training: the model as it is released, and its evaluation
 EXAMPLE = (
     "python scripts/release.py --about checkpoints/embedded-corpus.md runs/embedded/ea_transformer_lite "
     "checkpoints/embedded-ea_transformer_lite"

@@ -70,17 +70,17 @@ def main() -> None:
     if all_benchmarks(args.results):
         print(*write_benchmarks(args.results, args.out, args.title or SPEED), sep="\n")
         return
-    if args.keep:
-        print(*keep(find_results(args.results), args.keep), sep="\n")
-        return
     if args.page:
         if len(args.results) > 1:
             raise StepError("--page needs one folder of sections: give no more than that.")
         print(*write_results_page(args.page, args.results[0], args.score), sep="\n")
         return
+    comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
+    if args.keep:
+        print(*keep(comparison, args.keep), sep="\n")
+        return
     from experiments.plots import draw
 
-    comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
     table = comparison_table(comparison, p_values=not args.no_p_values)
     figures = draw(comparison, args.out / "figures")
     text = page(args.title or TITLE, table.html(), figures, list(map(run_html, comparison.all_results())))

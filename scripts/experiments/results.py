@@ -8,6 +8,7 @@ from pathlib import Path
 from step import StepError
 
 NAME = "results.json"
+RELEASED = "released"  # folder of an evaluation of what release.py makes of a training that has its own evaluation
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")

@@ -72,10 +72,10 @@ def costs_of(results: list[Results]) -> Iterator[str]:
     yield listed(result.training_device or NONE for result in results)
 
 
-def keep(results: list[Results], folder: Path) -> list[Path]:
+def keep(comparison: Comparison, folder: Path) -> list[Path]:
     """Copies what a page is made of, without the texts, into DATASET/MODEL/seed-N; returns the folders."""
     kept = []
-    for result in results:
+    for result in comparison.all_results():
         place = folder / result.dataset.name / result.model.replace("/", "-").replace(" ", "_") / f"seed-{result.seed}"
         place.mkdir(parents=True, exist_ok=True)
         result.keep(place)
