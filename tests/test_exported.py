@@ -85,6 +85,6 @@ def test_an_exported_model_translates_without_fairseq(model, exported, tmp_path)
 
 
 def test_torchscript_is_refused(model):
-    """As the README says; when torch learns it, the README shall say so."""
+    """As docs/exporting.md says; when torch learns it, that page shall say so."""
     with pytest.raises(RuntimeError, match="Unknown type name 'dict'"):
         torch.jit.script(model)

@@ -35,7 +35,7 @@ def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
             comparison = Comparison.of(find_results([section]), score)
             blocks += [comparison_table(comparison).markdown().strip(), cost_table(comparison).markdown().strip()]
             for path, caption in draw(comparison, page.parent / "figures", f"{section.name}-", ("png",)):
-                blocks.append(f"![{caption}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
+                blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
                 written.append(path)
             blocks += map(run_html, comparison.all_results())
     unfinished = page.with_name(f"{page.name}.tmp")
