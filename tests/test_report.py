@@ -24,7 +24,7 @@ from experiments.alpha_beta import alpha_beta_grids, differences
 from experiments.comparison import Comparison, find_results
 from experiments.comparison_table import comparison_table, notes
 from experiments.curves import POINTS, band
-from experiments.plots import MOST, shown_models
+from experiments.plots import MOST, plots, shown_models
 from experiments.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
 from experiments.results_page import keep
 from experiments.score_by_size import apart, score_by_size
@@ -140,6 +140,25 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
         make(monkeypatch, page.parent, "--page", page, sections)
 
 
+def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
+    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    for name in ("", "1-test", "2-valid", "3-another"):
+        (sections / name).mkdir()
+        (sections / name / "section.md").write_text(f"# Section {name}\n")
+    make(monkeypatch, tmp_path / "unused", "--keep", sections / "1-test", two_models)
+    for result in find_results([sections / "1-test"]):
+        place = sections / "2-valid" / result.model / str(result.seed)
+        shutil.copytree(result.folder, place)
+        rewrite(place, dataset=replace(result.dataset, subset="valid"))
+    write_results(sections / "3-another" / "plain-4", PLAIN, seed=4)
+    make(monkeypatch, page.parent, "--page", page, sections)
+    first, second, third = re.split("# Section [1-3]", page.read_text())[1:]
+    assert all("hours each" in text and "training-loss.png" in text for text in (first, third))
+    assert "hours each" not in second and ".png" not in second
+    assert first.count("<summary>") == second.count("<summary>") == 5
+
+
 def test_without_a_difference_of_scores_there_is_no_significance(tmp_path):
     hopeless = [write_results(tmp_path / str(seed), seed=seed, wrong=1.0) for seed in (2, 3)]
     assert hopeless[0].raw()[0] != hopeless[1].raw()[0]
@@ -186,7 +205,7 @@ def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, t
     assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall(r'src="([^"]*)', page))
     assert not re.search(r"<link|<script|@import|url\(|href=", page)
     drawn = {name.removeprefix("figures/multi30k-deen-") for name in written if name.startswith("figures/")}
-    names = ("training-loss", "validation-loss", "validation-bleu", "parameters")
+    names = ("training-loss", "validation-loss", "validation-bleu")
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     assert page.count("<img ") == len(names)
     for name in names:
@@ -277,8 +296,16 @@ def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score):
     comparison = Comparison.of(find_results([tmp_path]), score)
     shown = shown_models(comparison, "multi30k-deen")
     assert shown == [PLAIN, *(f"model {number:02}" for number in range(MOST - 1))]
-    assert score_by_size(comparison, "multi30k-deen", shown) is not None
-    assert score_by_size(comparison, "multi30k-deen", shown[1:]) is None  # all of one size
+
+
+def test_scores_are_drawn_by_size_where_there_are_several_sizes(tmp_path):
+    write_results(tmp_path / PLAIN, PLAIN)
+    write_results(tmp_path / EVOLVING, EVOLVING)
+    one_size = Comparison.of(find_results([tmp_path]), SCORE)
+    assert score_by_size(one_size, "multi30k-deen", one_size.models) is None
+    write_results(tmp_path / "base", "transformer_base", arch="transformer", parameters=44_138_496)
+    two_sizes = Comparison.of(find_results([tmp_path]), SCORE)
+    assert "multi30k-deen-parameters" in [name for name, _, _ in plots(two_sizes)]
 
 
 @given(st.lists(st.floats(0, 1), max_size=10).map(sorted))

@@ -10,7 +10,7 @@ from step import StepError
 from experiments.papers import PAPER
 from experiments.results import NAME, RELEASED, Results
 
-SAME_SIZE = 0.05  # by which the parameters of a baseline may differ from a model's
+SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
 
 
 @dataclass(frozen=True)

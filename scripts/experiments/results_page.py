@@ -1,6 +1,7 @@
 """A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
 
-A section is a folder with section.md, its heading and text, and results.json files at any depth below it.
+A section is a folder with section.md, its heading and text, and results.json files at any depth below it. What a
+training took, and its curves, stand in the first section that has results of it.
 """
 
 from collections.abc import Iterator
@@ -28,16 +29,21 @@ def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
     """
     from experiments.plots import draw
 
-    blocks, written = [text_of(folder)], []
+    blocks, written, told = [text_of(folder)], [], set()
     for section in sorted(path.parent for path in folder.glob(f"*/{SECTION}")):
         blocks.append(text_of(section))
         if any(section.rglob(NAME)):
             comparison = Comparison.of(find_results([section]), score)
-            blocks += [comparison_table(comparison).markdown().strip(), cost_table(comparison).markdown().strip()]
-            for path, caption in draw(comparison, page.parent / "figures", f"{section.name}-", ("png",)):
+            blocks.append(comparison_table(comparison).markdown().strip())
+            trained = [result for result in comparison.all_results() if result.training_command not in told]
+            new = Comparison.of(trained, score)
+            if trained:
+                blocks.append(cost_table(new).markdown().strip())
+            for path, caption in draw(new, page.parent / "figures", f"{section.name}-", ("png",)):
                 blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
                 written.append(path)
             blocks += map(run_html, comparison.all_results())
+            told |= {result.training_command for result in trained} - {None}
     unfinished = page.with_name(f"{page.name}.tmp")
     unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     unfinished.replace(page)

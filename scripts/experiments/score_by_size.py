@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from experiments.comparison import Comparison, Spread
+from experiments.comparison import SAME_SIZE, Comparison, Spread
 from experiments.figures import COLUMN, looks
 
 WIDE = 4  # times as large, from where on sizes are on a logarithmic axis
@@ -13,7 +13,7 @@ LABEL_GAP = 0.075  # between labels, as a part of the axis
 def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Figure | None:
     """A point for each model, with bars over seeds, and its name beside; None where all are of one size."""
     sizes = {model: comparison.example(model).parameters / 1e6 for model in models}
-    if len({*sizes.values()}) < 2:
+    if max(sizes.values()) <= (1 + SAME_SIZE) * min(sizes.values()):
         return None
     spreads = {model: Spread.of(comparison.scores(model, dataset).values()) for model in models}
     figure = Figure(figsize=(COLUMN + 1.4, 2.6))
