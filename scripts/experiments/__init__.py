@@ -6,6 +6,7 @@ the steps of data-prep, of which the scripts use a few.
 """
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1]
@@ -13,3 +14,9 @@ REPOSITORY = SCRIPTS.parent
 
 sys.path[:] = [folder for folder in sys.path if not (folder and Path(folder).resolve() == SCRIPTS)]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "data-prep" / "corpus")]
+
+if find_spec("sacrebleu") is None:
+    sys.exit(
+        f"{Path(sys.argv[0]).stem}: this Python does not have what the project needs: activate the environment that it "
+        "is installed in, such as with 'source .venv/bin/activate'."
+    )
