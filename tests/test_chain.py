@@ -97,7 +97,7 @@ def test_report_compares_them(home):
     assert plain.startswith("| transformer_lite |") and evolving.startswith("| ea_transformer_lite |")
     assert evolving.count("±") == 2 and evolving.count("/") == 1
     figures = " ".join(path.name for path in (home / "report" / "figures").iterdir())
-    for name in ("training-loss.svg", "validation-bleu.png", "parameters.svg"):
+    for name in ("training-loss.svg", "validation-loss.svg", "validation-bleu.png"):
         assert name in figures
     page = (home / "report" / "report.html").read_text()
     assert page.count("<summary>") == 4
