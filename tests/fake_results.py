@@ -1,8 +1,11 @@
-"""Results of models that nobody trained, as evaluate.sh writes them."""
+"""Results of models that nobody trained, as evaluate.sh writes them, and reports of them."""
 
 import random
+import sys
+from dataclasses import replace
 from pathlib import Path
 
+from experiments import report
 from experiments.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Dataset, Point, Results
 from experiments.scores import all_scores, hidden, multi_bleu, sentence_counts
 
@@ -79,3 +82,23 @@ def write_results(
     counts = sentence_counts(multi_bleu(), *map(hidden, lines))
     (folder / COUNTS).write_text("".join("\t".join(map(str, sentence)) + "\n" for sentence in counts))
     return results
+
+
+def write_two_models(folder: Path) -> Path:
+    """Three seeds of one model and two of another; returns the folder."""
+    for seed in (1, 2, 3):
+        write_results(folder / f"plain-{seed}", PLAIN, seed, wrong=0.3)
+    for seed in (1, 3):
+        write_results(folder / f"evolving-{seed}", EVOLVING, seed, wrong=0.1)
+    return folder
+
+
+def rewrite(folder, **changes):
+    replace(Results.read(folder), **changes).write()
+
+
+def make(monkeypatch, out, *arguments) -> dict[str, bytes]:
+    """Runs report.py in this process; returns what it wrote."""
+    monkeypatch.setattr(sys, "argv", ["report.py", "--out", str(out), *map(str, arguments)])
+    report.main()
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}

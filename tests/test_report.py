@@ -8,9 +8,7 @@ import statistics
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,18 +17,16 @@ from hypothesis import strategies as st
 from step import StepError
 
 from commands import ROOT
-from experiments import report
 from experiments.alpha_beta import alpha_beta_grids, differences
 from experiments.comparison import Comparison, find_results
 from experiments.comparison_table import comparison_table, notes
 from experiments.curves import POINTS, band
 from experiments.plots import MOST, plots, shown_models
 from experiments.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
-from experiments.results_page import keep
 from experiments.score_by_size import apart, score_by_size
 from experiments.significance import p_value
 from experiments.tables import latex
-from fake_results import EVOLVING, PLAIN, write_results
+from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
 
 SCORE = "tokenized BLEU"
 
@@ -38,19 +34,7 @@ SCORE = "tokenized BLEU"
 @pytest.fixture(scope="module")
 def two_models(tmp_path_factory):
     """Three seeds of one model and two of another."""
-    folder = tmp_path_factory.mktemp("results of two")
-    for seed in (1, 2, 3):
-        write_results(folder / f"plain-{seed}", PLAIN, seed, wrong=0.3)
-    for seed in (1, 3):
-        write_results(folder / f"evolving-{seed}", EVOLVING, seed, wrong=0.1)
-    return folder
-
-
-def make(monkeypatch, out, *arguments) -> dict[str, bytes]:
-    """Runs report.py in this process; returns what it wrote."""
-    monkeypatch.setattr(sys, "argv", ["report.py", "--out", str(out), *map(str, arguments)])
-    report.main()
-    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    return write_two_models(tmp_path_factory.mktemp("results of two"))
 
 
 def table_of(*places, score: str = SCORE, **options) -> dict[str, dict[str, str]]:
@@ -91,72 +75,11 @@ def test_p_values_tell_the_same_from_the_different(two_models, score):
     assert p_value(plain, evolving, score) < 0.01
 
 
-def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
-    comparison = Comparison.of(find_results([two_models]), SCORE)
-    kept = [Results.read(place) for place in keep(comparison, tmp_path)]
-    assert not list(tmp_path.rglob("*.txt"))
-    by_name = {(result.model, result.seed): result for result in kept}
-    for seed in (1, 3):
-        texts = [Results.read(two_models / f"{model}-{seed}") for model in ("plain", "evolving")]
-        counts = [by_name[model, seed] for model in (PLAIN, EVOLVING)]
-        assert p_value(*counts, SCORE) == p_value(*texts, SCORE)
-    (by_name[PLAIN, 1].folder / COUNTS).write_text("4\t4\t4\t3\t2\t1\t4\t3\t2\t1\n" * 40)
-    with pytest.raises(StepError, match=r"score 100\.00, and results\.json says"):
-        p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
-
-
-def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monkeypatch):
-    shutil.copytree(two_models, tmp_path / "runs" / "again")
-    shutil.copytree(two_models, tmp_path / "runs" / "once")
-    with pytest.raises(StepError, match=r"are both \S+ with seed 1"):
-        make(monkeypatch, tmp_path / "unused", "--keep", tmp_path / "kept", tmp_path / "runs")
-    assert not (tmp_path / "kept").exists()
-
-
 def test_of_a_training_that_was_released_its_own_evaluation_counts(two_models, tmp_path):
     shutil.copytree(two_models, tmp_path / "runs")
     shutil.copytree(two_models / "plain-1", tmp_path / "runs" / "plain-1" / "released")
     assert len(find_results([tmp_path / "runs"])) == len(find_results([two_models]))
     assert len(find_results([tmp_path / "runs" / "plain-1" / "released" / "results.json"])) == 1
-
-
-def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_models, tmp_path, monkeypatch):
-    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
-    page.parent.mkdir()
-    for place, text in ((sections, "# All of it"), (sections / "b", "## Later"), (sections / "a", "## First")):
-        place.mkdir(exist_ok=True)
-        (place / "section.md").write_text(f"{text}\n")
-    make(monkeypatch, tmp_path / "unused", "--keep", sections / "a", two_models)
-    made = [make(monkeypatch, page.parent, "--page", page, sections) for _ in range(2)]
-    assert made[0] == made[1]
-    text = page.read_text()
-    assert text.index("# All of it") < text.index("## First") < text.index("| model |") < text.index("## Later")
-    assert comparison_table(Comparison.of(find_results([two_models]), SCORE)).markdown().strip() in text
-    assert text.count("<summary>") == 5 and "bash scripts/train.sh" in text
-    figures = re.findall(r"\]\((.*?)\)", text)
-    assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}
-    (sections / "section.md").unlink()
-    with pytest.raises(StepError, match=re.escape(f"there is no {sections}/section.md")):
-        make(monkeypatch, page.parent, "--page", page, sections)
-
-
-def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
-    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
-    page.parent.mkdir()
-    for name in ("", "1-test", "2-valid", "3-another"):
-        (sections / name).mkdir()
-        (sections / name / "section.md").write_text(f"# Section {name}\n")
-    make(monkeypatch, tmp_path / "unused", "--keep", sections / "1-test", two_models)
-    for result in find_results([sections / "1-test"]):
-        place = sections / "2-valid" / result.model / str(result.seed)
-        shutil.copytree(result.folder, place)
-        rewrite(place, dataset=replace(result.dataset, subset="valid"))
-    write_results(sections / "3-another" / "plain-4", PLAIN, seed=4)
-    make(monkeypatch, page.parent, "--page", page, sections)
-    first, second, third = re.split("# Section [1-3]", page.read_text())[1:]
-    assert all("hours each" in text and "training-loss.png" in text for text in (first, third))
-    assert "hours each" not in second and ".png" not in second
-    assert first.count("<summary>") == second.count("<summary>") == 5
 
 
 def test_without_a_difference_of_scores_there_is_no_significance(tmp_path):
@@ -324,10 +247,6 @@ def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     assert p_value(plain, evolving, SCORE) == expected
     assert any("random seed 12345" in note for note in notes(Comparison.of([plain, evolving], SCORE), True))
-
-
-def rewrite(folder, **changes):
-    replace(Results.read(folder), **changes).write()
 
 
 def break_json(folder):
