@@ -1,9 +1,6 @@
 """Checkpoints: loaded without running what they hold, refused in one sentence, and saved whole or not at all."""
 
 import argparse
-import errno
-import pickle
-import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +12,8 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
+from ea_fairseq.checkpoint_config import require_known, without_foreign_choices
+from ea_fairseq.checkpoint_file import building, read_checkpoint, refusing
 from ea_fairseq.user_error import UserError, flags_refused
 
 # A translation checkpoint has the model's options in a Namespace and, with --eval-bleu, counts in NumPy's arrays.
@@ -23,6 +22,7 @@ make_array = np.empty(0).__reduce__()[0]  # what NumPy unpickles an array with
 
 fairseq_start = checkpoint_utils.load_checkpoint
 fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
+fairseq_build = checkpoint_utils.load_model_ensemble_and_task
 fairseq_save = checkpoint_utils.torch_persistent_save
 fairseq_copy = PathManager.copy
 
@@ -36,6 +36,7 @@ def make_checkpoints_safe():
     torch.serialization.add_safe_globals([*HARMLESS, make_array])
     checkpoint_utils.load_checkpoint = start_or_refuse
     checkpoint_utils.load_checkpoint_to_cpu = load_or_refuse
+    checkpoint_utils.load_model_ensemble_and_task = build_or_refuse
     checkpoint_utils.torch_persistent_save = save_whole
     PathManager.copy = staticmethod(copy_whole)
 
@@ -58,33 +59,35 @@ def start_or_refuse(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
         ) from error
 
 
-def load_or_refuse(path: str, *args, **kwargs) -> dict:
-    """Loads a checkpoint as fairseq does.
+def load_or_refuse(path: str, arg_overrides: dict | None = None, *args, **kwargs) -> dict:
+    """Loads a checkpoint as fairseq does, but for its author's choices of how to search and of files to open.
 
     Raises:
         UserError: naming the file, where it is not a whole checkpoint or holds more than data.
         OSError: where it cannot be read.
     """
-    try:
-        return fairseq_load(path, *args, **kwargs)
-    except Exception as error:  # reading what is no checkpoint can end in any
-        flaw = flaw_behind(error)
-        if flaw is None:
-            raise
-        raise UserError(f"{path} {flaw}.") from error
+    read_checkpoint(PathManager.get_local_path(path))
+    with refusing(path):
+        state = fairseq_load(path, arg_overrides, *args, **kwargs)
+        without_foreign_choices(state, arg_overrides or ())
+    return state
 
 
-def flaw_behind(error: Exception) -> str | None:
-    """What is wrong with a checkpoint that could not be loaded, or None where it is not the checkpoint."""
-    foreign = re.search(r"(?i:global) (\S+?\.\S+)", f"{error.__context__} {error}")
-    if isinstance(error, pickle.UnpicklingError) and foreign:
-        return f"is refused: it wants to run {foreign[1]}, and a checkpoint is data"
-    too_short_to_seek_in = isinstance(error, OSError) and error.errno == errno.EINVAL
-    if too_short_to_seek_in or "zip archive" in str(error):
-        return "is not whole: its end is missing or damaged"
-    if isinstance(error, OSError) or "memory" in str(error):
-        return None
-    return "is not a checkpoint of fairseq"
+def build_or_refuse(filenames: list[str], arg_overrides: dict | None = None, *args, **kwargs) -> tuple:
+    """Builds the models of checkpoints as fairseq does.
+
+    Raises:
+        UserError: naming the file, where its options are not those of a translation model, or contradict each other.
+        OSError: where a file is not there.
+    """
+    for path in filenames:
+        local = Path(PathManager.get_local_path(path))
+        if local.is_file():  # else it is in shards, or fairseq says that it is missing
+            state = read_checkpoint(local)
+            with refusing(path):
+                require_known(state, arg_overrides or ())
+    with building(", ".join(filenames)):
+        return fairseq_build(filenames, arg_overrides, *args, **kwargs)
 
 
 def save_whole(state: dict, path: str, async_write: bool = False):

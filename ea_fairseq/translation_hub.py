@@ -13,9 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ea_fairseq.attention_maps import AttentionMaps, recording
+from ea_fairseq.checkpoint_file import building
 from ea_fairseq.user_error import UserError
 
-SUBWORD_FILES = ("bpe_codes", "sentencepiece_model")
+SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             raise UserError(
                 f"there is no dictionary {error.filename}: name the folder that has it with data_name_or_path."
             ) from None
-        return cls(loaded["args"], loaded["task"], loaded["models"], target_subword)
+        require_own_subword_file(folder / checkpoint_file, loaded["args"].bpe, options, data)
+        with building(str(folder / checkpoint_file)):
+            return cls(loaded["args"], loaded["task"], loaded["models"], target_subword)
 
     def encode_target(self, sentence: str) -> Tensor:
         """Tokens (T,) of a raw sentence of the target language, as :meth:`encode` gives those of the source."""
@@ -184,11 +187,12 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     def _batches(self, dataset: FairseqDataset) -> Iterator[dict]:
         """Batches of the size the model was trained with, or of one sentence where that is longer."""
-        max_tokens = self.cfg.dataset.max_tokens
+        options = self.cfg.get("dataset") or {}
+        max_tokens = options.get("max_tokens")
         if max_tokens is not None:
             max_tokens = max([max_tokens, *map(dataset.num_tokens, range(len(dataset)))])
         batches = self.task.get_batch_iterator(
-            dataset, max_tokens, self.cfg.dataset.batch_size, disable_iterator_cache=True
+            dataset, max_tokens, options.get("batch_size"), disable_iterator_cache=True
         )
         for batch in batches.next_epoch_itr(shuffle=False):
             yield utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
@@ -214,6 +218,16 @@ def require_subword_file(bpe: DictConfig | None):
             raise UserError(f"bpe='{bpe._name}' needs {name}, the file of its subword model.")
         if not Path(bpe[name]).is_file():
             raise UserError(f"there is no file {bpe[name]}: name that of the subword model with {name}.")
+
+
+def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: dict, data: Path):
+    """Raises UserError where a checkpoint names a subword model that lies neither beside it nor with the data."""
+    for name in SUBWORD_FILES:
+        if bpe is None or name in options or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
+            continue
+        path = Path(bpe[name]).resolve()
+        if not any(path.is_relative_to(folder.resolve()) for folder in (checkpoint.parent, data)):
+            raise UserError(f"{checkpoint} names the subword model {bpe[name]!r}, not beside it: give it as {name}.")
 
 
 def require_words(side: str, sentences: list[Tensor]):

@@ -1,6 +1,5 @@
 """Checkpoints of fairseq: read without running what they hold, and written whole or not at all."""
 
-from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,9 @@ from manifest import dictionary_sizes
 from step import StepError
 from text_lines import named_in_errors
 
-from ea_fairseq.checkpoint_safety import flaw_behind
+from ea_fairseq import UserError
+from ea_fairseq.checkpoint_config import entries, require_known
+from ea_fairseq.checkpoint_file import read_checkpoint, refusing
 from experiments.data_bin import DataBin
 
 
@@ -25,18 +26,18 @@ class Checkpoint:
         """Reads a checkpoint.
 
         Raises:
-            StepError: naming the file, where it is not a whole checkpoint or holds more than data.
+            StepError: naming the file, where it is no whole checkpoint of a translation model or holds more than data.
         """
         if not path.is_file():
             raise StepError(f"there is no checkpoint {path}: give one that there is.")
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except Exception as error:  # reading what is no checkpoint can end in any
-            flaw = flaw_behind(error)
-            if flaw is None:
-                raise
-            raise StepError(f"{path} {flaw}: give another checkpoint.") from None
-        if not isinstance(state, dict) or not {"model", "optimizer_history", "extra_state"} <= state.keys():
+            state = read_checkpoint(path)
+            with refusing(path):
+                require_known(state)
+        except UserError as error:
+            raise StepError(f"{str(error).removesuffix('.')}: give another checkpoint.") from None
+        parts = {"model", "optimizer_history", "extra_state"} <= state.keys()
+        if not parts or "num_updates" not in state["optimizer_history"][-1]:
             raise StepError(f"{path} is not a checkpoint of fairseq: give another.")
         return cls(path, state)
 
@@ -47,12 +48,12 @@ class Checkpoint:
     @property
     def epochs(self) -> int:
         """The epochs that were finished."""
-        return self.state["extra_state"].get("train_iterator", {}).get("epoch", 1) - 1
+        return (self.state["extra_state"].get("train_iterator") or {}).get("epoch", 1) - 1
 
     @property
     def seconds(self) -> float:
         """Wall-clock of the training so far, earlier starts included."""
-        return self.state["extra_state"].get("previous_training_time", 0.0)
+        return self.state["extra_state"].get("previous_training_time") or 0.0
 
     @property
     def validation(self) -> float | None:
@@ -66,9 +67,7 @@ class Checkpoint:
 
     def options(self, group: str) -> dict:
         """fairseq's options of a group, such as ``task``."""
-        if self.state.get("cfg"):
-            return dict(self.state["cfg"][group])
-        return vars(self.state.get("args") or Namespace())
+        return entries(self.state["cfg"].get(group) if self.state.get("cfg") else self.state.get("args"))
 
     def require_data(self, data: DataBin) -> None:
         """Raises StepError where the model was trained for other languages or a vocabulary of another size."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq import checkpoint_utils
 from fairseq.models.transformer import TransformerModel
 from manifest import count_tokens
 from step import StepError, run
@@ -96,7 +96,7 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
     data = DataBin.read(args.data)
     texts = Texts.read(args.out / "generated" / f"generate-{args.subset}.txt", data, args.subset, args.reference)
     checkpoint = Checkpoint.read(args.out / "model.pt")
-    (model,), _, _ = load_model_ensemble_and_task([str(checkpoint.path)], {"data": str(data.folder)})
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint.path)], {"data": str(data.folder)})
     options, costs = model.args, cost(model)
     training = TrainingRun.read(args.folder)
     train_curve, valid_curve = curves(args.folder)

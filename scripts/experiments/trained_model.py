@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from step import StepError
 from text_lines import tidy
 
+from experiments import REPOSITORY
 from experiments.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -90,13 +92,18 @@ def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:
 
 
 def recorded_data(checkpoint: Path) -> Path:
-    """The folder of the data that a model was trained on."""
-    from ea_fairseq.checkpoint_safety import load_or_refuse
+    """The folder of the data that a model was trained on, where it is a likely one; elsewhere the user must name it."""
+    from experiments.checkpoint import Checkpoint
 
-    data = Path(load_or_refuse(str(checkpoint))["cfg"].task.data.split(":")[0])
-    if not data.is_dir():
-        raise StepError(
-            f"{checkpoint.parent} has no dictionaries, and {data}, which the model was trained on, is not there: "
-            "name the folder of its data with --data."
-        )
-    return data
+    data = Path((Checkpoint.read(checkpoint).options("task").get("data") or "").split(":")[0])
+    likely = (Path.cwd(), REPOSITORY, checkpoint.absolute().parents[1])
+    if not any(Path(normpath(data.absolute())).is_relative_to(folder) for folder in likely):
+        flaw = "is neither beside it nor in this project or the current folder"
+    elif not data.is_dir():
+        flaw = "is not there"
+    else:
+        return data
+    raise StepError(
+        f"{checkpoint.parent} has no dictionaries, and {str(data)!r}, which the model was trained on, {flaw}: name the "
+        "folder of its data with --data."
+    )
