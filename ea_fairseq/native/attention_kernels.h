@@ -182,7 +182,8 @@ static void NAMED(attend_backward_sentence)(const void *argument, int64_t task) 
         return;
     }
     tile.looks = (int32_t *)(queries + 2 * rows_size);
-    struct sentence words = {queries, keys, keys + keys_size, queries + rows_size, keys + 2 * keys_size, keys + 3 * keys_size};
+    struct sentence words = {.query = queries, .d_attended = queries + rows_size, .key = keys, .value = keys + keys_size};
+    words.d_key = keys + 2 * keys_size, words.d_value = keys + 3 * keys_size;
     gather(e, &tile, of_key(e, e->key), 0, e->keys, words.key);
     gather(e, &tile, of_key(e, e->value), 0, e->keys, words.value);
     int64_t below = e->kernel - 1 - e->above;

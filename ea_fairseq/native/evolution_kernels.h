@@ -75,12 +75,12 @@ INLINE void evolve_vectors(const struct plan *plan, const struct tile *tile, con
     const float *at = map + (row - tile->begin) * tile->width + tile->margin + s;
     convolve(e, tile, at - e->left, plan->sorted + first * e->heads * e->kernel * e->kernel, vectors, total);
     int64_t bytes = tile->columns / 8;
-#pragma GCC unroll 4
+    UNROLL
     for (int out = 0; out < HEADS; out++) {
         if (first + out >= e->heads) break;
         const float *centre = at + (first + out) * tile->plane + e->above * tile->width;
         uint8_t *active = e->active + (((tile->sentence * e->heads + first + out) * e->queries + row) * bytes) + s / 8;
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < vectors; v++) {
             ivec seen = visible(tile, s + v * LANES), above_zero = (total[out][v] > 0) & seen;
             vec x = load(centre + v * LANES) * (1 - beta) + where(above_zero, total[out][v]) * beta;
@@ -174,13 +174,13 @@ INLINE void weight_gradient(const struct evolution *e, const struct tile *tile, 
     for (int64_t row = 0; row < (tile->end - tile->begin) * tile->width; row += tile->width)
         for (int64_t s = 0; s < tile->columns; s += LANES) {
             vec taken[3];
-#pragma GCC unroll 4
+            UNROLL
             for (int tap = 0; tap < taps; tap++) taken[tap] = load(x + row + s + tap);
-#pragma GCC unroll 4
+            UNROLL
             for (int out = 0; out < HEADS; out++) {
                 vec gradient = load(d[out] + row + s);
                 hold(&gradient);
-#pragma GCC unroll 4
+                UNROLL
                 for (int tap = 0; tap < taps; tap++) total[out][tap] += gradient * taken[tap];
             }
         }

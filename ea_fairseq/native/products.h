@@ -4,21 +4,32 @@
 
 enum { MOST_ROWS = 6 };
 
+// Lane i of the result is lane `lanes[i]` of a and b side by side; `lanes` is known to the compiler.
+INLINE vec pick(vec a, vec b, ivec lanes) {
+#ifdef __clang__  // it has no such function, and makes one instruction of this
+    vec picked;
+    for (int i = 0; i < LANES; i++) picked[i] = lanes[i] < LANES ? a[lanes[i]] : b[lanes[i] - LANES];
+    return picked;
+#else
+    return __builtin_shuffle(a, b, lanes);
+#endif
+}
+
 // Turns a square of LANES vectors around its diagonal.
 INLINE void turn(vec square[LANES]) {
-#pragma GCC unroll 4
+    UNROLL
     for (int step = 1; step < LANES; step *= 2) {
         ivec upper, lower;
         for (int lane = 0; lane < LANES; lane++) {
             upper[lane] = lane & step ? lane - step + LANES : lane;
             lower[lane] = lane & step ? lane + LANES : lane + step;
         }
-#pragma GCC unroll 16
+        UNROLL
         for (int row = 0; row < LANES; row++)
             if (!(row & step)) {
                 vec a = square[row], b = square[row + step];
-                square[row] = __builtin_shuffle(a, b, upper);
-                square[row + step] = __builtin_shuffle(a, b, lower);
+                square[row] = pick(a, b, upper);
+                square[row + step] = pick(a, b, lower);
             }
     }
 }
@@ -29,11 +40,11 @@ INLINE void pack_turned(const float *from, int64_t stride, int64_t rows, int64_t
     for (int64_t row = 0; row < width; row += LANES)
         for (int64_t c = 0; c < columns; c += LANES) {
             vec square[LANES];
-#pragma GCC unroll 16
+            UNROLL
             for (int i = 0; i < LANES; i++)
                 square[i] = row + i < rows ? get(from, (row + i) * stride + c, columns - c, 0) : (vec){0};
             turn(square);
-#pragma GCC unroll 16
+            UNROLL
             for (int i = 0; i < LANES; i++)
                 if (c + i < columns) store(to + (c + i) * width + row, square[i]);
         }
@@ -60,21 +71,21 @@ INLINE void product_block(struct left a, const float *b, int64_t b_row, int64_t 
     b += n;
     for (int64_t i = 0; i < inner; i++, from += a.column, b += b_row) {
         vec x[MOST_VECTORS];
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < vectors; v++) {
             x[v] = load(b + v * LANES);
             hold(&x[v]);
         }
-#pragma GCC unroll 6
+        UNROLL
         for (int row = 0; row < rows; row++) {
             vec y = splat(from[row * a.row]);
-#pragma GCC unroll 4
+            UNROLL
             for (int v = 0; v < vectors; v++) total[row][v] += y * x[v];
         }
     }
-#pragma GCC unroll 6
+    UNROLL
     for (int row = 0; row < rows; row++)
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < vectors; v++) {
             int64_t index = (m + row) * c.row + n + v * LANES, count = c.columns - n - v * LANES;
             vec x = total[row][v] * c.scale;

@@ -120,12 +120,12 @@ INLINE void convolve(const struct evolution *e, const struct tile *tile, const f
             const float *row = at + i * tile->width;
             for (int64_t j = 0; j < e->kernel; j++, row++, sorted += HEADS) {
                 vec x[MOST_VECTORS];
-#pragma GCC unroll 4
+                UNROLL
                 for (int v = 0; v < vectors; v++) x[v] = load(row + v * LANES);
-#pragma GCC unroll 4
+                UNROLL
                 for (int out = 0; out < HEADS; out++) {
                     vec w = splat(sorted[out]);
-#pragma GCC unroll 4
+                    UNROLL
                     for (int v = 0; v < vectors; v++) total[out][v] += w * x[v];
                 }
             }

@@ -8,6 +8,13 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+// Before a loop of at most 16 steps, whose number is known to the compiler: no loop is left of it.
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint8_t bvec __attribute__((vector_size(LANES)));
