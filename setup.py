@@ -1,4 +1,5 @@
 from pathlib import Path
+from zlib import crc32
 
 from setuptools import Extension, setup
 
@@ -17,6 +18,10 @@ setup(
             "ea_fairseq._native",
             sorted(map(str, NATIVE.glob("*.c"))),
             depends=sorted(map(str, NATIVE.glob("*.h"))),
+            # By it the package knows a library that was compiled from other sources, see native_interface.py.
+            define_macros=[
+                ("SOURCES", str(crc32(b"".join(path.read_bytes() for path in sorted(NATIVE.glob("*.[ch]"))))))
+            ],
             extra_compile_args=["-O3", "-fvisibility=hidden", "-Wno-psabi"],
             libraries=["m"],
             optional=True,  # without a C compiler, everything works in PyTorch

@@ -8,19 +8,10 @@ import torch
 from torch import Tensor
 
 from ea_fairseq import native_evolution, triton_evolution
-from ea_fairseq.native_library import LIBRARY
+from ea_fairseq.native_library import LIBRARY, WHY_NOT, remedy
 from ea_fairseq.user_error import UserError
 
 BACKENDS = ("auto", "reference", "native", "triton")
-MISSING = {
-    "native": "EA_BACKEND=native needs the native code, which was not compiled: install ea_fairseq where there is a "
-    "C compiler",
-    "triton": "EA_BACKEND=triton needs Triton: pip install triton",
-}
-SLOW = (
-    "evolving attention runs in plain PyTorch, with the same results but slower, because its native code was not "
-    "compiled: install ea_fairseq again where there is a C compiler"
-)
 backend = os.environ.get("EA_BACKEND", "auto")
 
 
@@ -53,13 +44,16 @@ def check_backend() -> None:
     """
     if backend not in BACKENDS:
         raise UserError(f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}")
-    available = {"native": LIBRARY is not None, "triton": triton_evolution.AVAILABLE}
-    if not available.get(backend, True):
-        raise UserError(MISSING[backend])
+    if backend == "native" and LIBRARY is None:
+        raise UserError(f"EA_BACKEND=native is not possible because {WHY_NOT}; {remedy()}")
+    if backend == "triton" and not triton_evolution.AVAILABLE:
+        raise UserError("EA_BACKEND=triton needs Triton: pip install triton")
     if backend == "auto" and LIBRARY is None and not torch.cuda.is_available():
         say_slow()
 
 
 @cache
 def say_slow() -> None:
-    logging.getLogger(__name__).warning(SLOW)
+    logging.getLogger(__name__).warning(
+        f"evolving attention runs in plain PyTorch, with the same results but slower, because {WHY_NOT}; {remedy()}"
+    )

@@ -1,6 +1,6 @@
 """A decoding step of one attention in native code for CPUs."""
 
-from ctypes import Structure, byref, c_double, c_int64, c_void_p
+from ctypes import byref
 from functools import cache
 
 import torch
@@ -8,25 +8,8 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ea_fairseq.attention_cache import AttentionCache
+from ea_fairseq.native_interface import Step
 from ea_fairseq.native_library import LIBRARY, address, instruction_set, parallel
-
-
-class Step(Structure):
-    """``struct step`` of native/decoding.h."""
-
-    _fields_ = [
-        *((name, c_int64) for name in ("rows", "heads", "width", "keys", "kernel", "above", "left")),
-        *((name, c_double) for name in ("scale", "alpha", "beta")),
-        ("apart", c_int64),
-        *((name, c_void_p) for name in ("query", "new_key", "new_value", "key", "value")),
-        ("slots", c_int64),
-        ("ancestors", c_void_p),
-        *((name, c_int64) for name in ("steps", "now")),
-        *((name, c_void_p) for name in ("sentence", "padded", "padded_queries", "weight", "bias", "mixed")),
-        *((name, c_int64) for name in ("mixed_slots", "room")),
-        *((name, c_void_p) for name in ("previous", "logits", "probabilities", "output", "parallel")),
-        ("threads", c_int64),
-    ]
 
 
 @cache

@@ -1,4 +1,4 @@
-// What one decoding step of an attention reads and writes; mirrored by decoding_step.py.
+// What one decoding step of an attention reads and writes; mirrored by native_interface.py.
 #include "workers.h"
 
 struct step {

@@ -1,4 +1,4 @@
-// What a call of the evolution's forward or backward pass reads and writes; mirrored by native_library.py.
+// What a call of the evolution's forward or backward pass reads and writes; mirrored by native_interface.py.
 #pragma once
 #include "workers.h"
 
