@@ -1,10 +1,19 @@
 """Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``)."""
 
+import sys
+
+from ea_fairseq import installation
 from ea_fairseq.fairseq_check import know_all_paths, require_working_fairseq
 from ea_fairseq.user_error import UserError, show_sentences
 
 show_sentences()
-require_working_fairseq()
+try:
+    require_working_fairseq()
+except Exception as error:
+    if installation.is_asked_for():
+        installation.main(str(error))
+        sys.exit()
+    raise
 know_all_paths(__path__)
 
 from ea_fairseq import criterion, ea_transformer, transformer_lite  # noqa: E402, F401

@@ -36,18 +36,32 @@ def is_native(query: Tensor) -> bool:
     return is_fused(query, exact=True) and query.device.type == "cpu" and backend != "triton"
 
 
+def who_computes(query: Tensor) -> str:
+    """Who takes an attention of such queries, for people to read."""
+    if is_native(query):
+        return "native code"
+    return "Triton" if is_fused(query) else "plain PyTorch"
+
+
+def refusal() -> str | None:
+    """A sentence that says why EA_BACKEND cannot be as it is, where that is so."""
+    if backend not in BACKENDS:
+        return f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}"
+    if backend == "native" and LIBRARY is None:
+        return f"EA_BACKEND=native is not possible because {WHY_NOT}; {remedy()}"
+    if backend == "triton" and not triton_evolution.AVAILABLE:
+        return "EA_BACKEND=triton needs Triton: pip install triton"
+    return None
+
+
 def check_backend() -> None:
     """Says once where kernels are missing.
 
     Raises:
         UserError: where EA_BACKEND names what is not there.
     """
-    if backend not in BACKENDS:
-        raise UserError(f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}")
-    if backend == "native" and LIBRARY is None:
-        raise UserError(f"EA_BACKEND=native is not possible because {WHY_NOT}; {remedy()}")
-    if backend == "triton" and not triton_evolution.AVAILABLE:
-        raise UserError("EA_BACKEND=triton needs Triton: pip install triton")
+    if sentence := refusal():
+        raise UserError(sentence)
     if backend == "auto" and LIBRARY is None and not torch.cuda.is_available():
         say_slow()
 

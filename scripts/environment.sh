@@ -38,6 +38,7 @@ make_environment() {
       --build-constraint "$constraints" --editable "${repository}[dev]"; }; then
     die "installing failed: see pip's message above, then run the same command again."
   fi
+  say "$(env -u EA_BACKEND "$python" -P -m ea_fairseq | sed -n 's/^native code  */native code: /p')"
 }
 
 # use_huge_pages: lets glibc keep freed memory and hold it in huge pages. Training on a CPU takes and frees hundreds of

@@ -1,0 +1,150 @@
+"""What is installed, who computes evolving attention here and why, and what is missing: for bug reports.
+
+Works without fairseq and torch, too, to say that they are missing.
+"""
+
+import argparse
+import os
+import platform
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+NEEDED = ("torch", "numpy", "sacrebleu", "sacremoses", "sentencepiece", "subword-nmt", "torchprofile")
+USEFUL = ("triton", "matplotlib")  # on a GPU; for figures
+LIMITS = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
+DESCRIPTION = "Prints versions, who computes evolving attention, and what is missing: paste it into a bug report."
+
+
+def main(problem: str | None = None) -> None:
+    """Prints :func:`report` of the same argument."""
+    argparse.ArgumentParser(prog="python -m ea_fairseq", description=DESCRIPTION).parse_args()
+    print(report(problem))
+
+
+def is_asked_for() -> bool:
+    """Whether this process was started as ``python -m ea_fairseq`` and still imports the package."""
+    return sys.argv[:1] == ["-m"] and any(part.removeprefix("-m") == __package__ for part in sys.orig_argv)
+
+
+def report(problem: str | None = None) -> str:
+    """Facts, each in a line after its name, and a sentence for all that is missing; without the name of a home folder.
+
+    Args:
+        problem: why fairseq cannot be used, where that is so.
+    """
+    computing, lacks = computation()
+    installed = {name: installed_version(name) for name in (*NEEDED, *USEFUL)}
+    blocks = [
+        {
+            "ea-fairseq": f"{installed_version('ea-fairseq') or 'not installed, used as it lies'}, in {PACKAGE}",
+            "Python": platform.python_version(),
+            "fairseq": fairseq_versions() + (", cannot be used" if problem else ", works"),
+            **{name: found or "not installed" for name, found in installed.items()},
+        },
+        {"system": system(), "processor": processor(), **computing},
+        {"architectures": "none: fairseq cannot be used" if problem else ", ".join(architectures())},
+    ]
+    missing = [f"{name} is not installed: pip install {name}" for name in NEEDED if not installed[name]]
+    sentences = [*([f"fairseq cannot be used: {problem}"] if problem else []), *missing, *lacks]
+    table = "\n\n".join("\n".join(f"{name:15} {fact}" for name, fact in block.items()) for block in blocks)
+    end = "\n".join(["Missing or wrong:", *(f"- {one}" for one in sentences)]) if sentences else "Nothing is missing."
+    return without_home(f"{table}\n\n{end}")
+
+
+def installed_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def fairseq_versions() -> str:
+    """Of both packages that bring a ``fairseq``, where they are installed."""
+    versions = {name: installed_version(name) for name in ("fairseq-fixed", "fairseq")}
+    return " and ".join(f"{name} {found}" for name, found in versions.items() if found) or "not installed by pip"
+
+
+def system() -> str:
+    return " ".join([platform.system(), platform.release(), platform.machine(), *platform.libc_ver()])
+
+
+def processor() -> str:
+    """Its name, and how many of its cores this process may use."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
+
+
+def computation() -> tuple[dict[str, str], list[str]]:
+    """Facts about who computes evolving attention, and sentences about what is missing for that."""
+    try:
+        import torch
+        from torch._subclasses import FakeTensorMode
+
+        from ea_fairseq import backend, native_library
+    except Exception as error:
+        return {"native code": f"unknown: torch cannot be used ({error})"}, []
+    limits = [f"{name}={shown(os.environ[name])}" for name in LIMITS if name in os.environ]
+    facts = {
+        "threads": ", ".join([str(torch.get_num_threads()), *limits]),
+        "GPU": gpus(),
+        "EA_BACKEND": shown(backend.backend) if "EA_BACKEND" in os.environ else "not set",
+        "native code": native_code(),
+        "attention by": backend.who_computes(torch.empty(0)),
+    }
+    if torch.cuda.is_available():
+        with FakeTensorMode():  # a GPU at fault must not end the report
+            facts["attention by"] += f", {backend.who_computes(torch.empty(0, device='cuda'))} on the GPU"
+    refusal = backend.refusal()
+    if not refusal and native_library.WHY_NOT:
+        refusal = f"{native_library.WHY_NOT}; {native_library.remedy()}"
+    return facts, [refusal] if refusal else []
+
+
+def gpus() -> str:
+    """The names of those that CUDA shows."""
+    import torch
+
+    try:
+        names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    except (AssertionError, RuntimeError) as error:
+        return f"cannot be used ({str(error).partition(chr(10))[0]})"
+    return ", ".join(names) or "none"
+
+
+def native_code() -> str:
+    """The instruction set for this processor, what compiled it, and whose threads it takes."""
+    from ea_fairseq import native_library
+
+    if native_library.LIBRARY is None:
+        return "none: evolving attention runs in plain PyTorch, slower" if native_library.WHY_NOT else "not loaded"
+    compiler = native_library.Interface.of(native_library.LIBRARY).compiler.decode().strip()
+    threads = "torch's threads" if native_library.parallel() else "one thread: torch's OpenMP was not found"
+    return f"{native_library.instruction_set()}, compiled with {compiler}, {threads}"
+
+
+def shown(value: str) -> str:
+    return value if value.isprintable() else repr(value)
+
+
+def architectures() -> list[str]:
+    """Those that this package registers with fairseq."""
+    from fairseq.models import ARCH_CONFIG_REGISTRY
+
+    return sorted(
+        name for name, sizes in ARCH_CONFIG_REGISTRY.items() if sizes.__module__.startswith(f"{__package__}.")
+    )
+
+
+def without_home(text: str) -> str:
+    """A text with ``~`` for the home folder."""
+    try:
+        home = os.fspath(Path.home())
+    except RuntimeError:
+        return text
+    return text if home == "/" else re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
