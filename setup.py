@@ -1,9 +1,31 @@
+from itertools import takewhile
 from pathlib import Path
+from shutil import which
 from zlib import crc32
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 NATIVE = Path("ea_fairseq", "native")
+
+
+class BuildNative(build_ext):
+    """Compiles the native code, even over a library that looks newer, and says whether that worked."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.force = True
+
+    def build_extension(self, extension):
+        compiler = " ".join(takewhile(lambda word: not word.startswith("-"), self.compiler.compiler_so)) or "C compiler"
+        try:
+            super().build_extension(extension)
+        except Exception:
+            reason = f"{compiler} failed, see above" if which(compiler.partition(" ")[0]) else f"there is no {compiler}"
+            print(f"native code NOT compiled ({reason}): evolving attention will run in plain PyTorch, slower")
+            raise  # an optional extension may fail
+        print(f"native code compiled with {compiler}")
+
 
 setup(
     name="ea-fairseq",
@@ -27,6 +49,7 @@ setup(
             optional=True,  # without a C compiler, everything works in PyTorch
         )
     ],
+    cmdclass={"build_ext": BuildNative},
     python_requires=">=3.11,<3.13",
     install_requires=[
         "fairseq-fixed==0.12.3.1",

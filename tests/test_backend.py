@@ -2,14 +2,11 @@
 
 import re
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import ROOT, run
 from ea_fairseq import UserError, backend
 from ea_fairseq.native_library import LIBRARY
 from laws import FURTHER_LAWS, LAWS
@@ -93,12 +90,3 @@ def test_with_native_code_nothing_is_said(monkeypatch, caplog):
 def test_where_there_is_a_compiler_the_native_code_is_compiled():
     """Otherwise code that does not compile would have its tests skipped."""
     assert LIBRARY, "install the project again: pip install --editable ."
-
-
-def test_installing_needs_no_compiler(tmp_path):
-    for name in ("setup.py", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "ea_fairseq" / "native", tmp_path / "ea_fairseq" / "native")
-    result = run(Path(sys.executable).name, "setup.py", "-q", "build_ext", "--inplace", cwd=tmp_path, CC="false")
-    assert result.returncode == 0, result.stderr
-    assert not list(tmp_path.rglob("*.so"))

@@ -2,10 +2,13 @@
 
 import shutil
 import subprocess
+import sys
+from pathlib import Path
+from sysconfig import get_config_var
 
 import pytest
 
-from commands import ROOT
+from commands import ROOT, run, run_well
 
 NATIVE = ROOT / "ea_fairseq" / "native"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -18,3 +21,81 @@ def test_a_compiler_has_nothing_to_say_of_the_native_code(compiler, tmp_path):
     compiled = subprocess.run([compiler, *flags, *sources], cwd=tmp_path, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """What installing reads, in a folder of its own; nothing of the native code but a file that compiles at once."""
+    for name in ("setup.py", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    native = tmp_path / "ea_fairseq" / "native"
+    native.mkdir(parents=True)
+    for name in ("instruction_set.c", "workers.h"):
+        shutil.copy(NATIVE / name, native)
+    return tmp_path
+
+
+def build(folder: Path, compiler: str) -> tuple[str, list[Path]]:
+    """What building says, and the libraries that it leaves."""
+    result = run(Path(sys.executable).name, "setup.py", "-q", "build_ext", "--inplace", cwd=folder, CC=compiler)
+    assert result.returncode == 0, result.stderr
+    return result.stdout, list((folder / "ea_fairseq").glob("*.so"))
+
+
+@pytest.mark.parametrize(
+    ("compiler", "reason"), [("false", "false failed, see above"), ("no-such-compiler", "there is no no-such-compiler")]
+)
+def test_installing_needs_no_compiler_and_says_so(sources, compiler, reason):
+    said, libraries = build(sources, compiler)
+    assert said == f"native code NOT compiled ({reason}): evolving attention will run in plain PyTorch, slower\n"
+    assert libraries == []
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_installing_says_what_it_compiled_with_and_replaces_a_library_that_looks_newer(sources, compiler):
+    library = sources / "ea_fairseq" / f"_native{get_config_var('EXT_SUFFIX')}"
+    library.write_bytes(b"")
+    said, libraries = build(sources, compiler)
+    assert said == f"native code compiled with {compiler}\n"
+    assert libraries == [library]
+    assert library.stat().st_size > 0
+
+
+@pytest.fixture(scope="module", params=COMPILERS)
+def installed(request, tmp_path_factory):
+    """A compiler and a folder with the package as a wheel brings it, far from the checkout."""
+    sources, wheels, target = (tmp_path_factory.mktemp(name) for name in ("sources", "wheels", "target"))
+    for name in ("setup.py", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, sources)
+    compiled = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "ea_fairseq", sources / "ea_fairseq", ignore=compiled)
+    pip = (Path(sys.executable).name, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    run_well(*pip, "wheel", sources, "--no-deps", "--no-build-isolation", "-w", wheels, cwd=wheels, CC=request.param)
+    run_well(*pip, "install", "--no-deps", "--target", target, *wheels.glob("*.whl"), cwd=wheels)
+    return request.param, target
+
+
+@pytest.mark.slow
+def test_a_wheel_has_all_modules_and_works_with_its_native_code(installed):
+    compiler, target = installed
+    modules = {path.name for path in (ROOT / "ea_fairseq").glob("*.py")}
+    found = {path.name for path in (target / "ea_fairseq").iterdir() if path.is_file()}
+    libraries = {name for name in found if name.startswith("_native")}
+    assert found - libraries == modules
+    assert len(libraries) == 1
+    told = run_well(Path(sys.executable).name, "-P", "-m", "ea_fairseq", cwd=target.parent, PYTHONPATH=str(target))
+    assert f", in {target / 'ea_fairseq'}\n" in told
+    assert f", compiled with {compiler} " in told
+    assert told.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.slow
+def test_what_a_compiler_makes_passes_the_tests_of_the_native_code(installed, tmp_path):
+    _, target = installed
+    for name in ("tests", "scripts", "data-prep"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    files = [f"tests/test_{name}.py" for name in ("native_attention", "decoding")]
+    command = (Path(sys.executable).name, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
+    said = run_well(*command, cwd=tmp_path, PYTHONPATH=str(target))
+    assert " skipped" not in said
