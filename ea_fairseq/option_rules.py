@@ -86,6 +86,7 @@ NUMBER = Rule("a number", is_number)
 RATE = Rule("a number", is_number, required=True)
 WHOLE = whole(-(1 << 31), (1 << 31) - 1)
 COUNT = whole(0, (1 << 31) - 1)
+LENGTH = whole(1, (1 << 31) - 1)
 SIZE = whole(1, 1 << 16)
 NUMBERS = Rule("whole numbers", are_whole_numbers)
 WORD = text("a word", r"[\w .,:+@-]{0,200}")
@@ -122,6 +123,8 @@ SPECIAL = {
     "eval_bleu_detok_args": JSON,
     "base_layers": whole(0, 100),
     "batch_size": COUNT,
+    "max_source_positions": LENGTH,
+    "max_target_positions": LENGTH,
     "max_tokens": COUNT,
     "num_batch_buckets": whole(0, 1000),
     "required_seq_len_multiple": whole(1, 1024),
