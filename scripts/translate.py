@@ -23,6 +23,7 @@ from tqdm import tqdm
 # Where a text that is too long is cut, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
 PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
+PATIENCE = 5  # seconds before there is progress to tell; on a terminal the translations themselves tell it
 EXAMPLE = "bash scripts/translate.sh runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"
 
 
@@ -156,7 +157,8 @@ def main() -> None:
         with redirect_stdout(sys.stderr):
             translate = load(args)
             lines = read_lines(sys.stdin.buffer)
-            with tqdm(unit=" lines", bar_format=PROGRESS, file=sys.stderr) as progress:
+            told = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
+            with tqdm(**told, disable=output.isatty()) as progress:
                 while read := list(islice(lines, window)):
                     translations = translate(read, first=done + 1)
                     with uninterrupted():
