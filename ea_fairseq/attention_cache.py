@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.hypotheses import Hypotheses, resized, room_for
+from ea_fairseq.kernel_tensors import readable, spread
 
 
 class AttentionCache:
@@ -20,7 +21,7 @@ class AttentionCache:
         rows_above: number of earlier rows that the convolution reads.
         project: gives query, key and value of a target word, side by side; None where keys are of source words.
         source: keys and values (S, sentences, C) of source words; None where each step adds its own.
-        source_padding: (sentences, S), true where a source word is padding.
+        source_padding: (sentences, S), true, or not zero, where a source word is padding.
 
     Raises:
         ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
@@ -35,15 +36,15 @@ class AttentionCache:
         source: tuple[Tensor, Tensor] | None = None,
         source_padding: Tensor | None = None,
     ):
-        if source is not None and (sentences := source[0].size(1)) <= hypotheses.sentence.max():
-            raise ValueError(f"{len(hypotheses)} hypotheses translate more than the encoder's {sentences} sentences")
+        if source is not None:
+            source, source_padding = readable_source(hypotheses, *source, source_padding)
         self.hypotheses = hypotheses
         self.is_alone = is_alone
         self.rows_above = rows_above
         self.project = project
         self.has_source = source is not None
         self.keys, self.values = source or (None, None)  # (room for S, rows, C)
-        self.source_padding = source_padding.bool() if source_padding is not None and source_padding.any() else None
+        self.source_padding = source_padding
         self._repeated: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
         self.mixed: Tensor | None = None  # (rows_above + 1, rows, K, room for S), by step modulo its length
 
@@ -57,21 +58,21 @@ class AttentionCache:
         """True at padding: (sentences, S) of source words, otherwise (B, room for S); None where there is none."""
         return self.source_padding if self.has_source else self.hypotheses.padded
 
-    def make_room(self, like: Tensor, heads: int):
-        """Makes the buffers large enough for a step whose vectors are ``like`` (1, B, C)."""
-        rows = like.size(1)
-        if rows != len(self.hypotheses):
+    def make_room(self, words: Tensor, heads: int, width: int):
+        """Makes the buffers large enough for a step of projected ``words`` (1, B, ...), of K heads of a width."""
+        if words.size(1) != len(self.hypotheses):
             raise ValueError(
-                f"a step of {rows} rows cannot follow {len(self.hypotheses)} hypotheses: reorder them first"
+                f"a step of {words.size(1)} rows cannot follow {len(self.hypotheses)} hypotheses: reorder them first"
             )
+        rows = self.hypotheses.most
         if not self.has_source:
             if self.keys is None:
-                self.keys, self.values = (like.new_empty(0, rows, like.size(-1)) for _ in range(2))
+                self.keys, self.values = (words.new_empty(0, rows, heads * width) for _ in range(2))
             room = room_for(self.hypotheses.steps)
             self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
         if self.rows_above:
             if self.mixed is None:
-                self.mixed = like.new_empty(self.rows_above + 1, rows, heads, 0)
+                self.mixed = words.new_empty(self.rows_above + 1, rows, heads, 0)
             self.mixed = resized(self.mixed, 0, rows, heads, len(self.keys))
 
     def add(self, key: Tensor, value: Tensor):
@@ -107,3 +108,19 @@ class AttentionCache:
         earlier = earlier.unflatten(0, (self.rows_above, -1)).permute(1, 2, 0, 3)
         self.mixed[now % room, : mixed.size(0), :, : self.length] = mixed[:, :, 0]
         return torch.cat([earlier, mixed], dim=2)
+
+
+def readable_source(
+    hypotheses: Hypotheses, key: Tensor, value: Tensor, padding: Tensor | None
+) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+    """Keys and values of source words, and where some are padding, which, as native code reads them at each step."""
+    keys, sentences, _ = key.shape
+    if len(hypotheses):
+        first, last = hypotheses.sentence.aminmax()
+        if first < 0 or last >= sentences:
+            raise ValueError(f"{len(hypotheses)} hypotheses translate more than the encoder's {sentences} sentences")
+    source = readable("key", key, key.shape, key.dtype), readable("value", value, key.shape, key.dtype)
+    padding = spread("key_padding_mask", padding, sentences, keys)
+    if padding is not None and not padding.any():
+        padding = None
+    return source, readable("key_padding_mask", padding, (sentences, keys), torch.bool)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from ea_fairseq.kernel_tensors import spread
+
 
 class AttentionMasks:
     """Where the map (B, K, T, S) of an attention holds nothing; made once for all layers that share it.
@@ -14,16 +16,28 @@ class AttentionMasks:
     """
 
     def __init__(self, keys: Tensor | None = None, queries: Tensor | None = None, later: Tensor | None = None):
-        self.keys = keys
-        self.queries = queries
-        self.later = later
+        self.keys, self.queries, self.later = (mask if mask is None else mask.bool() for mask in (keys, queries, later))
         self._unseen = self._blank = self._added = self._hiding = None
+
+    def of_size(self, sentences: int, queries: int, keys: int) -> "AttentionMasks":
+        """The masks of B sentences, T queries and S keys; those with one row or column for all are spread.
+
+        Raises:
+            ValueError: where a mask is of another size.
+        """
+        own = self.keys, self.queries, self.later
+        full = (
+            spread("key_padding_mask", self.keys, sentences, keys),
+            spread("query_padding_mask", self.queries, sentences, queries),
+            spread("attn_mask", self.later, queries, keys),
+        )
+        return self if all(mask is of_size for mask, of_size in zip(own, full, strict=True)) else AttentionMasks(*full)
 
     @property
     def unseen(self) -> Tensor | None:
         """True, broadcastable to (B, 1, T, S), where a query must not see a key: padding or a later word."""
         if self._unseen is None:
-            keys = None if self.keys is None else self.keys.bool()[:, None, None, :]
+            keys = None if self.keys is None else self.keys[:, None, None, :]
             self._unseen = either(keys, self.later)
         return self._unseen
 
@@ -31,7 +45,7 @@ class AttentionMasks:
     def blank(self) -> Tensor | None:
         """True, broadcastable to (B, 1, T, S), where the map holds nothing: unseen keys and rows of padding."""
         if self._blank is None:
-            queries = None if self.queries is None else self.queries.bool()[:, None, :, None]
+            queries = None if self.queries is None else self.queries[:, None, :, None]
             self._blank = either(self.unseen, queries)
         return self._blank
 

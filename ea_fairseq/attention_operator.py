@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, library
 
 from ea_fairseq.attention_masks import AttentionMasks
-from ea_fairseq.native_evolution import masks_for, no_bits, sizes
+from ea_fairseq.kernel_tensors import evolving, readable
+from ea_fairseq.native_evolution import active_size, no_bits, sizes
 from ea_fairseq.native_library import call
 
 INPUTS = (
@@ -46,47 +47,61 @@ def attend(
     Returns:
         What is attended to, (T, B, C), and logits (B, K, T, S), zero where the masks leave nothing.
     """
-    inputs = (query, memory, previous, weight, bias, masks.keys, masks.queries, masks.later)
-    inputs = (tensor if tensor is None else tensor.contiguous() for tensor in inputs)
+    inputs = query, memory, previous, weight, bias, masks.keys, masks.queries, masks.later
     return torch.ops.ea_fairseq.attend(*inputs, heads, scale, alpha, beta, above, left)[:2]
 
 
 @library.impl("ea_fairseq::attend", "cpu")
-def forward(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *scalars):
-    attended, logits, sums, active = outputs(query, memory, weight, heads)
-    call(
-        "attend",
-        **fields(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *scalars),
-        attended=attended,
-        logits=logits,
-        sums=sums,
-        active=active,
-    )
-    return attended, logits, sums, active
+def forward(*inputs):
+    inputs = read(*inputs)
+    attended, logits, sums, active = found = outputs(*inputs)
+    if logits.numel() == 0:
+        return [tensor.zero_() for tensor in found]
+    call("attend", **fields(*inputs), attended=attended, logits=logits, sums=sums, active=active)
+    return found
 
 
 @library.impl("ea_fairseq::attend_backward", "cpu")
 def backward(d_attended, d_logits, logits, sums, active, *inputs):
-    d_query, d_memory, d_previous, d_weight, d_bias = gradients = [
-        None if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]
-    ]
-    d_query, d_key, d_value = words_of(d_query, d_memory)
-    call(
-        "attend_backward",
-        **fields(*inputs),
-        d_query=d_query,
-        d_key=d_key,
-        d_value=d_value,
-        d_previous=d_previous,
-        d_weight=d_weight,
-        d_bias=d_bias,
-        d_attended=inputs[0].new_zeros(attended_shape(*inputs[:2])) if d_attended is None else d_attended,
-        d_logits=d_logits,
-        logits=logits,
-        sums=sums,
-        active=active,
-    )
-    return [logits.new_empty(0) if gradient is None else gradient for gradient in gradients]
+    inputs = read(*inputs)
+    (query, memory, _, weight), heads = inputs[:4], inputs[8]
+    size, attended_size = map_shape(query, memory, heads), attended_shape(query, memory)
+    if d_attended is None:
+        d_attended = query.new_zeros(attended_size)
+    given = {
+        "d_attended": readable("d_attended", d_attended, attended_size, torch.float32),
+        "d_logits": readable("d_logits", d_logits, size, torch.float32),
+        "logits": readable("logits", logits, size, torch.float32),
+        "sums": readable("sums", sums, size[:3], torch.float32),
+        "active": readable("active", active, (0,) if weight is None else active_size(size), torch.uint8),
+    }
+    found = attend_backward_shapes(*given.values(), *inputs)
+    if logits.numel() == 0:
+        return [gradient.zero_() for gradient in found]
+    d_query, d_memory, *others = (None if x is None else d_x for x, d_x in zip(inputs[:5], found, strict=True))
+    names = "d_query", "d_key", "d_value", "d_previous", "d_weight", "d_bias"
+    gradients = dict(zip(names, (*words_of(d_query, d_memory), *others), strict=True))
+    call("attend_backward", **fields(*inputs), **given, **gradients)
+    return found
+
+
+def read(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *scalars) -> tuple:
+    """The inputs as native code reads them.
+
+    Raises:
+        ValueError, TypeError: naming what has another size or type than it must have.
+    """
+    parts = 3 if memory is None else 1
+    if query.dim() != 3 or heads < 1 or query.size(-1) % (parts * heads):
+        raise ValueError(f"query must have the size (T, B, {parts} * C), not {tuple(query.shape)}, for {heads} heads")
+    query = readable("query", query, query.shape, torch.float32)
+    if memory is not None:
+        size = *memory.shape[:1], query.size(1), 2 * query.size(2)
+        memory = readable("memory", memory, size, torch.float32)
+    *_, above, left = scalars
+    size = map_shape(query, memory, heads)
+    rest = evolving(size, query.dtype, previous, weight, bias, padded_keys, padded_queries, later, above, left)
+    return query, memory, *rest, heads, *scalars
 
 
 def fields(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *scalars) -> dict:
@@ -94,7 +109,9 @@ def fields(query, memory, previous, weight, bias, padded_keys, padded_queries, l
     queries, keys, values = words_of(query, memory)
     return {
         **sizes(map_shape(query, memory, heads), weight, scale, 0.0 if previous is None else alpha, beta, above, left),
-        **masks_for(padded_keys, padded_queries, later),
+        "padded_keys": padded_keys,
+        "padded_queries": padded_queries,
+        "later": later,
         "query": queries,
         "key": keys,
         "value": values,
@@ -102,8 +119,8 @@ def fields(query, memory, previous, weight, bias, padded_keys, padded_queries, l
         "weight": weight,
         "bias": bias,
         "width": queries.size(-1) // heads,
-        "query_step": queries.stride(1),
-        "key_step": keys.stride(1),
+        "query_step": query.size(-1),
+        "key_step": (query if memory is None else memory).size(-1),
     }
 
 
@@ -121,11 +138,7 @@ def map_shape(query: Tensor, memory: Tensor | None, heads: int) -> tuple[int, in
 
 
 @library.register_fake("ea_fairseq::attend")
-def attend_shapes(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *_):
-    return outputs(query, memory, weight, heads)
-
-
-def outputs(query, memory, weight, heads) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def outputs(query, memory, previous, weight, bias, padded_keys, padded_queries, later, heads, *_):
     attended = query.new_empty(attended_shape(query, memory))
     logits = query.new_empty(map_shape(query, memory, heads))
     return attended, logits, query.new_empty(logits.shape[:3]), no_bits(logits, weight)
@@ -133,7 +146,7 @@ def outputs(query, memory, weight, heads) -> tuple[Tensor, Tensor, Tensor, Tenso
 
 @library.register_fake("ea_fairseq::attend_backward")
 def attend_backward_shapes(d_attended, d_logits, logits, sums, active, *inputs):
-    return [logits.new_empty(0) if tensor is None else torch.empty_like(tensor) for tensor in inputs[:5]]
+    return [logits.new_empty(0 if tensor is None else tensor.shape) for tensor in inputs[:5]]
 
 
 def keep(ctx, inputs, output):
@@ -144,8 +157,7 @@ def keep(ctx, inputs, output):
 
 
 def gradients(ctx, d_attended, d_logits, *_):
-    given = [None if gradient is None else gradient.contiguous() for gradient in (d_attended, d_logits)]
-    found = torch.ops.ea_fairseq.attend_backward(*given, *ctx.saved_tensors, *ctx.scalars)
+    found = torch.ops.ea_fairseq.attend_backward(d_attended, d_logits, *ctx.saved_tensors, *ctx.scalars)
     inputs = ctx.saved_tensors[3:8]
     return *(None if x is None else gradient for x, gradient in zip(inputs, found, strict=True)), *[None] * 9
 

@@ -24,7 +24,7 @@ def is_fused(query: Tensor, exact: bool = False) -> bool:
     leaves_torch = torch.compiler.is_exporting() or torch.jit.is_tracing()
     if backend == "reference" or leaves_torch or (exact and query.dtype != torch.float32):
         return False
-    if query.device.type == "cpu" and backend != "triton":
+    if query.is_cpu and backend != "triton":
         return LIBRARY is not None and query.dtype in native_evolution.DTYPES
     if query.device.type == "cuda" or backend == "triton":
         return triton_evolution.AVAILABLE and backend != "native" and query.dtype in triton_evolution.DTYPES
@@ -33,7 +33,7 @@ def is_fused(query: Tensor, exact: bool = False) -> bool:
 
 def is_native(query: Tensor) -> bool:
     """Whether native code takes a whole attention of such queries."""
-    return is_fused(query, exact=True) and query.device.type == "cpu" and backend != "triton"
+    return is_fused(query, exact=True) and query.is_cpu and backend != "triton"
 
 
 def who_computes(query: Tensor) -> str:

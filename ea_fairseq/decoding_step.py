@@ -9,6 +9,7 @@ from ea_fairseq.attention_cache import AttentionCache
 from ea_fairseq.attention_masks import AttentionMasks, probabilities
 from ea_fairseq.backend import is_native
 from ea_fairseq.hypotheses import Hypotheses
+from ea_fairseq.kernel_tensors import spread
 from ea_fairseq.projections import joined
 
 
@@ -32,16 +33,22 @@ def decode(
     Returns:
         Output (1, B, C) before its projection; probabilities (B, K, 1, S), if they are needed; logits (B, K, 1, S), if
         the next layer reads them.
+
+    Raises:
+        ValueError: where there is more than one query of a hypothesis, or a tensor of another size.
     """
+    steps, rows, _ = query.shape
+    if steps != 1:
+        raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
     cache = cache_of(attention, query, key, value, masks.keys, incremental_state)
-    if cache.has_source:
-        q, new = attention.q_proj(query), None
-    else:
-        q, *new = cache.project(query).chunk(3, dim=-1)
-    cache.make_room(q, attention.num_heads)
-    if takes_native_step(attention, q):
-        return native_step.step(attention, cache, q, new, previous, masks.queries, need_weights)
-    return step(attention, cache, q, new, previous, masks.queries)
+    words = (attention.q_proj if cache.has_source else cache.project)(query)
+    cache.make_room(words, attention.num_heads, attention.head_dim)
+    size = rows, attention.num_heads, 1, cache.length
+    previous = None if attention.evolution.alpha == 0 else spread("previous_logits", previous, *size)
+    padded_queries = spread("query_padding_mask", masks.queries, rows, 1)
+    if 0 not in size and takes_native_step(attention, words):
+        return native_step.step(attention, cache, words, size, previous, padded_queries, need_weights)
+    return step(attention, cache, words, previous, padded_queries)
 
 
 def cache_of(
@@ -72,16 +79,16 @@ def cache_of(
         )
         attention.set_incremental_state(incremental_state, "cache", cache)
     if cache.is_alone:
-        cache.hypotheses.advance(None if cache.has_source else padding)
+        cache.hypotheses.advance(None if cache.has_source else spread("key_padding_mask", padding, query.size(1), 1))
     return cache
 
 
-def takes_native_step(attention: MultiheadAttention, q: Tensor) -> bool:
-    """Whether native code takes a step with these projected queries; if not, PyTorch has to."""
+def takes_native_step(attention: MultiheadAttention, words: Tensor) -> bool:
+    """Whether native code takes a step with these projected words; if not, PyTorch has to."""
     return (
-        is_native(q)
+        is_native(words)
         and not torch.compiler.is_compiling()
-        and not (torch.is_grad_enabled() and q.requires_grad)
+        and not (torch.is_grad_enabled() and words.requires_grad)
         and not attention.drops_out
         and attention.recorded is None
     )
@@ -90,21 +97,22 @@ def takes_native_step(attention: MultiheadAttention, q: Tensor) -> bool:
 def step(
     attention: MultiheadAttention,
     cache: AttentionCache,
-    query: Tensor,
-    new: tuple[Tensor, Tensor] | None,
+    words: Tensor,
     previous: Tensor | None,
     padded_queries: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step in PyTorch.
 
     Args:
-        query: (1, B, C), and ``new``, the key and value (1, B, C) of a target word, all projected.
+        words: projected: queries (1, B, C), or of target words (1, B, 3 C), with their keys and values beside them.
         previous: (B, K, 1, S); padded_queries: (B, 1), true at padding.
 
     Returns:
         Output (1, B, C), probabilities and logits (B, K, 1, S).
     """
-    if new is not None:
+    query = words
+    if not cache.has_source:
+        query, *new = words.chunk(3, dim=-1)
         cache.add(*new)
     keys, values, padded_keys = cache.recall()
     masks = AttentionMasks(padded_keys, padded_queries)

@@ -7,6 +7,7 @@ from torch import Tensor, library
 
 from ea_fairseq import backend, native_evolution, triton_evolution
 from ea_fairseq.attention_masks import AttentionMasks
+from ea_fairseq.kernel_tensors import evolving, readable
 
 MASKS = "Tensor? padded_keys, Tensor? padded_queries, Tensor? later"
 SCALARS = "float scale, float alpha, float beta, int above, int left"
@@ -47,11 +48,8 @@ def evolve(
         Logits and probabilities (B, K, T, S), both zero where the masks leave nothing.
     """
     if weight is not None:
-        weight, bias = weight.float().contiguous(), bias.float()
-    if previous is not None:
-        previous = previous.to(scores.dtype).contiguous()
+        weight, bias = weight.float(), bias.float()
     hidden, scalars = (masks.keys, masks.queries, masks.later), (scale, alpha, beta, above, left)
-    scores = scores.contiguous()
     return torch.ops.ea_fairseq.evolve(scores, previous, weight, bias, *hidden, *scalars)[:2]
 
 
@@ -60,35 +58,75 @@ def kernels(device: str):
     return triton_evolution if device == "cuda" or backend.backend == "triton" else native_evolution
 
 
-def backward(device: str, d_logits, d_probabilities, probabilities, *rest) -> list[Tensor]:
+def maps(device: str, name: str, tensor: Tensor) -> Tensor:
+    """The tensor as a device's kernels read maps."""
+    dtypes = kernels(device).DTYPES
+    if tensor.dim() != 4 or tensor.dtype not in dtypes:
+        raise ValueError(f"{name} must be maps (B, K, T, S) of {dtypes}, not {tuple(tensor.shape)} of {tensor.dtype}")
+    return readable(name, tensor, tensor.shape, tensor.dtype)
+
+
+def forward(device: str, scores, previous, weight, bias, *rest) -> list[Tensor]:
+    """
+    Raises:
+        ValueError, TypeError: naming the tensor, where it has another size or type than it must have.
+    """
+    *masks, scale, alpha, beta, above, left = rest
+    scores = maps(device, "scores", scores)
+    inputs = evolving(scores.shape, scores.dtype, previous, weight, bias, *masks, above, left)
+    if scores.numel() == 0:
+        return evolve_shapes(scores, previous, weight)
+    return kernels(device).forward(scores, *inputs, scale, alpha, beta, above, left)
+
+
+def backward(device: str, d_logits, d_probabilities, probabilities, mixed, active, weight, bias, *rest) -> list[Tensor]:
+    """Raises what ``forward`` raises."""
+    *masks, scale, alpha, beta, above, left, has_previous = rest
+    probabilities = maps(device, "probabilities", probabilities)
+    size, dtype, scalars = probabilities.shape, probabilities.dtype, (scale, alpha, beta, above, left)
+    _, *parameters_and_masks = evolving(size, dtype, None, weight, bias, *masks, above, left)
     if d_probabilities is None:
         d_probabilities = torch.zeros_like(probabilities)
-    found = kernels(device).backward(d_logits, d_probabilities, probabilities, *rest)
+    given = (
+        readable("d_logits", d_logits, size, dtype),
+        readable("d_probabilities", d_probabilities, size, dtype),
+        probabilities,
+        readable("mixed", mixed, (0,) if weight is None else size, dtype),
+        readable("active", active, active_size(device, size, weight), torch.uint8),
+    )
+    if probabilities.numel() == 0:
+        return [gradient.zero_() for gradient in evolve_backward_shapes(*given, weight, bias, has_previous)]
+    found = kernels(device).backward(*given, *parameters_and_masks, *scalars, has_previous)
     return [probabilities.new_empty(0) if gradient is None else gradient for gradient in found]
 
 
 for device in ("cpu", "cuda"):
-    library.impl("ea_fairseq::evolve", device, lambda *inputs, device=device: kernels(device).forward(*inputs))
+    library.impl("ea_fairseq::evolve", device, partial(forward, device))
     library.impl("ea_fairseq::evolve_backward", device, partial(backward, device))
 
 
 @library.register_fake("ea_fairseq::evolve")
 def evolve_shapes(scores, previous, weight, *_):
-    logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
-    mixed = scores.new_empty(0) if weight is None else torch.empty_like(scores)
-    in_bits = weight is not None and kernels(scores.device.type) is native_evolution
-    shape = native_evolution.active_shape(scores) if in_bits else (0,)
-    return logits, probabilities, mixed, scores.new_empty(shape, dtype=torch.uint8)
+    logits, probabilities = scores.new_empty(scores.shape), scores.new_empty(scores.shape)
+    mixed = scores.new_empty(0 if weight is None else scores.shape)
+    size = active_size(scores.device.type, scores.shape, weight)
+    return logits, probabilities, mixed, scores.new_empty(size, dtype=torch.uint8)
+
+
+def active_size(device: str, size: tuple[int, ...], weight: Tensor | None) -> tuple[int, ...]:
+    """Of what the convolution's ReLU has let through; only the native code keeps it."""
+    in_bits = weight is not None and kernels(device) is native_evolution
+    return native_evolution.active_size(size) if in_bits else (0,)
 
 
 @library.register_fake("ea_fairseq::evolve_backward")
 def evolve_backward_shapes(d_logits, d_probabilities, probabilities, mixed, active, weight, bias, *rest):
-    empty = probabilities.new_empty(0)
+    size, has_previous = probabilities.shape, rest[-1]
     return (
-        torch.empty_like(probabilities),
-        torch.empty_like(probabilities) if rest[-1] else empty,
-        empty if weight is None else torch.empty_like(weight),
-        empty if weight is None else torch.empty_like(bias),
+        probabilities.new_empty(size),
+        probabilities.new_empty(size if has_previous else 0),
+        probabilities.new_empty(0) if weight is None else weight.new_empty(weight.shape),
+        probabilities.new_empty(0) if weight is None else bias.new_empty(bias.shape),
     )
 
 
@@ -102,8 +140,7 @@ def keep(ctx, inputs, output):
 
 
 def gradients(ctx, d_logits, d_probabilities, *_):
-    given = [None if gradient is None else gradient.contiguous() for gradient in (d_logits, d_probabilities)]
-    found = torch.ops.ea_fairseq.evolve_backward(*given, *ctx.saved_tensors, *ctx.rest)
+    found = torch.ops.ea_fairseq.evolve_backward(d_logits, d_probabilities, *ctx.saved_tensors, *ctx.rest)
     has_weight = ctx.saved_tensors[3] is not None
     there = True, ctx.rest[-1], has_weight, has_weight
     return *(gradient if is_there else None for gradient, is_there in zip(found, there, strict=True)), *[None] * 8

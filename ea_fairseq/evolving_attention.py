@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention_cache import AttentionCache
 from ea_fairseq.attention_masks import AttentionMasks, probabilities
-from ea_fairseq.attention_operator import attend, words_of
+from ea_fairseq.attention_operator import attend, map_shape, words_of
 from ea_fairseq.backend import is_fused, is_native
 from ea_fairseq.decoding_step import decode, of_hypotheses
 from ea_fairseq.evolution import Evolution
 from ea_fairseq.evolution_operator import evolve
+from ea_fairseq.kernel_tensors import spread
 from ea_fairseq.projections import project
 
 
@@ -138,16 +139,17 @@ class EvolvingAttention(MultiheadAttention):
         else:
             query, memory = self.q_proj(query), torch.cat((self.k_proj(key), self.v_proj(value)), dim=-1)
         kernels = self.recorded is None
-        if kernels and not need_weights and not self.drops_out and is_native(query):
-            evolving, numbers = self._evolving(previous, masks), self._numbers()
-            output, logits = attend(query, memory, *evolving, heads=self.num_heads, **numbers)
+        if kernels and not need_weights and not self.drops_out and is_native(query) and has_maps(query, memory):
+            evolving = self._evolving(previous, masks, map_shape(query, memory, self.num_heads))
+            output, logits = attend(query, memory, *evolving, heads=self.num_heads, **self._numbers())
             return output, None, logits
         q, k, v = (self.split_heads(x) for x in words_of(query, memory))
-        if kernels and is_fused(q, exact=need_weights):
+        if kernels and is_fused(q, exact=need_weights) and has_maps(query, memory):
             scores = q @ k.transpose(-1, -2)
-            logits, weights = evolve(scores, *self._evolving(previous, masks), **self._numbers())
+            logits, weights = evolve(scores, *self._evolving(previous, masks, scores.shape), **self._numbers())
         else:
             own = (q * self.scaling) @ k.transpose(-1, -2)  # (B, K, T, S), EA eq. 1
+            previous, _, _, masks = self._evolving(previous, masks, own.shape)
             logits = self.evolve(own, previous, masks.blank)
             weights = probabilities(logits, masks)
             if self.recorded is not None:
@@ -160,10 +162,12 @@ class EvolvingAttention(MultiheadAttention):
         dropout = self.dropout_module
         return dropout.p > 0 and (dropout.training or dropout.apply_during_inference)
 
-    def _evolving(self, previous: Tensor | None, masks: AttentionMasks) -> tuple:
-        """What kernels evolve scores with."""
+    def _evolving(self, previous: Tensor | None, masks: AttentionMasks, size: tuple[int, ...]) -> tuple:
+        """What scores of a size (B, K, T, S) evolve with: previous logits, weight and bias, masks."""
+        sentences, _, queries, keys = size
         parameters = (None, None) if self.conv is None else (self.conv.weight, self.conv.bias)
-        return previous if self.evolution.alpha > 0 else None, *parameters, masks
+        previous = None if self.evolution.alpha == 0 else spread("previous_logits", previous, *size)
+        return previous, *parameters, masks.of_size(sentences, queries, keys)
 
     def _numbers(self) -> dict[str, float]:
         left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
@@ -227,6 +231,13 @@ class EvolvingAttention(MultiheadAttention):
         if cache is not None and cache.is_alone:
             cache.hypotheses.reorder(new_order)
         return super().reorder_incremental_state(incremental_state, new_order)
+
+
+def has_maps(query: Tensor, memory: Tensor | None) -> bool:
+    """Whether kernels take words (T, B, C) and (S, B, 2 C): not where there are none, nor one sentence for all."""
+    if memory is None:
+        return query.numel() > 0
+    return query.size(1) == memory.size(1) and query.numel() > 0 and memory.numel() > 0
 
 
 def channels_last(logits: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """The hypotheses of beam search, and which steps of which hypotheses they continue."""
 
+from operator import ge
+
 import torch
 from torch import Tensor
 
@@ -17,10 +19,11 @@ class Hypotheses:
     KEY = "hypotheses"  # of an incremental state
 
     def __init__(self, sentence: Tensor):
-        self.sentence = sentence.int()
+        self.sentence = sentence.int().contiguous()
         self.ancestors = self.sentence.new_empty(len(sentence), 0)  # (B, room for steps)
         self.padded: Tensor | None = None  # (B, room for steps), where a word has been padding
         self.steps = 0
+        self.most = 0  # hypotheses there have been at a step
         self._places: dict[tuple[int, ...], Tensor] = {}  # of this step
 
     def __len__(self) -> int:
@@ -28,6 +31,7 @@ class Hypotheses:
 
     def advance(self, padding: Tensor | None = None):
         """Begins a step; its words are padding where ``padding`` (B, 1) is true."""
+        self.most = max(self.most, len(self))
         if padding is not None and self.padded is None:
             self.padded = torch.zeros_like(self.ancestors, dtype=torch.bool)
         room = room_for(self.steps + 1)
@@ -69,7 +73,7 @@ def room_for(count: int) -> int:
 
 def resized(tensor: Tensor, *size: int) -> Tensor:
     """The tensor, or where one of its first dimensions is smaller than this, a copy with room, of zeros."""
-    if all(old >= new for old, new in zip(tensor.shape, size, strict=False)):
+    if all(map(ge, tensor.shape, size)):
         return tensor
     shape = [max(old, new) for old, new in zip(tensor.shape, size, strict=False)]
     larger = tensor.new_zeros(*shape, *tensor.shape[len(size) :])

@@ -9,15 +9,17 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 
 def forward(scores, previous, weight, bias, padded_keys, padded_queries, later, scale, alpha, beta, above, left):
-    """Of contiguous tensors; ``weight`` and ``bias`` float32. Returns logits, probabilities, the convolution's
-    input and where its output is above zero, in bits; empty tensors for the last two without a convolution."""
+    """Of tensors that ``kernel_tensors`` has checked. Returns logits, probabilities, the convolution's input and where
+    the ReLU lets its output through, in bits; empty tensors for the last two without a convolution."""
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
     mixed = scores.new_empty(0) if weight is None else torch.empty_like(scores)
     active = no_bits(scores, weight)
     call(
         "evolve",
         **sizes(scores.shape, weight, scale, 0.0 if previous is None else alpha, beta, above, left),
-        **masks_for(padded_keys, padded_queries, later),
+        padded_keys=padded_keys,
+        padded_queries=padded_queries,
+        later=later,
         bf16=scores.dtype == torch.bfloat16,
         scores=scores,
         previous=previous,
@@ -43,7 +45,9 @@ def backward(
     call(
         "evolve_backward",
         **sizes(probabilities.shape, weight, scale, alpha if has_previous else 0.0, beta, above, left),
-        **masks_for(padded_keys, padded_queries, later),
+        padded_keys=padded_keys,
+        padded_queries=padded_queries,
+        later=later,
         bf16=probabilities.dtype == torch.bfloat16,
         weight=weight,
         probabilities=probabilities,
@@ -61,13 +65,13 @@ def backward(
 
 def no_bits(maps: Tensor, weight: Tensor | None) -> Tensor:
     """For a bit of each entry of maps (B, K, T, S), or of none without a convolution; all zero."""
-    return maps.new_zeros((0,) if weight is None else active_shape(maps), dtype=torch.uint8)
+    return maps.new_zeros((0,) if weight is None else active_size(maps.shape), dtype=torch.uint8)
 
 
-def active_shape(scores: Tensor) -> tuple[int, ...]:
-    """Of the bits, one for each entry of (B, K, T, S), rows rounded up to 16."""
-    *shape, keys = scores.shape
-    return *shape, 2 * ((keys + 15) // 16)
+def active_size(size: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the bits, one for each entry of maps (B, K, T, S), rows rounded up to 16."""
+    *rows, keys = size
+    return *rows, 2 * ((keys + 15) // 16)
 
 
 def sizes(shape: tuple[int, ...], weight: Tensor | None, scale, alpha, beta, above, left) -> dict:
@@ -85,8 +89,3 @@ def sizes(shape: tuple[int, ...], weight: Tensor | None, scale, alpha, beta, abo
         "alpha": alpha,
         "beta": beta,
     }
-
-
-def masks_for(padded_keys: Tensor | None, padded_queries: Tensor | None, later: Tensor | None) -> dict:
-    masks = {"padded_keys": padded_keys, "padded_queries": padded_queries, "later": later}
-    return {name: mask if mask is None else mask.bool().contiguous() for name, mask in masks.items()}

@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from ea_fairseq.attention_cache import AttentionCache
+from ea_fairseq.kernel_tensors import convolution, readable
 from ea_fairseq.native_interface import Step
 from ea_fairseq.native_library import LIBRARY, address, instruction_set, parallel
 
@@ -20,48 +21,64 @@ def decode(instructions: str):
 def step(
     attention: MultiheadAttention,
     cache: AttentionCache,
-    query: Tensor,
-    new: tuple[Tensor, Tensor] | None,
+    words: Tensor,
+    size: tuple[int, int, int, int],
     previous: Tensor | None,
     padded_queries: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """What ``decoding_step.step`` computes, of float32 on a CPU and without gradients.
 
+    Args:
+        size: (B, K, 1, S), without zeros.
+
     Returns:
         Output; probabilities if they are needed; logits if a next layer may read them.
 
     Raises:
         MemoryError: where there is none for the rows of a map.
+        ValueError, TypeError: naming the tensor, where it has another size or type than it must have.
     """
     hypotheses, evolution, conv = cache.hypotheses, attention.evolution, attention.conv
-    kernel = 1 if conv is None else evolution.kernel_size
-    left, _, above, _ = evolution.window.margins(kernel)
-    weight, bias = (None, None) if conv is None else (conv.weight.contiguous(), conv.bias)
-    key, value = new or (None, None)
-    previous = None if previous is None or evolution.alpha == 0 else previous.contiguous()
-    shape = query.size(1), attention.num_heads, 1, cache.length
-    output = query.new_empty(query.shape)
-    logits = query.new_empty(shape) if evolution.alpha > 0 else None
-    probabilities = query.new_empty(shape) if need_weights else None
+    (rows, heads, _, length), numbers = size, attention.embed_dim
+    weight = bias = None
+    kernel, above, left = 1, 0, 0
+    if conv is not None:
+        left, _, above, _ = evolution.window.margins(evolution.kernel_size)
+        weight, bias = convolution(conv.weight, conv.bias, heads, above, left)
+        kernel = weight.size(-1)
+    words = readable("words", words, (1, rows, numbers if cache.has_source else 3 * numbers), torch.float32)
+    previous = readable("previous_logits", previous, size, torch.float32)
+    padded_queries = readable("query_padding_mask", padded_queries, (rows, 1), torch.bool)
+    room, slots, _ = cache.keys.shape
+    keys = readable("keys", cache.keys, (room, slots, numbers), torch.float32)
+    values = readable("values", cache.values, (room, slots, numbers), torch.float32)
+    mixed, mixed_slots = None, 0
+    if above:
+        _, mixed_slots, _, room = cache.mixed.shape
+        mixed = readable("mixed", cache.mixed, (above + 1, mixed_slots, heads, room), torch.float32)
+    query = words.data_ptr()
+    output = words.new_empty(1, rows, numbers)
+    logits = words.new_empty(size) if evolution.alpha > 0 else None
+    probabilities = words.new_empty(size) if need_weights else None
     fields = Step(
-        rows=query.size(1),
-        heads=attention.num_heads,
+        rows=rows,
+        heads=heads,
         width=attention.head_dim,
-        keys=cache.length,
+        keys=length,
         kernel=kernel,
         above=above,
         left=left,
         scale=attention.scaling,
         alpha=evolution.alpha,
         beta=evolution.beta,
-        apart=query.stride(1),
-        query=query.data_ptr(),
-        new_key=address(key),
-        new_value=address(value),
-        key=cache.keys.data_ptr(),
-        value=cache.values.data_ptr(),
-        slots=cache.keys.size(1),
+        apart=words.size(-1),
+        query=query,
+        new_key=None if cache.has_source else query + 4 * numbers,
+        new_value=None if cache.has_source else query + 8 * numbers,
+        key=keys.data_ptr(),
+        value=values.data_ptr(),
+        slots=slots,
         ancestors=hypotheses.ancestors.data_ptr(),
         steps=hypotheses.ancestors.size(1),
         now=hypotheses.steps - 1,
@@ -70,9 +87,9 @@ def step(
         padded_queries=address(padded_queries),
         weight=address(weight),
         bias=address(bias),
-        mixed=address(cache.mixed),
-        mixed_slots=0 if cache.mixed is None else cache.mixed.size(1),
-        room=0 if cache.mixed is None else cache.mixed.size(3),
+        mixed=address(mixed),
+        mixed_slots=mixed_slots,
+        room=room,
         previous=address(previous),
         logits=address(logits),
         probabilities=address(probabilities),

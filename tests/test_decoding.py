@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from fairseq.models.transformer import TransformerEncoderBase
-from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evolution_cases
+from beam_search import found, generator_of, sample
 from ea_fairseq import backend as backends
 from ea_fairseq import native_step
 from ea_fairseq.attention_cache import AttentionCache
@@ -22,7 +22,7 @@ from ea_fairseq.evolving_attention import EvolvingAttention
 from ea_fairseq.hypotheses import Hypotheses
 from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from laws import assert_close, assert_decodes_stepwise, scores
-from tiny import KERNELS, SKIPS, TINY, build, build_loud, dictionary, random_tokens
+from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 
 SETS = INSTRUCTION_SETS[INSTRUCTION_SETS.index(instruction_set()) :] if LIBRARY else ()
 needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
@@ -213,19 +213,6 @@ def test_maps_of_a_step_are_recorded():
     for name, record in full.items():
         if name.startswith("decoder."):
             assert_close(stepwise[name]["probabilities"], record["probabilities"][:, :, 1:], 1e-5)
-
-
-def generator_of(models, beam=3, **options) -> SequenceGenerator:
-    return SequenceGenerator(models, dictionary(), beam_size=beam, max_len_b=20, min_len=18, **options)
-
-
-def sample(seed: int) -> dict:
-    source = random_tokens(torch.Generator().manual_seed(seed), 4, 6)
-    return {"net_input": {"src_tokens": source, "src_lengths": torch.full((4,), 6)}}
-
-
-def found(hypotheses: list) -> list:
-    return [(hypothesis["tokens"].tolist(), hypothesis["score"].item()) for beam in hypotheses for hypothesis in beam]
 
 
 @torch.no_grad()

@@ -48,6 +48,7 @@ INLINE void put_row(const struct evolution *e, void *map, int64_t index, const f
 INLINE int64_t softmax(const struct evolution *e, const struct tile *tile, float *row, int64_t end, float *log_sum) {
     if (!end) {
         for (int64_t s = 0; s < tile->columns; s++) row[s] = 1.0f / e->keys;
+        if (log_sum) *log_sum = -INFINITY;
         return tile->columns;
     }
     vec most = splat(-FLT_MAX), total = {0};
