@@ -19,6 +19,7 @@ from ea_fairseq.triton_tiles import (
     band_of_program,
     by_row,
     convolve,
+    lerp,
     neighbours,
     pairs_of_words,
     tile,
@@ -66,20 +67,21 @@ def evolve(
             real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
             mix = scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
             if previous is not None:
-                mix = (1 - alpha) * mix + alpha * tl.load(previous + maps + offsets, real, 0.0).to(tl.float32)
+                mix = lerp(mix, tl.load(previous + maps + offsets, real, 0.0).to(tl.float32), alpha)
             tl.store(mixed + maps + offsets, mix, inside)
     tl.debug_barrier()
 
     for row in range(begin, end, rows):
         highest = tl.full((rows, channels), -3e38, tl.float32)  # finite in a row without any visible key, too
         total = tl.zeros((rows, channels), tl.float32)
+        sees = tl.zeros((rows, 1), tl.int32)
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
             visible = visible_keys(masks, sentence, query, key, end, sizes)
             evolved = tl.load(mixed + maps + offsets, inside, 0.0).to(tl.float32)
             if weight is not None:
                 convolved = convolve(mixed + maps, weight, bias, query, key, end, sizes, channels, precision)
-                evolved = beta * tl.maximum(convolved, 0.0) + (1 - beta) * evolved  # EA eq. 4
+                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), beta)  # EA eq. 4
                 evolved = tl.where(pairs_of_words(visible, masks, sentence, query, sizes), evolved, 0.0)
                 evolved = evolved.to(logits.dtype.element_ty).to(tl.float32)
                 tl.store(logits + maps + offsets, evolved, inside)
@@ -87,14 +89,15 @@ def evolve(
             peak = tl.maximum(highest, tl.max(evolved, 1))
             total = total * tl.exp(highest - peak) + tl.sum(tl.exp(evolved - peak[:, None, :]), 1)
             highest = peak
+            sees = tl.maximum(sees, tl.max(by_row(visible.to(tl.int32), rows, columns), 1))
         tl.debug_barrier()
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
             visible = visible_keys(masks, sentence, query, key, end, sizes)
             evolved = tl.load(logits + maps + offsets, inside & visible, float("-inf")).to(tl.float32)
-            powers = along_row(total, columns)
-            p = tl.exp(evolved - along_row(highest, columns)) / tl.where(powers > 0, powers, 1.0)
-            p = tl.where(powers > 0, p, 1.0 / sizes.keys)  # a row without visible keys sees all alike
+            any_key = along_row(sees, columns) > 0
+            p = tl.exp(evolved - along_row(highest, columns)) / tl.where(any_key, along_row(total, columns), 1.0)
+            p = tl.where(any_key, p, 1.0 / sizes.keys)  # a row without visible keys sees all alike
             tl.store(probabilities + maps + offsets, p, inside)
 
 
@@ -102,6 +105,8 @@ def evolve(
 def products_of_rows(
     probabilities,
     d_probabilities,
+    masks,
+    sentence,
     row,
     end,
     sizes,
@@ -109,13 +114,14 @@ def products_of_rows(
     columns: tl.constexpr,
     channels: tl.constexpr,
 ):
-    """sum(P * dP) over the keys, (rows, channels)"""
+    """sum(P * dP) over the keys that are seen, (rows, channels)"""
     sums = tl.zeros((rows, channels), tl.float32)
     for column in range(0, sizes.keys, columns):
-        _, _, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
-        p = tl.load(probabilities + offsets, inside, 0.0).to(tl.float32)
-        d_p = tl.load(d_probabilities + offsets, inside, 0.0).to(tl.float32)
-        sums += tl.sum(by_row(tl.where(p > 0, p * d_p, 0.0), rows, columns), 1)
+        query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
+        seen = inside & visible_keys(masks, sentence, query, key, end, sizes)
+        p = tl.load(probabilities + offsets, seen, 0.0).to(tl.float32)
+        d_p = tl.load(d_probabilities + offsets, seen, 0.0).to(tl.float32)
+        sums += tl.sum(by_row(p * d_p, rows, columns), 1)
     return sums
 
 
@@ -176,7 +182,9 @@ def evolve_backward(
         d_bias = tl.zeros((channels,), tl.float32)
         read_end = tl.minimum(end + sizes.above, sizes.queries)
         for row in range(tl.maximum(begin + sizes.above - sizes.kernel + 1, 0), read_end, rows):
-            sums = products_of_rows(probabilities, d_probabilities, row, read_end, sizes, rows, columns, channels)
+            sums = products_of_rows(
+                probabilities, d_probabilities, masks, sentence, row, read_end, sizes, rows, columns, channels
+            )
             sums = along_row(sums, columns)
             for column in range(0, sizes.keys, columns):
                 query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
@@ -184,7 +192,7 @@ def evolve_backward(
                 real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
                 gradient = beta * logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
                 convolved = convolve(mixed + maps, weight, bias, query, key, read_end, sizes, channels, precision)
-                gradient = tl.where(convolved > 0, gradient, 0.0)
+                gradient = tl.where(convolved <= 0, 0.0, gradient)
                 tl.store(d_convolved + maps + offsets, gradient, inside)
                 own = ((query >= begin) & (query < end))[:, None]
                 d_bias += tl.sum(tl.where(own, gradient, 0.0), 0)
@@ -193,7 +201,9 @@ def evolve_backward(
         d_weight = tl.zeros((slices, SLICE, channels), tl.float32)
 
     for row in range(begin, end, rows):
-        sums = products_of_rows(probabilities, d_probabilities, row, end, sizes, rows, columns, channels)
+        sums = products_of_rows(
+            probabilities, d_probabilities, masks, sentence, row, end, sizes, rows, columns, channels
+        )
         sums = along_row(sums, columns)
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)

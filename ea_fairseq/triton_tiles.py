@@ -75,6 +75,12 @@ def pairs_of_words(visible, masks, sentence, query, sizes):
 
 
 @triton.jit
+def lerp(x, y, weight):
+    """x + weight * (y - x), as torch.lerp computes it: with numbers that are not finite the order matters."""
+    return tl.where(weight < 0.5, x + weight * (y - x), y + (weight - 1) * (y - x))
+
+
+@triton.jit
 def by_row(x, rows: tl.constexpr, columns: tl.constexpr):
     """(positions, channels) -> (rows, columns, channels)"""
     return tl.reshape(x, (rows, columns, x.shape[1]))

@@ -18,8 +18,16 @@ def save_dictionaries(data: Path) -> Path:
     return data
 
 
-def save_loud(data: Path, checkpoint: Path, *flags: str, arch="ea_transformer", languages=("src", "tgt"), seed=1):
+def save_loud(data: Path, checkpoint: Path, *flags: str, **options):
     """Saves a model whose convolutions are loud, with the dictionaries of a data folder; returns the model."""
+    trainer = loud_trainer(data, *flags, **options)
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(checkpoint), {})
+    return trainer.model
+
+
+def loud_trainer(data: Path, *flags: str, arch="ea_transformer", languages=("src", "tgt"), seed=1) -> Trainer:
+    """A training of such a model that has not begun."""
     source, target = languages
     command = [str(data), "-s", source, "-t", target, "--arch", arch, *SIZES]
     command += ["--ea-beta", "0.5"] * arch.startswith("ea_")
@@ -29,7 +37,4 @@ def save_loud(data: Path, checkpoint: Path, *flags: str, arch="ea_transformer", 
     task = tasks.setup_task(config.task)
     torch.manual_seed(seed)
     model = make_varied(make_loud(task.build_model(config.model)))
-    trainer = Trainer(config, task, model, task.build_criterion(config.criterion))
-    trainer.consolidate_optimizer()
-    trainer.save_checkpoint(str(checkpoint), {})
-    return model
+    return Trainer(config, task, model, task.build_criterion(config.criterion))

@@ -50,15 +50,14 @@ INLINE struct words of_attended(const struct evolution *e, const float *numbers)
     return (struct words){(float *)numbers, across(e)};
 }
 
-// Writes Q K^T / sqrt(d) (EA eq. 1), (1 - alpha) times, into maps with margins: of the rows from `first` on, which
-// begin at `query`.
+// Writes Q K^T / sqrt(d) (EA eq. 1) into maps with margins: of the rows from `first` on, which begin at `query`.
 INLINE void score_rows(const struct evolution *e, const struct tile *tile, const float *query, const float *key,
                        int64_t first, int64_t rows, float *map, float *turned) {
     for (int64_t head = 0; head < e->heads; head++) {
         float *to = map + head * tile->plane + (first - tile->begin + e->above) * tile->width + tile->margin;
         pack_turned(key + head * e->width, across(e), e->keys, e->width, turned, tile->columns);
         product(rows, e->width, (struct left){query + head * e->width, across(e), 1}, turned, tile->columns,
-                (struct result){to, tile->width, tile->columns, e->scale * (1 - e->alpha), 0});
+                (struct result){to, tile->width, tile->columns, e->scale, 0});
     }
 }
 

@@ -1,5 +1,5 @@
 // One decoding step of an attention, by rows. Included once for each instruction set.
-#include <float.h>
+#include <math.h>
 #include <stdatomic.h>
 
 #include "decoding.h"
@@ -30,6 +30,9 @@ INLINE int64_t lowest(int64_t x, int64_t y) { return x < y ? x : y; }
 INLINE int64_t whole_vectors(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
 INLINE ivec visible(const struct row *row, int64_t s) { return *(const unaligned_ivec *)(row->visible + s); }
 INLINE int64_t size(const struct step *a) { return a->heads * a->width; }
+INLINE int is_padded(const struct step *a, const struct row *row) {
+    return a->padded_queries && a->padded_queries[row->index];
+}
 
 INLINE float *window_row(const struct step *a, const struct row *row, int64_t above, int64_t head) {
     return row->window + (above * a->heads + head) * row->columns;
@@ -67,17 +70,17 @@ INLINE void compare(const struct step *a, const struct row *row) {
             for (int i = 0; i < TOGETHER; i++) to[i] = sum(total[i]);
         }
     }
-    float alpha = a->previous ? a->alpha : 0, own = a->scale * (1 - alpha);
-    if (a->padded_queries && a->padded_queries[row->index]) alpha = own = 0;
+    float scale = a->scale, alpha = a->alpha;
+    ivec word = is_padded(a, row) ? (ivec){0} : ~(ivec){0};
     for (int64_t head = 0; head < a->heads; head++) {
         float *map = window_row(a, row, a->above, head);
         memset(map, 0, 4 * a->left);
         int64_t s = 0;
         for (; s < a->keys; s += LANES) {
-            vec x = load(map + a->left + s) * own;
+            vec x = load(map + a->left + s) * scale;
             if (a->previous)
-                x += get(a->previous, (row->index * a->heads + head) * a->keys + s, a->keys - s, 0) * alpha;
-            store(map + a->left + s, where(visible(row, s), x));
+                x = lerp(x, get(a->previous, (row->index * a->heads + head) * a->keys + s, a->keys - s, 0), alpha);
+            store(map + a->left + s, where(visible(row, s) & word, x));
         }
         memset(map + a->left + s, 0, 4 * (row->columns - a->left - s));
     }
@@ -117,18 +120,17 @@ INLINE void evolve(const struct step *a, const struct row *row, int64_t head, in
                 for (int i = 0; i < heads; i++) total[i] += x * tap[i * a->heads * taps];
             }
     float beta = a->beta;
-    vec blank = where(visible(row, s), splat(1));
-    if (a->padded_queries && a->padded_queries[row->index]) blank = splat(0);
+    ivec real = is_padded(a, row) ? (ivec){0} : visible(row, s);
     for (int i = 0; i < heads; i++) {
         vec own = load(window_row(a, row, a->above, head + i) + a->left + s);
-        store(row->logits + (head + i) * row->columns + s,
-              blank * (beta * larger(total[i], splat(0)) + (1 - beta) * own));
+        vec x = lerp(own, where(passes(total[i]), total[i]), beta);
+        store(row->logits + (head + i) * row->columns + s, where(real, x));
     }
 }
 
 // Softmax over a row's visible keys, in place; over all where none is visible.
 INLINE void softmax(const struct step *a, const struct row *row, float *x) {
-    vec most = splat(-FLT_MAX), total = {0};
+    vec most = splat(-INFINITY), total = {0};
     for (int64_t s = 0; s < a->keys; s += LANES)
         most = larger(most, either(visible(row, s), load(x + s), most));
     float shift = largest(most);
@@ -139,7 +141,7 @@ INLINE void softmax(const struct step *a, const struct row *row, float *x) {
     }
     float whole = sum(total);
     for (int64_t s = 0; s < a->keys; s += LANES)
-        store(x + s, whole > 0 ? load(x + s) / whole : splat(1.0f / a->keys));
+        store(x + s, whole == 0 ? splat(1.0f / a->keys) : load(x + s) / whole);
 }
 
 // Adds up the values by their probabilities (EA eq. 5).

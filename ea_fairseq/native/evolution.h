@@ -11,7 +11,7 @@ struct evolution {
     // Maps (B, K, T, S).
     const void *scores, *previous;  // previous may be NULL
     void *logits, *probabilities, *mixed;
-    uint8_t *active;  // (B, K, T, 2 * ceil(S / 16)): bits, where the convolution is above zero
+    uint8_t *active;  // (B, K, T, 2 * ceil(S / 16)): bits, where the ReLU lets the convolution through
 
     const float *weight, *bias;  // (K, K, kernel, kernel), (K); NULL: no convolution
     const uint8_t *padded_keys, *padded_queries, *later;  // (B, S), (B, T), (T, S), each may be NULL

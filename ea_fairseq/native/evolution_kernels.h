@@ -1,6 +1,5 @@
 // Forward and backward pass of the evolution, by tiles of rows. Included once for each instruction set.
 #pragma once
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +19,7 @@ struct plan {
 // Mixes rows of the scores and the previous layer's logits (EA eq. 4, the skip connection) into `map`. Without scores,
 // those of the whole attention are there already.
 INLINE void mix_rows(const struct evolution *e, struct tile *tile, float *map, int bf16) {
-    float own = e->scale * (1 - e->alpha), alpha = e->alpha;
+    float scale = e->scale, alpha = e->alpha;
     int64_t first = tile->begin - e->above, last = lowest(tile->end + e->kernel - 1 - e->above, e->queries);
     for (int64_t row = highest(first, 0); row < last; row++) {
         int64_t end = is_padded(e, tile, row) ? 0 : look(e, tile, row);
@@ -28,8 +27,8 @@ INLINE void mix_rows(const struct evolution *e, struct tile *tile, float *map, i
             float *to = map + head * tile->plane + (row - first) * tile->width + tile->margin;
             int64_t index = map_index(e, tile, head, row);
             for (int64_t s = 0; s < end; s += LANES) {
-                vec x = e->scores ? get(e->scores, index + s, e->keys - s, bf16) * own : load(to + s);
-                if (e->previous) x += get(e->previous, index + s, e->keys - s, bf16) * alpha;
+                vec x = e->scores ? get(e->scores, index + s, e->keys - s, bf16) * scale : load(to + s);
+                if (e->previous) x = lerp(x, get(e->previous, index + s, e->keys - s, bf16), alpha);
                 store(to + s, as_kept(where(visible(tile, s), x), bf16));
             }
             if (!e->scores) memset(to + end, 0, 4 * (tile->columns - end));
@@ -51,7 +50,7 @@ INLINE int64_t softmax(const struct evolution *e, const struct tile *tile, float
         if (log_sum) *log_sum = -INFINITY;
         return tile->columns;
     }
-    vec most = splat(-FLT_MAX), total = {0};
+    vec most = splat(-INFINITY), total = {0};
     for (int64_t s = 0; s < end; s += LANES) most = larger(most, either(visible(tile, s), load(row + s), most));
     float shift = largest(most);
     for (int64_t s = 0; s < end; s += LANES) {
@@ -83,10 +82,10 @@ INLINE void evolve_vectors(const struct plan *plan, const struct tile *tile, con
         uint8_t *active = e->active + (((tile->sentence * e->heads + first + out) * e->queries + row) * bytes) + s / 8;
         UNROLL
         for (int v = 0; v < vectors; v++) {
-            ivec seen = visible(tile, s + v * LANES), above_zero = (total[out][v] > 0) & seen;
-            vec x = load(centre + v * LANES) * (1 - beta) + where(above_zero, total[out][v]) * beta;
+            ivec seen = visible(tile, s + v * LANES), active_here = passes(total[out][v]) & seen;
+            vec x = lerp(load(centre + v * LANES), where(active_here, total[out][v]), beta);
             store(logits + out * tile->columns + s + v * LANES, where(seen, x));
-            store_bits(active + v * LANES / 8, above_zero);
+            store_bits(active + v * LANES / 8, active_here);
         }
     }
 }

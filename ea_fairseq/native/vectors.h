@@ -27,7 +27,15 @@ INLINE vec load(const float *from) { return *(const unaligned_vec *)from; }
 INLINE void store(float *to, vec x) { *(unaligned_vec *)to = x; }
 INLINE vec where(ivec mask, vec x) { return (vec)(mask & (ivec)x); }
 INLINE vec either(ivec mask, vec x, vec y) { return (vec)((mask & (ivec)x) | (~mask & (ivec)y)); }
-INLINE vec larger(vec x, vec y) { return either(x > y, x, y); }
+INLINE vec larger(vec x, vec y) { return either(x > y, x, y); }  // y where one of them is no number
+
+// x + weight * (y - x), in the order in which torch.lerp computes it: with numbers that are not finite that matters.
+INLINE vec lerp(vec x, vec y, float weight) {
+    return weight < 0.5f ? x + weight * (y - x) : y + (weight - 1) * (y - x);
+}
+
+// Where a ReLU lets x and its gradient through: as in PyTorch, where it is no number, too.
+INLINE ivec passes(vec x) { return ~(x <= 0); }
 
 // Has the compiler hold x in a register, where it would load it anew for each use.
 INLINE void hold(vec *x) {
@@ -60,10 +68,11 @@ INLINE float largest(vec x) {
 #endif
 }
 
-// e^x for x <= 0, relative error below 2e-7; 1e-38 instead of anything smaller.
+// e^x for x <= 0, relative error below 2e-7; 1e-38 instead of anything smaller, and NaN of NaN.
 INLINE vec exponential(vec x) {
-    const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-    x = larger(x, splat(-87.0f));
+    // 1.5 * 2^23, so that adding it rounds to an integer, and 127, that of 2^0 in an exponent's bits.
+    const float shift = 12582912.0f + 127.0f;
+    x = larger(splat(-87.0f), x);
     vec shifted = x * 1.44269504f + shift;
     vec power = shifted - shift;
     x = x - power * 0.693145752f;
@@ -75,7 +84,7 @@ INLINE vec exponential(vec x) {
     y = y * x + 0.5f;
     y = y * x + 1.0f;
     y = y * x + 1.0f;
-    return (vec)((ivec)y + ((ivec)shifted << 23));
+    return y * (vec)((ivec)shifted << 23);
 }
 
 // The bits of a comparison's result, the first lane the lowest.
