@@ -27,7 +27,7 @@ def decode(
     Args:
         attention: an ``EvolvingAttention``.
         query: (1, B, C); key, value: the same, or those of source words (S, sentences, C), read at the first step.
-        masks: of these keys and queries.
+        masks: of these keys and queries; ``later`` and ``added`` (1, S) are of all keys so far.
         previous: (B, K, 1, S), the previous layer's logits.
 
     Returns:
@@ -46,9 +46,10 @@ def decode(
     size = rows, attention.num_heads, 1, cache.length
     previous = None if attention.evolution.alpha == 0 else spread("previous_logits", previous, *size)
     padded_queries = spread("query_padding_mask", masks.queries, rows, 1)
-    if 0 not in size and takes_native_step(attention, words):
+    later, added = (spread("attn_mask", mask, 1, cache.length) for mask in (masks.later, masks.added))
+    if later is added is None and 0 not in size and takes_native_step(attention, words):
         return native_step.step(attention, cache, words, size, previous, padded_queries, need_weights)
-    return step(attention, cache, words, previous, padded_queries)
+    return step(attention, cache, words, previous, padded_queries, later, added)
 
 
 def cache_of(
@@ -100,12 +101,14 @@ def step(
     words: Tensor,
     previous: Tensor | None,
     padded_queries: Tensor | None,
+    later: Tensor | None,
+    added: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A step in PyTorch.
 
     Args:
         words: projected: queries (1, B, C), or of target words (1, B, 3 C), with their keys and values beside them.
-        previous: (B, K, 1, S); padded_queries: (B, 1), true at padding.
+        previous: (B, K, 1, S); padded_queries: (B, 1), true at padding; later, added: (1, S), of ``AttentionMasks``.
 
     Returns:
         Output (1, B, C), probabilities and logits (B, K, 1, S).
@@ -115,7 +118,7 @@ def step(
         query, *new = words.chunk(3, dim=-1)
         cache.add(*new)
     keys, values, padded_keys = cache.recall()
-    masks = AttentionMasks(padded_keys, padded_queries)
+    masks = AttentionMasks(padded_keys, padded_queries, later, added)
     q, k, v = (attention.split_heads(x) for x in (query, keys, values))
     own = (q * attention.scaling) @ k.transpose(-1, -2)  # EA eq. 1
     logits = attention.evolve(own, previous, masks.blank, cache)

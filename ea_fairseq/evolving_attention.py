@@ -84,33 +84,37 @@ class EvolvingAttention(MultiheadAttention):
             incremental_state: with it, ``query`` is one step and earlier steps are remembered.
             need_weights, need_head_weights: return the probabilities (B, T, S), or by head (K, B, T, S).
             static_kv: keys and values do not change between steps.
-            attn_mask: (T, S), -inf where a key comes later than the query.
+            attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
+                there. The convolution and the next layer read a zero where a key is not seen, and no other number of
+                the mask. With the evolution off it is fairseq's.
             previous_logits: (B, K, T, S) from the layer before.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
             Output (T, B, C), probabilities or None, logits (B, K, T, S) or None.
         """
-        if masks is None:
-            later = None if attn_mask is None else attn_mask.isinf()
-            masks = AttentionMasks(key_padding_mask, query_padding_mask, later)
         if self.evolution.is_off and self.recorded is None:
-            padded_keys = masks.keys
+            if masks is not None:
+                key_padding_mask, attn_mask = masks.keys, masks.attn_mask(query)
+            elif attn_mask is not None and attn_mask.dtype is torch.bool:  # which fairseq's steps would add as ones
+                attn_mask = AttentionMasks(later=attn_mask).attn_mask(query)
             if static_kv and not self._get_input_buffer(incremental_state):
-                key, value, padded_keys = of_hypotheses(incremental_state, key, value, padded_keys)
+                key, value, key_padding_mask = of_hypotheses(incremental_state, key, value, key_padding_mask)
             output, weights = super().forward(
                 query,
                 key,
                 value,
-                key_padding_mask=padded_keys,
+                key_padding_mask=key_padding_mask,
                 incremental_state=incremental_state,
                 need_weights=need_weights,
                 static_kv=static_kv,
-                attn_mask=masks.added(query),
+                attn_mask=attn_mask,
                 need_head_weights=need_head_weights,
             )
             return output, weights, None
 
+        if masks is None:
+            masks = AttentionMasks.of(key_padding_mask, query_padding_mask, attn_mask)
         need_weights = need_weights or need_head_weights
         if incremental_state is not None:
             step = self, query, key, value, masks, need_weights, previous_logits
@@ -138,7 +142,7 @@ class EvolvingAttention(MultiheadAttention):
             query, memory = self.q_proj(query), project(key, self.k_proj, self.v_proj)
         else:
             query, memory = self.q_proj(query), torch.cat((self.k_proj(key), self.v_proj(value)), dim=-1)
-        kernels = self.recorded is None
+        kernels = self.recorded is None and masks.added is None
         if kernels and not need_weights and not self.drops_out and is_native(query) and has_maps(query, memory):
             evolving = self._evolving(previous, masks, map_shape(query, memory, self.num_heads))
             output, logits = attend(query, memory, *evolving, heads=self.num_heads, **self._numbers())

@@ -37,13 +37,14 @@ def convolve(maps, weight, bias, kind):
     return result
 
 
-def attend(attention, queries, keys, kind, previous, real_queries, real_keys, alpha, beta):
+def attend(attention, queries, keys, kind, previous, real_queries, real_keys, alpha, beta, attn_mask=None):
     """One sentence through one attention.
 
     Args:
         queries: (T, C); keys: (S, C); previous: (K, T, S) or None.
         real_queries, real_keys: how many at the beginning are words; the rest is padding.
         alpha, beta: 0 where the skip connection or the convolution is off.
+        attn_mask: (T, S), what is added to logits before the softmax, -inf where a query must not see a key.
 
     Returns:
         Output (T, C) and logits (K, T, S).
@@ -58,6 +59,8 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, al
     for t in range(len(queries)):
         for s in range(len(keys)):
             masked[t, s] = s >= real_keys or (kind == "decoder" and s > t)
+            if attn_mask is not None:
+                masked[t, s] |= attn_mask[t, s] == -math.inf
             for head in range(heads):
                 part = slice(head * width, (head + 1) * width)
                 own = (projected_queries[t, part] @ projected_keys[s, part]) / math.sqrt(width)
@@ -72,10 +75,11 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, al
     for head in range(heads):
         part = slice(head * width, (head + 1) * width)
         for t in range(len(queries)):
-            visible = [s for s in range(len(keys)) if not masked[t, s]]
-            scale = sum(math.exp(logits[head, t, s]) for s in visible)
-            for s in visible:
-                mixed_values[t, part] += math.exp(logits[head, t, s]) / scale * values[s, part]
+            powers = {s: math.exp(logits[head, t, s]) for s in range(len(keys)) if not masked[t, s]}
+            if attn_mask is not None:
+                powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
+            for s, power in powers.items():
+                mixed_values[t, part] += power / sum(powers.values()) * values[s, part]
     return attention.out_proj(mixed_values), logits
 
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ea_fairseq import backend, native_library, native_step
+from ea_fairseq.attention_masks import HIDING
 from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from ea_fairseq.evolving_attention import EvolvingAttention
 
@@ -43,6 +44,14 @@ class Case:
     def mask(self, *size: int) -> Tensor:
         """True in some places."""
         return torch.rand(size, generator=self.numbers) < 0.25
+
+    def attn_mask(self, queries: int, keys: int) -> Tensor:
+        """True at some later keys, or low numbers there, and seldom others elsewhere."""
+        hidden = self.mask(queries, keys).triu(1)
+        if self.often(0.2):
+            return hidden
+        numbers = self.normal(queries, keys) * self.often(0.2)
+        return numbers.masked_fill(hidden, self.choose.choice([-torch.inf, -1e9, HIDING]))
 
     def relaid(self, tensor: Tensor) -> Tensor:
         """The same numbers in memory as a caller may have them: turned, with gaps, anywhere, with odd strides."""
@@ -164,7 +173,8 @@ def blank_of(masks: dict[str, Tensor | None], size: tuple[int, ...]) -> Tensor:
     if masks.get("query_padding_mask") is not None:
         blank = blank | masks["query_padding_mask"].bool()[:, None, :, None]
     if masks.get("attn_mask") is not None:
-        blank = blank | masks["attn_mask"].isinf()
+        mask = masks["attn_mask"]
+        blank = blank | (mask if mask.dtype is torch.bool else mask <= HIDING)
     return blank
 
 
@@ -190,7 +200,7 @@ def training(case: Case) -> str:
     if case.often(0.6):
         masks["query_padding_mask"] = case.mask(sentences, queries)
     if kind == "decoder" or case.often(0.1):
-        masks["attn_mask"] = torch.zeros(queries, keys).masked_fill(case.mask(queries, keys), -torch.inf).triu(1)
+        masks["attn_mask"] = case.attn_mask(queries, keys)
     if case.often(0.35):  # a mistake, or sizes that PyTorch spreads
         of = case.choose.choice([inputs, masks]) if masks else inputs
         name = case.choose.choice(list(of))
@@ -242,6 +252,8 @@ def decoding(case: Case) -> str:
             inputs["query_padding_mask"] = case.mask(rows, 1) if case.often(0.5) else None
         elif case.often(0.3):
             inputs["key_padding_mask"] = case.mask(rows, 1)
+        if case.often(0.1):
+            inputs["attn_mask"] = case.attn_mask(1, keys if is_cross else step + 1)
         inputs = {name: tensor for name, tensor in inputs.items() if tensor is not None}
         if step == mistaken:
             name = case.choose.choice(list(inputs))
@@ -249,7 +261,7 @@ def decoding(case: Case) -> str:
             inputs[name] = (case.retyped if retyped else case.resized)(inputs[name])
         relaid = {id(tensor): case.relaid(tensor) for tensor in inputs.values()}
         for name, tensor in inputs.items():
-            inputs[name] = case.as_mask(tensor) if name.endswith("mask") else relaid[id(tensor)]
+            inputs[name] = case.as_mask(tensor) if name.endswith("padding_mask") else relaid[id(tensor)]
         order = torch.randint(max(rows, 1), (max(case.size(8), 1),), generator=case.numbers)
         calls.append((inputs, order))
         rows = len(order)
