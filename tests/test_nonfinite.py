@@ -279,7 +279,7 @@ def test_a_training_that_has_gone_wrong_ends(backend, arch, tmp_path, monkeypatc
     """As fairseq's own does; what it then looks for its hooks do not find under this torch."""
     monkeypatch.setattr(backends, "backend", backend)
     monkeypatch.setattr("fairseq.trainer.NanDetector", lambda *_: nullcontext())
-    trainer = loud_trainer(save_dictionaries(tmp_path), arch=arch)
+    trainer = loud_trainer(save_dictionaries(tmp_path), "--save-dir", str(tmp_path), arch=arch)
     attention = trainer.model.decoder.layers[1].encoder_attn
     with torch.no_grad():
         (attention.conv if arch == "ea_transformer" else attention.q_proj).bias[0] = torch.nan
