@@ -148,7 +148,7 @@ INLINE void forward_tile(struct plan *plan, int64_t task, int bf16) {
 INLINE void logits_gradient(const struct evolution *e, const struct tile *tile, int64_t head, int64_t row, int64_t end,
                             const void *p, const void *d_p, int64_t at, float *d_logits, float *d_conv, int bf16) {
     int64_t index = map_index(e, tile, head, row);
-    const uint8_t *active = e->active + index / e->keys * (tile->columns / 8);
+    const uint8_t *active = d_conv ? e->active + index / e->keys * (tile->columns / 8) : NULL;
     vec total = {0};
     for (int64_t s = 0; s < end; s += LANES)
         total += where(visible(tile, s), get(p, at + s, e->keys - s, bf16) * get(d_p, at + s, e->keys - s, bf16));
