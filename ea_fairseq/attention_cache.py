@@ -51,7 +51,7 @@ class AttentionCache:
     @property
     def length(self) -> int:
         """Number S of keys at this step."""
-        return len(self.keys) if self.has_source else self.hypotheses.steps
+        return self.keys.size(0) if self.has_source else self.hypotheses.steps
 
     @property
     def padding(self) -> Tensor | None:
@@ -73,7 +73,7 @@ class AttentionCache:
         if self.rows_above:
             if self.mixed is None:
                 self.mixed = words.new_empty(self.rows_above + 1, rows, heads, 0)
-            self.mixed = resized(self.mixed, 0, rows, heads, len(self.keys))
+            self.mixed = resized(self.mixed, 0, rows, heads, self.keys.size(0))
 
     def add(self, key: Tensor, value: Tensor):
         """Remembers this step's key and value, (1, B, C)."""

@@ -43,10 +43,11 @@ def decode(
     cache = cache_of(attention, query, key, value, masks.keys, incremental_state)
     words = (attention.q_proj if cache.has_source else cache.project)(query)
     cache.make_room(words, attention.num_heads, attention.head_dim)
-    size = rows, attention.num_heads, 1, cache.length
+    keys = cache.length
+    size = rows, attention.num_heads, 1, keys
     previous = None if attention.evolution.alpha == 0 else spread("previous_logits", previous, *size)
     padded_queries = spread("query_padding_mask", masks.queries, rows, 1)
-    later, added = (spread("attn_mask", mask, 1, cache.length) for mask in (masks.later, masks.added))
+    later, added = spread("attn_mask", masks.later, 1, keys), spread("attn_mask", masks.added, 1, keys)
     if later is added is None and 0 not in size and takes_native_step(attention, words):
         return native_step.step(attention, cache, words, size, previous, padded_queries, need_weights)
     return step(attention, cache, words, previous, padded_queries, later, added)

@@ -27,7 +27,7 @@ class Hypotheses:
         self._places: dict[tuple[int, ...], Tensor] = {}  # of this step
 
     def __len__(self) -> int:
-        return len(self.sentence)
+        return self.sentence.size(0)
 
     def advance(self, padding: Tensor | None = None):
         """Begins a step; its words are padding where ``padding`` (B, 1) is true."""

@@ -53,6 +53,10 @@ def step(
     room, slots, _ = cache.keys.shape
     keys = readable("keys", cache.keys, (room, slots, numbers), torch.float32)
     values = readable("values", cache.values, (room, slots, numbers), torch.float32)
+    steps = hypotheses.ancestors.size(1)
+    ancestors = readable("ancestors", hypotheses.ancestors, (rows, steps), torch.int32)
+    sentence = readable("sentence", hypotheses.sentence, (rows,), torch.int32) if cache.has_source else None
+    padded = readable("padding", cache.padding, (slots, length) if cache.has_source else (rows, steps), torch.bool)
     mixed, mixed_slots = None, 0
     if above:
         _, mixed_slots, _, room = cache.mixed.shape
@@ -79,11 +83,11 @@ def step(
         key=keys.data_ptr(),
         value=values.data_ptr(),
         slots=slots,
-        ancestors=hypotheses.ancestors.data_ptr(),
-        steps=hypotheses.ancestors.size(1),
+        ancestors=ancestors.data_ptr(),
+        steps=steps,
         now=hypotheses.steps - 1,
-        sentence=hypotheses.sentence.data_ptr() if cache.has_source else None,
-        padded=address(cache.padding),
+        sentence=address(sentence),
+        padded=address(padded),
         padded_queries=address(padded_queries),
         weight=address(weight),
         bias=address(bias),
