@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Shell functions that the scripts share. Those for work in stages speak of the folder OUT_DIR, which the script sets.
 
+unset CDPATH # with it, cd prints folders and goes to others than the one named
 script=$(basename "$0" .sh)
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
