@@ -53,6 +53,7 @@ done
 [[ $data ]] || die "name the folder of the binarised data: see --help for an example."
 [[ -d $data ]] || die "there is no folder $data: make it with a script of data-prep."
 data=$(cd "$data" && pwd)
+check_path "$data"
 : "${recipe:=$(basename "$(dirname "$data")")/ea_transformer_lite}"
 full=$(find_recipe "$recipe")
 baseline=$(find_recipe "${baseline_recipe:-${recipe/ea_transformer/transformer}}")

@@ -79,6 +79,9 @@ flags=()
 parse ${flags[@]+"${flags[@]}"} "$@"
 [[ -d ${folders[0]} ]] || die "there is no folder ${folders[0]}: give that of the binarised data, DATA_BIN."
 data=$(cd "${folders[0]}" && pwd)
+check_path "$data"
+OUT_DIR=${out:-$folder/evaluation}
+check_out_dir
 whole_number --beam "$beam"
 whole_number --max-tokens "$max_tokens"
 [[ $lenpen =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
@@ -105,8 +108,6 @@ use_huge_pages
 facts=$(experiment data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 source_lang=${facts[0]} target_lang=${facts[1]} remove_bpe=${facts[2]}
-OUT_DIR=${out:-$folder/evaluation}
-check_out_dir
 open_out_dir
 OUT_DIR=$(cd "$OUT_DIR" && pwd)
 

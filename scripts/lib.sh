@@ -11,7 +11,15 @@ die() {
   exit 1
 }
 
+# check_path PATH: dies if fairseq would not take a path, made absolute, for what it is.
+check_path() {
+  local path=$1
+  [[ $path == /* ]] || path=$PWD/$path
+  [[ ! $path =~ :|\$\{ ]] || die "'${BASH_REMATCH[0]}' in a path has a meaning for fairseq: use another folder than $path."
+}
+
 ((BASH_VERSINFO[0] >= 5)) || die "this needs bash 5 or later, and this is bash $BASH_VERSION."
+check_path "$repository"
 [[ -t 1 ]] || export TQDM_MININTERVAL=10 # seconds between the progress lines that go to a file
 
 # say TEXT: progress, on stdout and in OUT_DIR/logs.
@@ -43,8 +51,9 @@ experiment() {
   PYTHONPATH=$repository/scripts "$python" -P -m "experiments.$1" "${@:2}"
 }
 
-# check_out_dir: dies if OUT_DIR is there but is not a folder of a preparation.
+# check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of a preparation.
 check_out_dir() {
+  check_path "$OUT_DIR"
   [[ ! -e $OUT_DIR || -d $OUT_DIR ]] || die "$OUT_DIR is not a folder: give a folder for the output."
   [[ ! -d $OUT_DIR || -d $OUT_DIR/.stages || -z $(ls -A "$OUT_DIR") ]] ||
     die "$OUT_DIR holds other files: give a new folder, or that of an earlier run."

@@ -65,8 +65,10 @@ whole_number --merges "$merges"
 whole_number --max-update "$max_update"
 whole_number --max-tokens "$max_tokens"
 OUT_DIR=$out
+data_bin=$OUT_DIR/data/$data_name/data-bin
 
 check_out_dir
+check_path "$data_bin"
 enter_environment
 find_python
 open_out_dir
@@ -76,7 +78,6 @@ if [[ ! $corpus ]]; then
   stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)" \
     python "$repository/data-prep/embedded_corpus.py" --out
 fi
-data_bin=$OUT_DIR/data/$data_name/data-bin
 bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang" \
   --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/data/$data_name" 9>&-
 

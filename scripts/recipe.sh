@@ -56,6 +56,7 @@ find_data() {
   fi
   [[ -d $data ]] || die "--data: there is no folder $data."
   data=$(cd "$data" && pwd)
+  check_path "$data"
 }
 
 # The flags that do not tell models apart: those of the seed, the device and the log.

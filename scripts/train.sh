@@ -75,6 +75,7 @@ recipe_name=$(name_of "$recipe")
 : "${model:=${recipe_name##*/}$differences}"
 : "${out:=$repository/runs/$recipe_name$(as_folder "$differences")/seed-$seed}"
 [[ $out == /* ]] || out=$PWD/$out
+check_path "$out"
 OUT_DIR=$out
 find_python
 { mkdir -p "$out" && : >>"$out/lock"; } 2>/dev/null ||

@@ -10,6 +10,7 @@ from step import StepError
 from tokenization import Tokenization
 
 from experiments.data_bin import PREPARATION
+from experiments.fairseq_path import require_path
 
 ENCODERS = {"bpe": ("subword_nmt", "bpe_codes"), "sentencepiece": ("sentencepiece", "sentencepiece_model")}
 
@@ -31,7 +32,7 @@ class Preparation:
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
         """Read it; every subword model must be there."""
-        path = folder / PREPARATION
+        path = require_path(folder) / PREPARATION
         if not path.is_file():
             raise StepError(f"there is no {path}: copy it from the folder that prepare-corpus.sh made.")
         try:

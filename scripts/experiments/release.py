@@ -17,6 +17,7 @@ from experiments.averaging import average
 from experiments.checkpoint import Checkpoint
 from experiments.data_bin import PREPARATION
 from experiments.evaluation import portable
+from experiments.fairseq_path import require_path
 from experiments.model_card import CARD, card
 from experiments.preparation import Preparation
 from experiments.results import RELEASED, Results
@@ -44,6 +45,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.about.is_file():
         raise StepError(f"--about: there is no file {args.about}.")
+    require_path(args.out)
     trained = Results.read(args.run / "evaluation")
     data = recorded_data(args.run / "evaluation" / MODEL)
     results = evaluated(args, halved(args.run), data)
