@@ -34,14 +34,15 @@ goes on; what was made with the same options is not made again.
   --out DIR          folder of the results (default: CHECKPOINT_DIR/evaluation)
   --help             show this text
 
-Where train.sh has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults. Data without
-preparation.json is taken for Moses' tokens with BPE.
+Where train.sh has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
+--out and --reference are for the command alone. Data without preparation.json is taken for Moses' tokens with BPE.
 
 example:
   bash scripts/evaluate.sh --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
 USAGE
 }
 
+of_recipe=' --average= --average-best= --checkpoint= --beam= --lenpen= --subset= --max-tokens= --compound-split --cpu '
 beam=5 lenpen=1 subset=test max_tokens=4096 compound_split='' reference='' model='' cpu='' out='' selection=()
 
 # parse OPTIONS...: sets the variables above and `folders`.
@@ -59,7 +60,10 @@ parse() {
         case $1 in
           --average) whole_number "$1" "$2" && selection=(--last "$2") ;;
           --average-best) whole_number "$1" "$2" && selection=(--best "$2") ;;
-          --checkpoint) selection=("$2") ;;
+          --checkpoint)
+            [[ $2 =~ ^[^/-][^/]*$ ]] || die "--checkpoint needs the name of a file in CHECKPOINT_DIR, not '$2'."
+            selection=("$2")
+            ;;
           *) name=${1#--} && printf -v "${name//-/_}" '%s' "$2" ;;
         esac
         shift
@@ -75,15 +79,24 @@ parse "$@"
 [[ -d ${folders[1]} ]] || die "there is no folder ${folders[1]}: give the --save-dir of a training, CHECKPOINT_DIR."
 folder=$(cd "${folders[1]}" && pwd)
 flags=()
-[[ ! -f $folder/recipe ]] || read_recipe "$folder/recipe" evaluate
+if [[ -e $folder/recipe || -L $folder/recipe ]]; then
+  [[ -f $folder/recipe && ! -L $folder/recipe && $(stat -c %s "$folder/recipe") -lt 100000 ]] ||
+    die "$folder/recipe is not the recipe of a training: put that there, or remove this."
+  read_recipe "$folder/recipe" evaluate "$of_recipe"
+fi
 parse ${flags[@]+"${flags[@]}"} "$@"
 [[ -d ${folders[0]} ]] || die "there is no folder ${folders[0]}: give that of the binarised data, DATA_BIN."
 data=$(cd "${folders[0]}" && pwd)
 check_path "$data"
-OUT_DIR=${out:-$folder/evaluation}
+if [[ ! $out ]]; then
+  out=$folder/evaluation link=$(find "$out" -type l -print -quit 2>/dev/null) || true
+  [[ ! $link ]] || die "$link is a link, and what is written to it would be elsewhere: name a folder with --out."
+fi
+OUT_DIR=$out
 check_out_dir
 whole_number --beam "$beam"
 whole_number --max-tokens "$max_tokens"
+[[ $subset =~ ^[A-Za-z0-9_]+$ ]] || die "--subset needs the name of a subset, such as test, not '$subset'."
 [[ $lenpen =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
 [[ ! $reference || -f $reference ]] || die "--reference: there is no file $reference."
 [[ ! $reference ]] || reference=$(realpath "$reference")

@@ -5,9 +5,9 @@ unset CDPATH # with it, cd prints folders and goes to others than the one named
 script=$(basename "$0" .sh)
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# die SENTENCE: one plain sentence on stderr, then the end.
+# die SENTENCE: one plain sentence on stderr, then the end. What would steer a terminal is shown as '?', here and in say.
 die() {
-  printf '%s: %s\n' "$script" "$1" >&2
+  printf '%s: %s\n' "$script" "${1//[[:cntrl:]]/?}" >&2
   exit 1
 }
 
@@ -24,6 +24,7 @@ check_path "$repository"
 
 # say TEXT: progress, on stdout and in OUT_DIR/logs.
 say() {
+  set -- "${1//[[:cntrl:]]/?}"
   printf '%(%T)T %s\n' -1 "$1"
   if [[ -d $OUT_DIR/logs ]]; then
     { printf '%(%F %T)T %s\n' -1 "$1" >>"$OUT_DIR/logs/$script.log"; } 2>/dev/null || true

@@ -24,9 +24,10 @@ name_of() {
   printf '%s\n' "${name#"$own"}"
 }
 
-# read_recipe FILE SECTION: sets `flags` to the words in a section: of each line the flag and all that follows it.
+# read_recipe FILE SECTION [FLAGS]: sets `flags` to the words in a section: of each line the flag and all that follows
+# it. With FLAGS, a list with a space around each, the section may have no others; those with a value end in '='.
 read_recipe() {
-  local line number=0 section=''
+  local line number=0 section='' flag value
   flags=()
   while IFS= read -r line || [[ $line ]]; do
     number=$((number + 1))
@@ -39,9 +40,10 @@ read_recipe() {
     [[ $section ]] || die "$1, line $number: '$line' stands before the first section: put it below [train]."
     [[ $section == data || $line == --* ]] || die "$1, line $number: '$line' is no flag: write --FLAG VALUE."
     [[ $section == "$2" ]] || continue
-    flags+=("${line%%[[:space:]]*}")
-    line=${line:${#flags[-1]}}
-    [[ ! $line ]] || flags+=("${line#"${line%%[![:space:]]*}"}")
+    flag=${line%%[[:space:]]*} value=${line:${#flag}} value=${value#"${value%%[![:space:]]*}"}
+    [[ $# == 2 || $3 == *" $flag${value:+=} "* ]] ||
+      die "$1, line $number: '$line' is not for a recipe beside checkpoints: only$3may stand there, with their values."
+    flags+=("$flag" ${value:+"$value"})
   done <"$1"
 }
 
