@@ -231,4 +231,4 @@ def test_moses_tokens_are_put_together_and_others_left_as_they_are():
     tokens = "He said , &quot; it &apos;s a well @-@ known &#91; dog &#93; . &quot;"
     raw = {"moses": 'He said, "it\'s a well-known [dog]."', "none": tokens}
     for tokenizer, expected in raw.items():
-        assert detokenizer(DataBin(Path(), "de", "en", tokenizer, "bpe", False, {}))(tokens) == expected
+        assert detokenizer(DataBin(Path(), "de", "en", tokenizer, "bpe", False))(tokens) == expected

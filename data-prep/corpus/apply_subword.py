@@ -1,6 +1,8 @@
 """Segment tokenized sentence pairs into subwords."""
 
 import argparse
+import io
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -8,10 +10,12 @@ from pathlib import Path
 from typing import IO
 
 from options import add_text_options, text_options
-from step import run
+from step import StepError, run
 from transform import Transform, transform
 
 MOST_WORDS = 200_000  # that a process remembers the segments of
+VERSION = re.compile(r"#version: 0\.[12]\r?")
+MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+\r?")
 
 
 class Segments(dict):
@@ -31,15 +35,31 @@ class Segments(dict):
 
 
 def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
-    """A function that segments a line of words that stand apart by single spaces."""
+    """A function that segments a line of words that stand apart by single spaces; raises StepError for a bad model."""
     if kind == "bpe":
-        with model.open(encoding="utf-8", newline="\n") as codes:
-            segments = Segments(codes)
+        segments = Segments(io.StringIO(read_codes(model), newline="\n"))
         return lambda line: " ".join(map(segments.__getitem__, line.split(" ")))
     from sentencepiece import SentencePieceProcessor
 
-    processor = SentencePieceProcessor(model_file=str(model))
+    try:
+        processor = SentencePieceProcessor(model_file=str(model))
+    except RuntimeError:
+        raise StepError(f"{model} is not a model of sentencepiece: copy it from the folder of the data.") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+def read_codes(model: Path) -> str:
+    """BPE codes, of which every line is known to be a merge: subword-nmt would end at another and show it."""
+    try:
+        codes = model.read_bytes().decode("utf-8").rstrip("\n")
+    except UnicodeDecodeError:
+        raise StepError(f"{model} is not UTF-8: copy it from the folder of the data.") from None
+    lines = codes.split("\n")
+    first = 1 if VERSION.fullmatch(lines[0]) else 0
+    for number, line in enumerate(lines[first:] or [""], first + 1):
+        if not MERGE.fullmatch(line) or (number == 1 and line.startswith("#version:")):
+            raise StepError(f"line {number} of {model} is not a merge of BPE: copy it from the folder of the data.")
+    return codes
 
 
 def make_segmenters(kind: str, models: list[Path]) -> Transform:

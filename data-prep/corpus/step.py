@@ -6,9 +6,11 @@ from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from text_lines import printable
+
 
 class StepError(Exception):
-    """A plain sentence that says what is wrong and what to do."""
+    """A plain sentence that says what is wrong and what to do; it may name what others named."""
 
 
 def run(main: Callable[[], None]) -> None:
@@ -19,9 +21,10 @@ def run(main: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except StepError as error:
-        sys.exit(f"{name}: {error}")
+        sys.exit(f"{name}: {printable(str(error))}")
     except BrokenProcessPool:
         sys.exit(f"{name}: a worker was killed, often for memory: run again with fewer --workers.")
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        sys.exit(f"{name}: {error.strerror or error}{place}: put that right, then run the same command again.")
+        what = printable(f"{error.strerror or error}{place}")
+        sys.exit(f"{name}: {what}: put that right, then run the same command again.")

@@ -21,6 +21,11 @@ def tidy(line: str) -> str:
     return line if line.isprintable() else BREAKS.sub(" ", line).strip()
 
 
+def printable(text: str) -> str:
+    """The text with what would steer a terminal, or end a line, written as an escape such as \\x1b."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 def open_bytes(path: Path) -> IO[bytes]:
     """The bytes of a plain or gzipped file."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

@@ -1,24 +1,58 @@
 """A folder of binarised data: what its preparation says of it, without reading the data."""
 
 import hashlib
-import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from manifest import sha256
 from step import StepError, run
 
 from experiments.arguments import Parser
+from experiments.own_file import own_file
+from experiments.preparation import PREPARATION, Preparation
+from experiments.records import MEGABYTE, FileName, as_record, read_json
 from experiments.results import Dataset
 
 OWN = "prepare-corpus"
-PREPARATION = "preparation.json"
 MANIFEST = "manifest.json"
 REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
-WITHOUT_PREPARATION = {"tokenizer": "moses", "subword": "bpe", "dash_splits": False}
 SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
 NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a preparation was told: the script, and how many pairs to draw where it was to draw some."""
+
+    dataset: FileName = OWN
+    subsample: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What data was made from; only archives have names."""
+
+    archive: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The part of manifest.json that tells data sets apart."""
+
+    settings: Settings = Settings()
+    sources: list[Source] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Reads that of a folder; data without is of one's own."""
+        path = folder / MANIFEST
+        if not path.is_file():
+            return cls()
+        try:
+            return as_record(cls, read_json(own_file(path, 10 * MEGABYTE), 10 * MEGABYTE))
+        except ValueError as error:
+            raise StepError(f"{path} is not what a preparation writes ({error}): copy it from the data.") from None
 
 
 @dataclass(frozen=True)
@@ -29,7 +63,6 @@ class DataBin:
         tokenizer: ``moses``, or ``none`` for text that was tokenized already.
         subword: ``bpe``, ``sentencepiece`` or ``none``.
         dash_splits: whether words were split at their hyphens.
-        manifest: the content of manifest.json, empty for data that has none.
     """
 
     folder: Path
@@ -38,7 +71,7 @@ class DataBin:
     tokenizer: str
     subword: str
     dash_splits: bool
-    manifest: dict
+    manifest: Manifest = Manifest()
 
     @classmethod
     def read(cls, folder: Path) -> "DataBin":
@@ -49,18 +82,12 @@ class DataBin:
         """
         if not folder.is_dir():
             raise StepError(f"there is no folder {folder}: give that of the binarised data, DATA_BIN.")
-        manifest = read_json(folder / MANIFEST) or {}
-        found = read_json(folder / PREPARATION)
-        if found is None:
-            found = WITHOUT_PREPARATION | languages_of(folder)
-        try:
-            names = ("source_lang", "target_lang", "tokenizer", "subword", "dash_splits")
-            data = cls(folder, *(found[name] for name in names), manifest)
-        except KeyError as error:
-            raise StepError(f"{folder / 'preparation.json'} has no {error}: copy it from the data's folder.") from None
-        if data.subword not in REMOVE_BPE:
-            raise StepError(f"{folder / 'preparation.json'}: subword is {', '.join(REMOVE_BPE)}, not {data.subword}.")
-        return data
+        manifest = Manifest.read(folder)
+        if not (folder / PREPARATION).is_file():
+            return cls(folder, *languages_of(folder), "moses", "bpe", False, manifest)
+        found = Preparation.described(folder)
+        languages = found.source_lang, found.target_lang
+        return cls(folder, *languages, found.tokenizer, found.subword, found.dash_splits, manifest)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -74,16 +101,16 @@ class DataBin:
     @property
     def name(self) -> str:
         """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
-        settings = self.manifest.get("settings", {})
-        if settings.get("dataset", OWN) == OWN:
+        settings = self.manifest.settings
+        if settings.dataset == OWN:
             folder = self.folder.resolve()
             return folder.parent.name if folder.name == "data-bin" else folder.name
-        name = settings["dataset"].removeprefix("prepare-")
-        if any(source.get("archive") == "nc-v12" for source in self.manifest.get("sources", [])):
+        name = settings.dataset.removeprefix("prepare-")
+        if any(source.archive == "nc-v12" for source in self.manifest.sources):
             name = name.replace("wmt14", "wmt17")
         if "-" not in name:
             name += f"-{self.source_lang}{self.target_lang}"
-        return f"{name}-{settings['subsample']}-pairs" if "subsample" in settings else name
+        return name if settings.subsample is None else f"{name}-{settings.subsample}-pairs"
 
     def files(self, subset: str) -> list[Path]:
         """The dictionaries and the files of a subset.
@@ -110,28 +137,17 @@ class DataBin:
 
     def require_compounds(self) -> None:
         """Raises StepError unless compound-split BLEU is what papers report of this data."""
-        dataset = self.manifest.get("settings", {}).get("dataset")
+        dataset = self.manifest.settings.dataset
         if (dataset, *self.languages) != ("prepare-wmt14-ende", "en", "de"):
             reason = SPLIT_ALREADY if dataset == "prepare-wmt14-enfr" else NOT_SPLIT
             raise StepError(f"--compound-split is not for {self.name}: {reason}.")
 
 
-def read_json(path: Path) -> dict | None:
-    """The object in a JSON file, or None where there is no such file."""
-    if not path.is_file():
-        return None
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return dict(found)
-    except (TypeError, ValueError) as error:
-        raise StepError(f"{path} is not what a preparation writes ({error}): copy it from the data's folder.") from None
-
-
-def languages_of(folder: Path) -> dict[str, str]:
+def languages_of(folder: Path) -> tuple[str, str]:
     """Source and target language, from the names of files such as ``test.de-en.de.idx``."""
     for path in sorted(folder.iterdir()):
         if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
-            return {"source_lang": found[1], "target_lang": found[2]}
+            return found[1], found[2]
     raise StepError(f"{folder} has no binarised data, such as test.de-en.de.idx: give another DATA_BIN.")
 
 

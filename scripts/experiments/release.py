@@ -15,11 +15,10 @@ from experiments import REPOSITORY
 from experiments.arguments import Parser
 from experiments.averaging import average
 from experiments.checkpoint import Checkpoint
-from experiments.data_bin import PREPARATION
 from experiments.evaluation import portable
 from experiments.fairseq_path import require_path
 from experiments.model_card import CARD, card
-from experiments.preparation import Preparation
+from experiments.preparation import PREPARATION, Preparation
 from experiments.results import RELEASED, Results
 from experiments.trained_model import recorded_data
 

@@ -1,0 +1,117 @@
+"""Records in JSON files, as dataclasses whose fields have their types, whoever wrote the file."""
+
+import json
+import re
+import shlex
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+FileName = NewType("FileName", str)
+Language = NewType("Language", str)
+Command = NewType("Command", str)
+
+MEGABYTE = 1 << 20
+WHOLE = 1 << 63  # no whole number of a record is as large
+NOUNS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    FileName: "the plain name of a file",
+    Language: "a language of letters, digits and _",
+    Command: "a command",
+}
+Record = TypeVar("Record")
+
+
+def read_json(path: Path, largest: int = MEGABYTE) -> object:
+    """What a JSON file has.
+
+    Raises:
+        ValueError: saying why it is none, or that it has more than ``largest`` bytes, but nothing of what it has.
+    """
+    with path.open("rb") as file:
+        text = file.read(largest + 1)
+    if len(text) > largest:
+        raise ValueError(f"it has more than {largest} bytes")
+    try:
+        return json.loads(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def as_record(kind: type[Record], found: object, **given: object) -> Record:
+    """A dataclass of what JSON has of its fields, and of those that are given; what it has no field for is left out.
+
+    Raises:
+        ValueError: naming the first field that is missing or of another type.
+    """
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")
+    kinds = get_type_hints(kind)
+    for field in fields(kind):
+        if field.name in given:
+            continue
+        if field.name in found:
+            given[field.name] = fitted(field.name, found[field.name], kinds[field.name])
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"it has no '{field.name}'")
+    return kind(**given)
+
+
+def fitted(name: str, value: object, kind: Any) -> object:
+    """The value of a field, if it is of its type; raises ValueError otherwise."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        if isinstance(value, str) and value in parts:
+            return value
+        raise ValueError(f"'{name}' must be {' or '.join(parts)}")
+    if origin in (Union, UnionType):
+        for part in parts[1:]:
+            with suppress(ValueError):
+                return fitted(name, value, part)
+        return fitted(name, value, parts[0])
+    if is_dataclass(kind):
+        return as_record(kind, value)
+    if origin is list and isinstance(value, list):
+        return [fitted(name, item, parts[0]) for item in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: fitted(name, item, parts[1]) for key, item in value.items()}
+    if not is_plain(value, kind):
+        raise ValueError(f"'{name}' must be {NOUNS.get(origin or kind, 'null')}")
+    return value
+
+
+def is_plain(value: object, kind: Any) -> bool:
+    """Whether a value that is no list or object is of a type."""
+    if kind is float:
+        return type(value) is float or is_plain(value, int)
+    if kind is int:
+        return type(value) is int and abs(value) < WHOLE
+    if kind is FileName:
+        return isinstance(value, str) and is_file_name(value)
+    if kind is Language:
+        return isinstance(value, str) and re.fullmatch("[A-Za-z0-9_]{1,64}", value) is not None
+    if kind is Command:
+        return isinstance(value, str) and is_command(value)
+    return type(value) is kind
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text is the name of a file in whichever folder, and neither a path nor what no file is called."""
+    return text.isprintable() and not set(text) & set("/\\:") and text.strip(". ") != "" and len(text.encode()) < 256
+
+
+def is_command(text: str) -> bool:
+    """Whether a text is words as a shell reads them."""
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
