@@ -1,13 +1,25 @@
 """What scripts read in a folder of checkpoints from others does nothing but what it is there for."""
 
+import json
 import os
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from step import StepError
 
 from commands import ROOT
 from corpora import environment
+from experiments.comparison import Comparison
+from experiments.results import COUNTS, Results
+from experiments.results_page import keep
+from experiments.training_log import NAME as LOG
+from experiments.training_log import curves, speeds
+from experiments.training_run import Start, TrainingRun
+from fake_results import make, write_results
 
 ALLOWED = "--average 1\n--average-best 1\n--beam 5\n--lenpen 0.6\n--max-tokens 100\n--subset test\n--cpu\n"
 REFUSED = {
@@ -96,3 +108,155 @@ def test_no_evaluation_is_written_through_a_link(home, link):
     place.symlink_to(home / ("secret" if link else "elsewhere"))
     assert f"{place} is a link" in evaluate(home)
     assert (home / "secret").read_text() == "a secret\n"
+
+
+START = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
+TRAINING = TrainingRun(
+    "a model", "toy/model", [], ["fairseq-train", "data"], [START], "bash scripts/train.sh toy/model"
+)
+HOSTILE = [
+    "../x",
+    "/etc/passwd",
+    "$(touch made)",
+    "\x1b[2J",
+    "'",
+    "",
+    "${x}",
+    10**400,
+    -1,
+    1.5,
+    True,
+    None,
+    [],
+    {},
+    [[]],
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("a run") / "evaluation"
+    write_results(folder)
+    return folder
+
+
+WRONG_RESULTS = {
+    "dataset": [{"name": "../../x"}, {"name": "/x"}, {"name": ".."}, {"name": 1}, [], {}],
+    "seed": ["../1", 1.5, None, 10**30],
+    "seconds": ["3", None, 10**400],
+    "commands": ["bash", [1], ["echo 'unended"]],
+    "training_command": ["'", 1],
+    "scores": [[], {"BLEU": 1}, {"BLEU": {"score": "1", "detail": "", "signature": ""}}],
+    "checkpoints": ["checkpoint1.pt", [1]],
+    "versions": [{"python": 3}],
+    "train_curve": [{}, [1], [{"updates": "1"}]],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in WRONG_RESULTS.items() for value in values]
+)
+def test_results_of_another_type_are_refused_by_their_field(results, tmp_path, field, value):
+    found = json.loads((results / "results.json").read_text())
+    value = found[field] | value if isinstance(value, dict) and value and field == "dataset" else value
+    (tmp_path / "results.json").write_text(json.dumps(found | {field: value}))
+    with pytest.raises(
+        StepError, match=rf"{tmp_path}/results.json is not what scripts/evaluate.sh writes \("
+    ) as refused:
+        Results.read(tmp_path)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["[" * 500_000, "[1]", "{}", "\x1b", "9" * 5000])
+def test_a_file_that_has_no_results_is_refused(tmp_path, monkeypatch, text):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(StepError, match=f"{tmp_path}/results.json is not what scripts/evaluate.sh writes"):
+        make(monkeypatch, tmp_path / "report", tmp_path / "results.json")
+
+
+def test_results_are_shown_without_what_steers_a_terminal(results, tmp_path, monkeypatch, capsys):
+    found = json.loads((results / "results.json").read_text())
+    (tmp_path / "results.json").write_text(json.dumps(found | {"model": "\x1b[2Jred\n", "device": "\x9b"}))
+    make(monkeypatch, tmp_path / "report", tmp_path / "results.json", "--no-p-values")
+    shown = capsys.readouterr().out
+    assert r"\x1b[2Jred\n" in shown and shown.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("model", ["..", ".", "a:b"])
+def test_results_are_kept_in_the_folder_that_is_named(results, tmp_path, model):
+    found = json.loads((results / "results.json").read_text())
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others/results.json").write_text(json.dumps(found | {"model": model}))
+    with pytest.raises(StepError, match="no folder has the name of the model"):
+        keep(Comparison.of([Results.read(tmp_path / "others")], "tokenized BLEU"), tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_texts_beside_results_are_no_others(results, tmp_path):
+    (tmp_path / "secret").write_text("1\n")
+    folder = tmp_path / "others"
+    folder.mkdir()
+    (folder / "results.json").write_bytes((results / "results.json").read_bytes())
+    for name in (COUNTS, "translation.txt", "reference.txt"):
+        (folder / name).symlink_to(tmp_path / "secret")
+    for look in (Results.raw, Results.counts, lambda found: found.keep(tmp_path)):
+        with pytest.raises(StepError, match="is a link out of its folder"):
+            look(Results.read(folder))
+    assert not (tmp_path / COUNTS).exists()
+    (folder / COUNTS).unlink()
+    (folder / COUNTS).write_text("root:x:0:0\n")
+    with pytest.raises(StepError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
+        Results.read(folder).counts()
+
+
+def write_training(folder: Path, **changes: object) -> Path:
+    (folder / "run.json").write_text(json.dumps(asdict(TRAINING) | changes))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("starts", []),
+        ("starts", [{}]),
+        ("command", "rm"),
+        ("command", [1]),
+        ("called", "'"),
+        ("called", ""),
+        ("model", 1),
+    ],
+)
+def test_a_training_of_another_type_is_refused_by_its_field(tmp_path, field, value):
+    with pytest.raises(StepError, match=rf"{tmp_path}/run.json is not what scripts/train.sh writes \("):
+        TrainingRun.read(write_training(tmp_path, **{field: value}))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(list(asdict(TRAINING))), st.sampled_from(HOSTILE)))
+def test_any_training_is_read_or_refused(tmp_path_factory, changes):
+    folder = write_training(tmp_path_factory.getbasetemp(), **changes)
+    try:
+        found = TrainingRun.read(folder)
+    except StepError as error:
+        assert str(error).isprintable()
+    else:
+        assert found.starts[-1].device and all(isinstance(word, str) for word in found.command)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["loss", "num_updates", "wall", "valid_loss", "valid_num_updates", "train_wall", "wps"]),
+            st.sampled_from([*HOSTILE, "1", "nan", "inf", "1e999"]),
+        ).map(json.dumps)
+        | st.just("[" * 100_000)
+        | st.just('{"a": ' * 100_000)
+    )
+)
+def test_a_log_of_anything_has_the_curves_of_what_is_in_it(tmp_path_factory, lines):
+    folder = tmp_path_factory.getbasetemp()
+    (folder / LOG).write_text("\n".join(lines) + '\n{"loss": "3", "num_updates": "5", "wps": "7"}\n')
+    train, _ = curves(folder)
+    assert train[-1].loss == 3 and train[-1].updates == 5
+    assert 7.0 in speeds(folder)

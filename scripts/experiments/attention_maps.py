@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from step import StepError
+from text_lines import printable
 
 from experiments.arguments import Parser, at_least
 from experiments.environment import require_matplotlib
@@ -147,7 +148,8 @@ def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out
     else:
         target = first.tokens("target", args.target)
     maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
-    print(f"source: {first.hub.src_dict.string(source)}\ntarget: {first.hub.tgt_dict.string(target)}")
+    print("source:", printable(first.hub.src_dict.string(source)))
+    print("target:", printable(first.hub.tgt_dict.string(target)))
     stages = args.stages or (STAGES if args.compare is None else COMPARED)
     return draw(maps, args.attention or ATTENTIONS, args.heads, stages, out)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from step import StepError
+from text_lines import printable
 from torch import Tensor
 
 from experiments.arguments import Parser, at_least
@@ -136,4 +137,4 @@ def main() -> None:
         checkpoints[-1].require_data(DataBin.read(args.data))
     Checkpoint(args.output, average(checkpoints, args.half)).write()
     print(f"the average of {len(checkpoints)} checkpoints:" if len(checkpoints) > 1 else "one checkpoint:")
-    print(*(f"  {checkpoint}" for checkpoint in checkpoints), sep="\n")
+    print(*(f"  {printable(str(checkpoint))}" for checkpoint in checkpoints), sep="\n")

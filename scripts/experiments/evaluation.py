@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils
 from fairseq.models.transformer import TransformerModel
 from manifest import count_tokens
 from step import StepError, run
-from text_lines import read_lines, tidy, writing
+from text_lines import printable, read_lines, tidy, writing
 
 from ea_fairseq import EATransformerModel
 from ea_fairseq.cost import cost
@@ -163,7 +163,7 @@ def table(results: Results, sentences: int, notes: list[str]) -> str:
     for name, score in results.scores.items():
         lines.append(f"{name:{width}}  {score.score:6.2f}  {DEFINITIONS[name]}")
         lines += [f"{'':{width}}          {part}" for part in (score.detail, score.signature)]
-    return "\n".join([*lines, "", *notes])
+    return "\n".join(map(printable, [*lines, "", *notes]))
 
 
 def notes_on(data: DataBin, args: Namespace) -> list[str]:

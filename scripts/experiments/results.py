@@ -6,6 +6,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from step import StepError
+from text_lines import printable
+
+from experiments.own_file import own_file
+from experiments.records import MEGABYTE, Command, FileName, as_record, read_json
 
 NAME = "results.json"
 RELEASED = "released"  # folder of an evaluation of what release.py makes of a training that has its own evaluation
@@ -13,6 +17,8 @@ TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
+LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
+Setting = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Dataset:
         checksum: SHA-256 of the dictionaries and of the subset: equal where two models translated the same.
     """
 
-    name: str
+    name: FileName
     source_lang: str
     target_lang: str
     subset: str
@@ -68,7 +74,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a table or a figure says of one trained model.
+    """Everything that a table or a figure says of one trained model, in texts that may be printed.
 
     Args:
         folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
@@ -94,7 +100,7 @@ class Results:
     folder: Path
     model: str
     arch: str
-    settings: dict[str, object]
+    settings: dict[str, Setting]
     recipe: str | None
     seed: int
     updates: int
@@ -104,10 +110,10 @@ class Results:
     flops: int
     dataset: Dataset
     checkpoints: list[str]
-    search: dict[str, object]
+    search: dict[str, float]
     scores: dict[str, Score]
-    training_command: str | None
-    commands: list[str]
+    training_command: Command | None
+    commands: list[Command]
     training_device: str | None
     device: str
     versions: dict[str, str]
@@ -123,17 +129,11 @@ class Results:
             StepError: naming the file, where it is not there or not what evaluate.sh writes.
         """
         path = path / NAME if path.is_dir() else path
+        if not path.is_file():
+            raise StepError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.")
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            found["folder"] = path.parent
-            found["dataset"] = Dataset(**found["dataset"])
-            found["scores"] = {name: Score(**score) for name, score in found["scores"].items()}
-            for curve in ("train_curve", "valid_curve"):
-                found[curve] = [Point(**point) for point in found[curve]]
-            return cls(**found)
-        except FileNotFoundError:
-            raise StepError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.") from None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return as_record(cls, shown(read_json(own_file(path, LARGEST), LARGEST)), folder=path.parent)
+        except ValueError as error:
             raise StepError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
 
     def write(self) -> None:
@@ -147,7 +147,7 @@ class Results:
     def keep(self, folder: Path) -> None:
         """Writes results.json and, where they are there, the counts of its sentences into another folder."""
         if self.has(COUNTS):
-            shutil.copyfile(self.folder / COUNTS, folder / COUNTS)
+            shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
         replace(self, folder=folder).write()
 
     def raw(self) -> tuple[list[str], list[str]]:
@@ -160,7 +160,10 @@ class Results:
 
     def counts(self) -> list[list[int]]:
         """What tokenized BLEU counts of each sentence; raises StepError where counts.tsv is not beside results.json."""
-        return [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+        try:
+            return [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+        except ValueError:
+            raise StepError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
 
     def has(self, name: str) -> bool:
         return (self.folder / name).is_file()
@@ -169,4 +172,16 @@ class Results:
         path = self.folder / name
         if not self.has(name):
             raise StepError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        try:
+            return own_file(path, LARGEST_TEXT).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise StepError(f"{path} is not UTF-8: evaluate the model again.") from None
+
+
+def shown(found: object) -> object:
+    """What JSON has, with what would steer a terminal escaped in all texts."""
+    if isinstance(found, dict):
+        return {printable(name): shown(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return list(map(shown, found))
+    return printable(found) if isinstance(found, str) else found

@@ -11,6 +11,7 @@ from step import StepError
 
 from experiments.comparison import Comparison, Spread, find_results
 from experiments.comparison_table import comparison_table, listed
+from experiments.records import is_file_name
 from experiments.results import NAME, Results
 from experiments.run_facts import run_html
 from experiments.tables import NONE, Table
@@ -82,7 +83,10 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
     """Copies what a page is made of, without the texts, into DATASET/MODEL/seed-N; returns the folders."""
     kept = []
     for result in comparison.all_results():
-        place = folder / result.dataset.name / result.model.replace("/", "-").replace(" ", "_") / f"seed-{result.seed}"
+        model = result.model.replace("/", "-").replace(" ", "_")
+        if not is_file_name(model):
+            raise StepError(f"{result.folder}: no folder has the name of the model, {model}: evaluate with --model.")
+        place = folder / result.dataset.name / model / f"seed-{result.seed}"
         place.mkdir(parents=True, exist_ok=True)
         result.keep(place)
         kept.append(place)

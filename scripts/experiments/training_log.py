@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from experiments.results import Point
 
 NAME = "train.log"
+LONGEST_LINE = 1 << 20
+MOST_UPDATES = 10**12
 
 
 def curves(folder: Path) -> tuple[list[Point], list[Point]]:
@@ -22,13 +26,12 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
     seconds = 0.0
     for entry in entries(path) if path.is_file() else ():
         if "loss" in entry and "num_updates" in entry:
-            seconds = float(entry.get("wall", seconds))
-            extend(train, Point(int(entry["num_updates"]), seconds, float(entry["loss"])))
+            seconds = entry.get("wall", seconds)
+            extend(train, Point(int(entry["num_updates"]), seconds, entry["loss"]))
         elif "valid_loss" in entry and "valid_num_updates" in entry:
-            bleu = float(entry["valid_bleu"]) if "valid_bleu" in entry else None
-            extend(valid, Point(int(entry["valid_num_updates"]), seconds, float(entry["valid_loss"]), bleu))
-        elif "train_wall" in entry and valid and valid[-1].updates == int(entry.get("train_num_updates", -1)):
-            seconds = float(entry["train_wall"])
+            extend(valid, Point(int(entry["valid_num_updates"]), seconds, entry["valid_loss"], entry.get("valid_bleu")))
+        elif "train_wall" in entry and valid and valid[-1].updates == entry.get("train_num_updates"):
+            seconds = entry["train_wall"]
             valid[-1] = replace(valid[-1], seconds=seconds)
     return train, valid
 
@@ -36,19 +39,28 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
 def speeds(folder: Path) -> list[float]:
     """Target words per second, subwords counted, of each part of the training that a folder's log tells of."""
     found = [entry.get("wps", entry.get("train_wps")) for entry in entries(folder / NAME)]
-    return [float(speed) for speed in found if speed is not None]
+    return [speed for speed in found if speed is not None]
 
 
-def entries(path: Path) -> Iterator[dict[str, str]]:
-    """The lines of a log that are JSON objects; a kill may have cut others short."""
+def entries(path: Path) -> Iterator[dict[str, float]]:
+    """The numbers in the lines of a log that are JSON objects; a kill may have cut others short."""
     with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+        for line in iter(partial(lines.readline, LONGEST_LINE), ""):
             try:
                 entry = json.loads(line[line.index("{") :])
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict):
-                yield entry
+                yield dict(numbers(entry))
+
+
+def numbers(entry: dict[str, object]) -> Iterator[tuple[str, float]]:
+    """The fields of an entry that are numbers, as which fairseq logs them in strings; counts are whole ones."""
+    for name, value in entry.items():
+        with suppress(TypeError, ValueError, OverflowError):
+            number = float(value)
+            if not name.endswith("num_updates") or 0 <= number < MOST_UPDATES:
+                yield name, number
 
 
 def extend(curve: list[Point], point: Point) -> None:

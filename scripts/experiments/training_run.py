@@ -10,6 +10,8 @@ from step import StepError, run
 
 from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
+from experiments.own_file import own_file
+from experiments.records import MEGABYTE, Command, as_record, read_json
 
 NAME = "run.json"
 ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
@@ -55,20 +57,21 @@ class TrainingRun:
     overrides: list[str]
     command: list[str]
     starts: list[Start]
-    called: str | None = None
+    called: Command | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
         """Reads what train.sh wrote into a folder, None where it wrote nothing."""
         path = folder / NAME
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            found["starts"] = [Start(**start) for start in found["starts"]]
-            return cls(**found)
-        except FileNotFoundError:
+        if not path.is_file():
             return None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        try:
+            training = as_record(cls, read_json(own_file(path, MEGABYTE)))
+            if not training.starts:
+                raise ValueError("it has no start")
+        except ValueError as error:
             raise StepError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
+        return training
 
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
@@ -113,7 +116,8 @@ def without_ends(command: list[str]) -> list[str]:
 def is_trained(folder: Path) -> bool:
     """Whether fairseq has ended the training in a folder; where it may stop early, it would go on if started again."""
     log = folder / LOG
-    return log.is_file() and "done training" in log.read_text(encoding="utf-8").rstrip().rpartition("\n")[2]
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    return "done training" in text.rstrip().rpartition("\n")[2]
 
 
 def main() -> None:

@@ -8,8 +8,10 @@ from step import StepError
 
 from experiments.benchmark.cases import PLAIN, Case, Settings, Variant
 from experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
+from experiments.records import MEGABYTE, read_json
 
 MADE_BY = "scripts/benchmark.py"
+LARGEST = 100 * MEGABYTE
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Benchmark:
             StepError: naming the file, where it is not what benchmark.py writes.
         """
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path, LARGEST)
             found["settings"] = Settings(**found["settings"])
             found["measurements"] = [as_measurement(measurement) for measurement in found["measurements"]]
             return cls(**found)
@@ -124,6 +126,6 @@ def as_measurement(found: dict) -> Measurement:
 def is_benchmark(path: Path) -> bool:
     """Whether benchmark.py wrote a file."""
     try:
-        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("made_by") == MADE_BY
+        return path.is_file() and read_json(path, LARGEST).get("made_by") == MADE_BY
     except (AttributeError, ValueError):
         return False
