@@ -23,6 +23,8 @@ class Answer:
     length: int | None = None  # bytes that Content-Length claims
     announced: bool = True  # whether there is a Content-Length
     ranges: bool = True  # whether Range is heeded
+    drip: float | None = None  # seconds between two bytes
+    reason: str | None = None  # phrase beside the status
 
 
 WHOLE = Answer()
@@ -38,6 +40,11 @@ def cut(after: int, **faults) -> Answer:
 def stall(after: int) -> Answer:
     """A transfer that comes to a standstill after some bytes."""
     return Answer(stall=after)
+
+
+def drip(seconds: float) -> Answer:
+    """A transfer of a byte now and then."""
+    return Answer(drip=seconds)
 
 
 def failure(status: int) -> Answer:
@@ -123,11 +130,17 @@ class _Handler(BaseHTTPRequestHandler):
             body = body[start:]
         if answer.announced:
             headers["Content-Length"] = str(len(body) if answer.length is None else answer.length)
-        self.send_response(status)
+        self.send_response(status, answer.reason)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body[: answer.cut if answer.stall is None else answer.stall])
+        body = body[: answer.cut if answer.stall is None else answer.stall]
+        if answer.drip is not None:
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                self.mirror.closing.wait(answer.drip)
+        else:
+            self.wfile.write(body)
         if answer.stall is not None:
             self.mirror.closing.wait()
 

@@ -55,9 +55,10 @@ def parse_place(line: str) -> Place:
     archive, size, checksum, address = fields
     if not re.fullmatch(r"\w[\w.-]*", archive):
         raise StepError(f"'{archive}' is no name for an archive: use letters, digits and . _ - only.")
-    if not re.fullmatch("-|[1-9][0-9]*", size):
+    if not re.fullmatch("-|[1-9][0-9]{0,17}", size):
         raise StepError(f"'{size}' is not a size: it must be a number of bytes, or - if it is not known.")
-    if not re.fullmatch(r"https?://[^/?#]+/[^?#]*[^/.?#]", address) or not address.isascii():
+    shown = address.isascii() and address.isprintable()
+    if not (shown and re.fullmatch(r"https?://[^/?#]+/[^?#]*[^/.?#]", address)):
         raise StepError(f"'{address}' is not an address such as https://host/folder/file.")
     return Place(archive, None if size == "-" else int(size), parse_checksum(checksum), address)
 

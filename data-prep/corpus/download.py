@@ -10,13 +10,15 @@ from urllib.parse import urlsplit
 
 from archives import Place, WrongFileError, parse_checksum, read_table, verify
 from step import StepError, run
+from text_lines import printable
 from transfer import Patience, RefusedError, transfer
 
 TABLE = Path(__file__).resolve().parents[1] / "archives.tsv"
 VARIABLES = """
-DOWNLOAD_ATTEMPTS (default: 5) is how often in a row a transfer may bring nothing new before the next place is tried,
-DOWNLOAD_WAIT (5) the seconds before the second attempt, doubled each time, and DOWNLOAD_STALL (60) those after which a
-server that sends nothing is given up.
+DOWNLOAD_ATTEMPTS (default: 5) is how often in a row a transfer may bring less than 10 kB before the next place is
+tried, DOWNLOAD_WAIT (5) the seconds before the second attempt, doubled each time, DOWNLOAD_STALL (60) those after which
+a server that sends nothing, or less than 10 kB in them, is given up, and DOWNLOAD_LARGEST (10000000000) the most bytes
+of an archive whose size is unknown.
 """
 
 
@@ -78,7 +80,7 @@ def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
         try:
             return Archive(place, part, _verified(place, part, patience))
         except RefusedError as error:
-            print(f"{place.address}: {error}", flush=True)
+            print(printable(f"{place.address}: {error}"), flush=True)
             reasons.append(f"{place.address} ({error})")
     raise StepError(
         f"no place gives the archive {places[0].archive}: {'; '.join(reasons)}: run again later, "

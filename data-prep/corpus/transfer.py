@@ -1,4 +1,4 @@
-"""Transfers over HTTP that go on after cuts, stalls and servers that are down."""
+"""Transfers over HTTP that go on after cuts, stalls and servers that are down, and end where servers mean harm."""
 
 import os
 import re
@@ -13,10 +13,12 @@ from urllib.request import Request, urlopen
 
 from archives import CHUNK, Place, byte_bar
 from step import StepError
-from text_lines import tidy
+from text_lines import printable, tidy
 
 PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 LONGEST_WAIT = 300
+PROGRESS = 10_000  # bytes that an attempt, and the time of a stall, must bring to count as progress
+LONGEST_REASON = 200
 
 
 class BrokenTransferError(Exception):
@@ -29,20 +31,21 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a server is given to answer."""
+    """How long a server is given to answer, and how much it may send."""
 
-    attempts: float = 5  # in a row that bring nothing new
+    attempts: float = 5  # in a row that bring no progress
     wait: float = 5  # seconds before the second of them, doubled before each that follows
-    stall: float = 60  # seconds without a byte
+    stall: float = 60  # seconds without progress
+    largest: float = 10_000_000_000  # bytes of a file whose size is unknown
 
     @classmethod
     def from_environment(cls) -> "Patience":
-        """What DOWNLOAD_ATTEMPTS, DOWNLOAD_WAIT and DOWNLOAD_STALL say, as far as they are set; raises StepError."""
+        """What DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST say, as far as they are set; raises StepError."""
         given = {}
-        for name in ("attempts", "wait", "stall"):
+        for name in ("attempts", "wait", "stall", "largest"):
             variable = f"DOWNLOAD_{name.upper()}"
             if text := os.environ.get(variable):
-                if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or float(text) == 0:
+                if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) or float(text) == 0:
                     raise StepError(f"{variable} must be a number above 0, not '{text}'.")
                 given[name] = float(text)
         return cls(**given)
@@ -53,14 +56,14 @@ def transfer(place: Place, part: Path, patience: Patience) -> None:
     most, failures = _size(part), 0
     while True:
         try:
-            return _attempt(place, part, patience.stall)
+            return _attempt(place, part, patience)
         except BrokenTransferError as error:
-            failures = 1 if _size(part) > most else failures + 1
+            failures = 1 if _size(part) >= most + PROGRESS else failures + 1
             most = max(most, _size(part))
             if failures >= patience.attempts:
                 raise RefusedError(str(error)) from None
             wait = min(patience.wait * 2 ** (failures - 1), LONGEST_WAIT)
-            print(f"{place.address}: {error}; trying again in {wait:g} s", flush=True)
+            print(printable(f"{place.address}: {error}; trying again in {wait:g} s"), flush=True)
             time.sleep(wait)
 
 
@@ -68,11 +71,11 @@ def _size(part: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
-def _attempt(place: Place, part: Path, stall: float) -> None:
+def _attempt(place: Place, part: Path, patience: Patience) -> None:
     done = _size(part)
     if done and done == place.size:
         return
-    with _open(place.address, done, stall) as response:
+    with _open(place.address, done, patience.stall) as response:
         start, total = _announced(response)
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
             return
@@ -83,7 +86,9 @@ def _attempt(place: Place, part: Path, stall: float) -> None:
             raise RefusedError("it answered with a web page")
         if None not in (total, place.size) and total != place.size:
             raise RefusedError(f"its file has {total} bytes, not {place.size}")
-        _receive(_chunks(response, stall), part, start, total or place.size)
+        if place.size is None and (total or 0) > patience.largest:
+            raise RefusedError(f"its file has {total} bytes, {_more_than(patience.largest)}")
+        _receive(_chunks(response, patience.stall), part, start, total or place.size, patience.largest)
 
 
 def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
@@ -97,7 +102,7 @@ def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
         passing = error.code in PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         answer = f"it answered {error.code} {responses.get(error.code, '')}".rstrip()
         raise (BrokenTransferError if passing else RefusedError)(answer) from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # the last for an address that it redirects to
         raise BrokenTransferError(_reason(error, stall)) from None
 
 
@@ -105,18 +110,23 @@ def _announced(response: HTTPResponse | HTTPError) -> tuple[int | None, int | No
     """Where in the file the answer starts and how long the file is, as far as the server says."""
     if response.status == HTTPStatus.OK:
         return 0, response.length
-    span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", response.headers["Content-Range"] or "")
+    span = re.fullmatch(r"bytes (?:(\d{1,18})-\d+|\*)/(?:(\d{1,18})|\*)", response.headers["Content-Range"] or "")
     start, total = span.groups() if span else (None, None)
     return start and int(start), total and int(total)
 
 
-def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None) -> None:
+def _more_than(largest: float) -> str:
+    return f"more than {largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
+
+
+def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None, largest: float) -> None:
     try:
         with part.open("ab" if done else "wb") as file, byte_bar(part.name, size, done) as bar:
             for chunk in chunks:
                 done += len(chunk)
-                if size is not None and done > size:
-                    raise RefusedError(f"it sent more than {size} bytes")
+                if done > (largest if size is None else size):
+                    part.unlink()
+                    raise RefusedError(f"it sent {_more_than(largest) if size is None else f'more than {size} bytes'}")
                 file.write(chunk)
                 bar.update(len(chunk))
     except OSError as error:
@@ -127,9 +137,15 @@ def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None) -
 
 
 def _chunks(response: HTTPResponse, stall: float) -> Iterator[bytes]:
+    came, since = 0, time.monotonic()
     try:
         while chunk := response.read1(CHUNK):
             yield chunk
+            came += len(chunk)
+            if came >= PROGRESS:
+                came, since = 0, time.monotonic()
+            elif time.monotonic() - since > stall:
+                raise BrokenTransferError(f"it sent less than {PROGRESS} bytes in {stall:g} s")
     except (OSError, HTTPException) as error:
         raise BrokenTransferError(_reason(error, stall)) from None
 
@@ -138,4 +154,4 @@ def _reason(error: Exception, stall: float) -> str:
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return f"it sent nothing for {stall:g} s"
-    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()
+    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()[:LONGEST_REASON]
