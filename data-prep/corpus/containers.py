@@ -23,6 +23,8 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 ROOT = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
 LONGEST_LINE = 10_000_000
+LONGEST_NAME = 1000
+HEADERS = 1 << 22  # bytes that an archive may have to tell of its members
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 DAMAGE += (ValueError, LookupError, RuntimeError)  # what zipfile raises for nonsense in a directory
 
@@ -82,7 +84,11 @@ def is_named(path: str, name: str) -> bool:
 
 
 def check_safe(archive: Path, entry: Entry) -> None:
-    """Refuse a path, or a link's target, outside of the archive."""
+    """Refuse a path, or a link's target, outside of the archive, and a path that no file has."""
+    if len(entry.path) > LONGEST_NAME:
+        raise StepError(
+            f"{archive} has a member whose name has {len(entry.path)} characters: do not trust this archive."
+        )
     path = entry.path.replace("\\", "/")
     if ".." in path.split("/") or is_outside(path):
         raise StepError(f"{archive} has a member outside of its folder, {entry.path!r}: do not trust this archive.")
@@ -102,15 +108,20 @@ def point(link: str, target: str) -> str:
 
 def read_entries(archive: Path) -> Iterator[Entry]:
     """What is in an archive, in order; an entry must be opened before the next."""
-    with archive.open("rb") as file:
-        if file.peek(4).startswith(ZIP):
-            yield from read_zip(file)
-            return
-        stream = unzipped(file)
-        if is_tar(stream):
-            yield from read_tar(stream)
-        else:
-            yield Entry(archive.name, True, lambda: stream)
+    try:
+        with archive.open("rb") as file:
+            if file.peek(4).startswith(ZIP):
+                yield from read_zip(archive)
+                return
+            stream = unzipped(file)
+            if is_tar(stream):
+                yield from read_tar(stream)
+            else:
+                yield Entry(archive.name, True, lambda: stream)
+    except HeadersError:
+        raise StepError(
+            f"{archive} tells more of its members than {HEADERS} bytes hold, which no corpus does: do not trust it."
+        ) from None
 
 
 def unzipped(stream: IO[bytes]) -> IO[bytes]:
@@ -129,42 +140,82 @@ def is_tar(stream: IO[bytes]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Unending:
-    """A stream that must not end where more is read, as tarfile would go on at its end without end."""
+class HeadersError(Exception):
+    """An archive tells more of its members than is safe to hold."""
 
-    stream: IO[bytes]
+
+class Headers:
+    """A stream that tarfile reads from: what tells of members is bounded, and where the stream ends is an error.
+
+    tarfile by itself holds names of any length, and at the end of a stream goes on without end.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.position, self.left = stream, 0, HEADERS
+        self.counting = True  # whether what is read tells of members, and is not their content
+
+    def tell(self) -> int:
+        return self.position
+
+    def seek(self, position: int) -> None:
+        """Goes on to a position; raises tarfile.StreamError for one that was passed."""
+        if position < self.position:
+            raise tarfile.StreamError
+        while self.position < position:
+            self._take(min(BUFFER, position - self.position))
 
     def read(self, size: int) -> bytes:
-        """At least one byte; raises EOFError at the end."""
+        """At least one byte; raises EOFError at the end, and HeadersError for too many that tell of members."""
+        if self.counting:
+            self.left -= size
+            if self.left < 0:
+                raise HeadersError
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
         data = self.stream.read(size)
-        if not data:
+        if size and not data:
             raise EOFError
+        self.position += len(data)
         return data
 
 
 def read_tar(stream: IO[bytes]) -> Iterator[Entry]:
     """What is in a tar; the stream is read to its end, so that all of it is seen to be whole."""
-    with tarfile.open(fileobj=Unending(stream), mode="r|", bufsize=BUFFER) as archive:
-        for info in archive:
+    headers = Headers(stream)
+    with tarfile.TarFile(fileobj=headers) as archive:
+        for info in iter(archive.next, None):
+            archive.members.clear()  # which tarfile keeps all of
             target = info.linkname if info.islnk() else None
             if info.issym():
                 target = point(info.name, info.linkname)
+            headers.counting = False
             yield Entry(info.name, info.isfile(), partial(archive.extractfile, info), target)
+            headers.counting = True
     while stream.read(BUFFER):
         pass
 
 
-def read_zip(file: IO[bytes]) -> Iterator[Entry]:
+class Directory(io.BufferedReader):
+    """A file that zipfile reads from: its directory, which is read as a whole, is bounded."""
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes; raises HeadersError where too many are asked for at once."""
+        if size > HEADERS:
+            raise HeadersError
+        return super().read(size)
+
+
+def read_zip(archive: Path) -> Iterator[Entry]:
     """What is in a zip."""
-    with zipfile.ZipFile(file) as archive:
-        for info in archive.infolist():
+    with Directory(io.FileIO(archive)) as file, zipfile.ZipFile(file) as members:
+        for info in members.infolist():
             mode, target = info.external_attr >> 16, None
             if stat.S_ISLNK(mode):
-                linked = archive.open(info).read(BUFFER).decode("utf-8", "surrogateescape")
+                linked = members.open(info).read(BUFFER).decode("utf-8", "surrogateescape")
                 target = point(info.filename, linked)
             is_file = not info.is_dir() and stat.S_IFMT(mode) in (0, stat.S_IFREG)
-            yield Entry(info.filename, is_file, partial(open_zipped, archive, info), target)
+            yield Entry(info.filename, is_file, partial(open_zipped, members, info), target)
 
 
 def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
