@@ -67,13 +67,18 @@ open_out_dir() {
   wait_for_lock "$OUT_DIR/.stages/lock"
 }
 
-# wait_for_lock FILE: waits until no other process holds the lock FILE; then this one holds it, and those it starts.
+# wait_for_lock FILE: waits until no other process holds the lock FILE; then this one holds it, and those it starts. It
+# is that of flock, which not every machine has: Python locks the file that stays open here, and ends.
 wait_for_lock() {
-  command -v flock >/dev/null || return 0
+  local lock='
+import fcntl, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+fcntl.flock(9, sum(getattr(fcntl, name) for name in sys.argv[1:]))
+'
   exec 9>>"$1"
-  flock -n 9 && return
+  "$python" -I -c "$lock" LOCK_EX LOCK_NB 2>/dev/null && return
   say "waiting for another run in $OUT_DIR to end"
-  flock 9
+  "$python" -I -c "$lock" LOCK_EX 2>/dev/null || die "cannot lock $1: give a folder on a disk that knows locks."
 }
 
 # is_made OUTPUT SETTINGS: whether OUTPUT is there and stamped with these SETTINGS, and no link in it leads nowhere.

@@ -100,16 +100,6 @@ def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_
     assert (tmp_path / "train.log").read_text().count("done training") == 1
 
 
-def test_a_second_train_sh_in_a_folder_waits_for_the_first(project, tmp_path):
-    first = start(project, "train.sh", "--out", tmp_path, NAME, PAUSE="0.5")
-    wait_until(lambda: words(tmp_path, "starts"))
-    output = train(project, "--out", tmp_path, NAME)
-    assert f"waiting for another run in {tmp_path} to end" in output
-    assert "all is trained, nothing to do" in output
-    assert finish(first)[0] == 0
-    assert len(words(tmp_path, "starts")) == 1
-
-
 @pytest.mark.parametrize(
     ("recipe", "parts"),
     [
