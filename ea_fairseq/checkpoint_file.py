@@ -114,8 +114,12 @@ def require_state(state: object):
         if not whole(0, 1 << 53).allows(count):
             raise UserError(f"its {name} is {shown(count)}, and must be a number of a training")
     for name in ("previous_training_time", "val_loss"):
-        if not isinstance(extra.get(name), Real | None):
-            raise UserError(f"its {name} is {shown(extra[name])}, and must be a number")
+        number = extra.get(name)
+        if isinstance(number, Tensor):  # as several processes leave it
+            require_dense(name, number)
+            number = number.item() if number.numel() == 1 else number
+        if not isinstance(number, Real | None):
+            raise UserError(f"its {name} is {shown(number)}, and must be a number")
     averaged = state.get("averaged", [])
     if not isinstance(averaged, list) or not all(isinstance(name, str) and name.isprintable() for name in averaged):
         raise UserError("the names of the checkpoints that it is the average of are no names")

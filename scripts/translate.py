@@ -5,6 +5,7 @@ import logging
 import re
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -67,6 +68,13 @@ class Translator:
         raise StepError(
             f"line {number} has a character of more than the {self.most_tokens} tokens that the model reads."
         )
+
+
+class Progress(tqdm):
+    """tqdm's, which by itself draws after each message, however early that is."""
+
+    def refresh(self, *args, **kwargs):
+        return time.time() >= self.start_t + self.delay and super().refresh(*args, **kwargs)
 
 
 def load(args: argparse.Namespace) -> Translator:
@@ -158,7 +166,7 @@ def main() -> None:
             translate = load(args)
             lines = read_lines(sys.stdin.buffer)
             told = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
-            with tqdm(**told, disable=output.isatty()) as progress:
+            with Progress(**told, disable=output.isatty()) as progress:
                 while read := list(islice(lines, window)):
                     translations = translate(read, first=done + 1)
                     with uninterrupted():

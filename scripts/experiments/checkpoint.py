@@ -53,12 +53,13 @@ class Checkpoint:
     @property
     def seconds(self) -> float:
         """Wall-clock of the training so far, earlier starts included."""
-        return self.state["extra_state"].get("previous_training_time") or 0.0
+        return float(self.state["extra_state"].get("previous_training_time") or 0.0)
 
     @property
     def validation(self) -> float | None:
         """The last validation's score, by which fairseq chooses checkpoint_best.pt, or None where there was none."""
-        return self.state["extra_state"].get("val_loss")
+        score = self.state["extra_state"].get("val_loss")
+        return None if score is None else float(score)
 
     @property
     def averaged(self) -> list[str]:
