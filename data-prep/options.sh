@@ -87,8 +87,8 @@ parse_options() {
 
 check_options() {
   local choice
-  [[ $source_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--source-lang needs a language, the suffix of its files (such as de), not '$source_lang'."
-  [[ $target_lang =~ ^[A-Za-z0-9_]+$ ]] || die "--target-lang needs a language, the suffix of its files (such as en), not '$target_lang'."
+  [[ $source_lang =~ ^[A-Za-z0-9_]{1,64}$ ]] || die "--source-lang needs a language, the suffix of its files (such as de), not '$source_lang'."
+  [[ $target_lang =~ ^[A-Za-z0-9_]{1,64}$ ]] || die "--target-lang needs a language, the suffix of its files (such as en), not '$target_lang'."
   [[ $source_lang != "$target_lang" ]] || die "--source-lang and --target-lang are both $source_lang: they must differ."
   languages=("$source_lang" "$target_lang")
   [[ $tokenizer == moses || $tokenizer == none ]] || die "--tokenizer is moses or none, not '$tokenizer'."

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step import StepError
+from text_lines import printable
 
 from commands import ROOT
 from corpora import environment
 from experiments.comparison import Comparison
+from experiments.recipe import data_command
+from experiments.records import is_command
 from experiments.results import COUNTS, Results
 from experiments.results_page import keep
 from experiments.training_log import NAME as LOG
@@ -207,6 +210,20 @@ def test_texts_beside_results_are_no_others(results, tmp_path):
     (folder / COUNTS).write_text("root:x:0:0\n")
     with pytest.raises(StepError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
         Results.read(folder).counts()
+
+
+@pytest.mark.parametrize("command", [b"bash x 'unended data", b"\xff\xfe", b"# none", b""])
+def test_what_is_no_command_made_no_data(tmp_path, command):
+    (tmp_path / "recipe").write_bytes(b"[data]\n" + command + b"\n[train]\n")
+    found = data_command(tmp_path / "recipe")
+    assert found is None or is_command(found)
+
+
+def test_a_data_set_may_have_any_name_that_a_folder_has(results, tmp_path):
+    found = json.loads((results / "results.json").read_text())
+    for name in ("my data", "my\xa0data", "a\\b", "naïve"):
+        (tmp_path / "results.json").write_text(json.dumps(found | {"dataset": found["dataset"] | {"name": name}}))
+        assert Results.read(tmp_path).dataset.name == printable(name)
 
 
 def write_training(folder: Path, **changes: object) -> Path:

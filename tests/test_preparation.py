@@ -38,7 +38,6 @@ OUTSIDE = [
     ".",
     "",
     "a/b",
-    "a\\b",
     "http://localhost/x",
     "\0",
 ]

@@ -106,7 +106,11 @@ def is_plain(value: object, kind: Any) -> bool:
 
 def is_file_name(text: str) -> bool:
     """Whether a text is the name of a file in whichever folder, and neither a path nor what no file is called."""
-    return text.isprintable() and not set(text) & set("/\\:") and text.strip(". ") != "" and len(text.encode()) < 256
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:  # half a character
+        return False
+    return size < 256 and not set(text) & set("/:\0") and text.strip(". ") != ""
 
 
 def is_command(text: str) -> bool:
