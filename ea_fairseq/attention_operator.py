@@ -92,7 +92,7 @@ def read(query, memory, previous, weight, bias, padded_keys, padded_queries, lat
         ValueError, TypeError: naming what has another size or type than it must have.
     """
     parts = 3 if memory is None else 1
-    if query.dim() != 3 or heads < 1 or query.size(-1) % (parts * heads):
+    if query.dim() != 3 or heads < 1 or query.size(-1) == 0 or query.size(-1) % (parts * heads):
         raise ValueError(f"query must have the size (T, B, {parts} * C), not {tuple(query.shape)}, for {heads} heads")
     query = readable("query", query, query.shape, torch.float32)
     if memory is not None:

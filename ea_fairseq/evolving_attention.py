@@ -92,6 +92,10 @@ class EvolvingAttention(MultiheadAttention):
 
         Returns:
             Output (T, B, C), probabilities or None, logits (B, K, T, S) or None.
+
+        Raises:
+            ValueError, TypeError, RuntimeError: where a tensor is of another size or type. Masks and previous logits
+                may have one row or column for all.
         """
         if self.evolution.is_off and self.recorded is None:
             if masks is not None:

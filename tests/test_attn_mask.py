@@ -46,7 +46,7 @@ def causal(kind: str) -> torch.Tensor:
     backend=st.sampled_from(["reference", "auto"]),
     need_weights=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @torch.no_grad()
 def test_an_attention_with_a_mask_equals_loops(seed, kind, kernel, weights, hides, adds, backend, need_weights):
     torch.manual_seed(seed)
@@ -92,7 +92,8 @@ def test_whatever_others_write_for_minus_infinity_hides_the_same(backend, dtype,
     words = torch.randn(WORDS, 3, 8, dtype=dtype, requires_grad=True)
     hidden = torch.ones(WORDS, WORDS, dtype=torch.bool).triu(1)
     masks = [hidden, *(torch.zeros(WORDS, WORDS).masked_fill(hidden, low) for low in (-torch.inf, -1e9, -1e4))]
-    masks += [mask.half() for mask in masks[1:]] + [masks[3].bfloat16()]
+    if backend != "triton":  # whose interpreter takes its time
+        masks += [mask.half() for mask in masks[1:]] + [masks[3].bfloat16()]
     results = []
     for mask in masks:
         output, _, logits = attention(words, words, words, attn_mask=mask, need_weights=False)
@@ -130,7 +131,7 @@ def test_a_mask_that_is_learned_has_gradients():
     true=st.booleans(),
     backend=st.sampled_from(["reference", "auto"]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_steps_with_rows_of_a_mask_equal_a_pass_with_all_of_it(seed, kernel, weights, kind, true, backend):
     torch.manual_seed(seed)
     attention = draw_attention(kind, kernel, *weights, self_attention=kind == "decoder")

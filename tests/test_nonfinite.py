@@ -188,8 +188,8 @@ def test_triton_keeps_what_is_not_finite(seeds):
     ("kernels", "dtype", "most", "count"),
     [
         pytest.param(native_evolution, torch.bfloat16, 20, 60, marks=needs_native_code),
-        (triton_evolution, torch.bfloat16, 4, 4),
-        (triton_evolution, torch.float16, 4, 4),
+        (triton_evolution, torch.bfloat16, 3, 2),
+        (triton_evolution, torch.float16, 3, 2),
     ],
     ids=["native, bfloat16", "Triton, bfloat16", "Triton, float16"],
 )
@@ -273,9 +273,10 @@ def test_a_model_with_nan_translates_nothing(backend, monkeypatch):
         generator_of([model]).generate([model], sample(1))
 
 
-@pytest.mark.parametrize("backend", ["reference", "auto"])
-@pytest.mark.parametrize("arch", ["ea_transformer", "transformer"])
-def test_a_training_that_has_gone_wrong_ends(backend, arch, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("arch", "backend"), [("ea_transformer", "auto"), ("ea_transformer", "reference"), ("transformer", "auto")]
+)
+def test_a_training_that_has_gone_wrong_ends(arch, backend, tmp_path, monkeypatch):
     """As fairseq's own does; what it then looks for its hooks do not find under this torch."""
     monkeypatch.setattr(backends, "backend", backend)
     monkeypatch.setattr("fairseq.trainer.NanDetector", lambda *_: nullcontext())
