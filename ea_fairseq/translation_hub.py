@@ -86,7 +86,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             raise UserError(
                 f"there is no dictionary {error.filename}: name the folder that has it with data_name_or_path."
             ) from None
-        require_own_subword_file(folder / checkpoint_file, loaded["args"].bpe, options, data)
+        bpe = loaded["args"].bpe
+        for name in SUBWORD_FILES:  # of which fairseq prefers those it finds in the folder to those that it is given
+            if bpe is not None and name in options and name in bpe:
+                bpe[name] = str(options[name])
+        require_own_subword_file(folder / checkpoint_file, bpe, options, data)
         with building(str(folder / checkpoint_file)):
             return cls(loaded["args"], loaded["task"], loaded["models"], target_subword)
 

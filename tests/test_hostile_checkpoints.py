@@ -1,6 +1,7 @@
 """A changed checkpoint runs nothing, tells nothing, opens nothing, and is used or refused in one sentence."""
 
 import random
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -170,6 +171,20 @@ def test_data_that_a_stranger_names_is_not_taken_from_anywhere(state, folder):
     Mutation("", set_option("task", "data", "model/../../../etc")).write(state, folder / "changed.pt")
     with pytest.raises(StepError, match=r"'model/../../../etc', which the model was trained on, is neither beside it"):
         recorded_data(folder / "changed.pt")
+
+
+def test_a_subword_model_that_lies_beside_takes_no_place_of_the_one_that_is_given(state, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "model")
+    torch.save(state, tmp_path / "model/whole.pt")
+    (tmp_path / "model/bpecodes").symlink_to("/etc/passwd")
+    given = {"source_lang": "src", "target_lang": "tgt", "bpe": "subword_nmt"}
+    with watching(tmp_path) as seen:
+        with pytest.raises(UserError, match="not beside it"):
+            EATransformerModel.from_pretrained(tmp_path / "model", "whole.pt", **given)
+        EATransformerModel.from_pretrained(
+            tmp_path / "model", "whole.pt", **given, bpe_codes=tmp_path / "model/bpe.codes"
+        )
+    assert not seen
 
 
 @pytest.mark.parametrize("of_old", [False, True])
