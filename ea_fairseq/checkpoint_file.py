@@ -66,7 +66,7 @@ def building(paths: str) -> Iterator[None]:
         if paths in str(error):
             raise
         raise UserError(f"{paths}: {error}") from error
-    except Exception as error:  # options that do not go together can end in any
+    except (Exception, SystemExit) as error:  # options that do not go together can end in any, a bad file in the last
         reason = shown(f"{type(error).__name__}: {' '.join(str(error).split())}")
         raise UserError(f"{paths}: fairseq makes nothing of its options ({reason}).") from error
 
