@@ -50,7 +50,7 @@ setup(
         )
     ],
     cmdclass={"build_ext": BuildNative},
-    python_requires=">=3.11,<3.13",
+    python_requires=">=3.11,<3.14",
     install_requires=[
         "fairseq-fixed==0.12.3.1",
         "torch>=2.6",

@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2154 # lib.sh sets repository
 # The project's own environment: Python packages in .venv, of the versions in constraints.txt.
 
-# find_base_python: prints a Python 3.11 or 3.12 to make .venv from.
+# find_base_python: prints a Python to make .venv from, PYTHON where that is set.
 find_base_python() {
-  local candidate
-  for candidate in "${PYTHON:-}" python3.11 python3.12 python3 python; do
-    [[ $candidate ]] || continue
-    "$candidate" -c 'import sys, venv; sys.exit(sys.version_info[:2] not in {(3, 11), (3, 12)})' >/dev/null 2>&1 || continue
+  local candidate candidates=(python3.11 python3.12 python3.13 python3 python)
+  [[ ! ${PYTHON:-} ]] || candidates=("$PYTHON")
+  for candidate in "${candidates[@]}"; do
+    "$candidate" -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 || continue
     printf '%s\n' "$candidate"
     return
   done
-  die "this needs Python 3.11 or 3.12 with venv: install one, and if it is not called python3, name it with PYTHON=..."
+  die "this needs Python 3.11, 3.12 or 3.13 with venv (fairseq cannot be imported on 3.14)${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
 # enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH.
@@ -18,7 +18,7 @@ enter_environment() {
   local environment=$repository/.venv wanted
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/native/*} | cksum)
   if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]]; then
-    say "making the Python environment in $environment (some minutes: on Python 3.11, fairseq is compiled)"
+    say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
     make_environment "$environment"
     printf '%s\n' "$wanted" >"$environment/complete"
   fi
@@ -26,19 +26,62 @@ enter_environment() {
   hash -r
 }
 
+# make_environment FOLDER: makes the environment, or completes it.
 make_environment() {
-  local environment=$1 base constraints=$repository/constraints.txt python=$1/bin/python
+  local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
   base=$(find_base_python)
-  "$python" -m pip --version >/dev/null 2>&1 || "$base" -m venv --clear "$environment" ||
-    die "could not make $environment: check the space on its disk and that Python's venv module is installed."
+  if "$python" -m pip --version >/dev/null 2>&1; then
+    [[ ! ${PYTHON:-} || $(version_of "$python") == "$(version_of "$base")" ]] ||
+      die "$environment is of Python $(version_of "$python"), and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
+  else
+    "$base" -m venv --clear "$environment" ||
+      die "could not make $environment: check the space on its disk and that Python's venv module is installed."
+  fi
   rm -f "$environment/complete"
+  log=$environment/pip.log
+  : >"$log"
   # Build environments are constrained, too, or compiling fairseq would fetch another torch than the one installed.
-  if ! { "$python" -m pip install --quiet --disable-pip-version-check "$(grep '^pip==' "$constraints")" &&
-    "$python" -m pip install --disable-pip-version-check --progress-bar off --constraint "$constraints" \
-      --build-constraint "$constraints" --editable "${repository}[dev]"; }; then
-    die "installing failed: see pip's message above, then run the same command again."
+  if ! { logged "$log" "$python" -m pip install "$(grep '^pip==' "$constraints")" &&
+    prefer_torch_without_cuda "$python" "$constraints" "$log" &&
+    logged "$log" "$python" -m pip install --constraint "$constraints" --build-constraint "$constraints" \
+      --editable "${repository}[dev]"; }; then
+    tail -n 20 "$log" >&2
+    die "installing failed, see above and $log (on Python 3.11 and 3.13 fairseq is compiled, which takes a C++ compiler and Python's headers): then run the same command again."
   fi
   say "$(env -u EA_BACKEND "$python" -P -m ea_fairseq | sed -n 's/^native code  */native code: /p')"
+}
+
+# logged FILE COMMAND...: runs pip with its output in FILE; a terminal shows the last line of it, in place.
+logged() {
+  local log=$1 status=0 shown='' width
+  shift
+  if [[ -t 1 ]]; then
+    width=$(tput cols 2>/dev/null || echo 80)
+    while sleep 1 && kill -0 "$$" 2>/dev/null; do
+      printf '\r%s\e[K' "$(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c "1-$((width - 1))")"
+    done &
+    shown=$!
+  fi
+  PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_PROGRESS_BAR=off "$@" >>"$log" 2>&1 || status=$?
+  if [[ $shown ]]; then
+    kill "$shown"
+    wait "$shown" || true
+    printf '\r\e[K'
+  fi
+  return "$status"
+}
+
+version_of() {
+  "$1" -c 'import sys; print(*sys.version_info[:2], sep=".")'
+}
+
+# prefer_torch_without_cuda PYTHON CONSTRAINTS LOG: installs PyTorch's build for CPUs on Linux without a GPU of NVIDIA, where
+# pip finds one; PyPI has the build with CUDA alone.
+prefer_torch_without_cuda() {
+  local index=https://download.pytorch.org/whl/cpu
+  [[ $(uname -s) == Linux ]] && ! nvidia-smi -L >/dev/null 2>&1 || return 0
+  logged "$3" "$1" -m pip install --retries 0 --timeout 20 --no-deps --index-url "$index" --constraint "$2" torch ||
+    say "pip finds no torch without CUDA for Python $(version_of "$1") ($index is out of reach): it takes the one with CUDA from PyPI, 1.5 GB to download and 3 GB more on disk"
 }
 
 # use_huge_pages: lets glibc keep freed memory and hold it in huge pages. Training on a CPU takes and frees hundreds of

@@ -16,14 +16,15 @@ Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lit
 alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and
 writes a page with tables and learning curves. Without --corpus it writes a small German-English corpus of its own,
 which takes about ten minutes on two CPU cores. Run again, it goes on where it stopped, and prints the report again when
-all is done.
+all is done. The learning rate falls to zero at the last update, so another number of updates is another training.
 
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
   --target-lang yy     language of the target, the suffix of its files (default: en)
-  --merges N           BPE merges (default: 2000; for --corpus 8000)
-  --max-update N       updates of each training (default: 900; for --corpus 20000)
-  --max-tokens N       target tokens in a batch (default: 1024; for --corpus 4096)
+  --merges N           BPE merges (default: 5000; for --corpus 8000)
+  --max-update N       updates of each training (default: 1500; for --corpus 20000)
+  --max-tokens N       target tokens in a batch (default: 900; for --corpus 4096)
+  --seed N             seed of both trainings (default: 1)
   --out DIR            folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy)
   --help               show this text
 
@@ -33,10 +34,10 @@ USAGE
 }
 
 archs=(transformer_lite ea_transformer_lite)
-corpus='' source_lang=de target_lang=en merges='' max_update='' max_tokens='' out=''
+corpus='' source_lang=de target_lang=en merges='' max_update='' max_tokens='' seed=1 out=''
 while (($#)); do
   case $1 in
-    --corpus | --source-lang | --target-lang | --merges | --max-update | --max-tokens | --out)
+    --corpus | --source-lang | --target-lang | --merges | --max-update | --max-tokens | --seed | --out)
       (($# > 1)) || die "$1 needs a value."
       option=${1#--}
       printf -v "${option//-/_}" '%s' "$2"
@@ -52,11 +53,12 @@ if [[ $corpus ]]; then
   corpus=$(cd "$corpus" && pwd)
   data_name=$(basename "$corpus")
   : "${merges:=8000}" "${max_update:=20000}" "${max_tokens:=4096}"
+  whole_number --max-update "$max_update"
   : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang}"
-  learning=(--lr 1e-3 --warmup-updates 2000 --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
+  learning=(--warmup-updates $((max_update / 10 + 1)) --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
-  : "${merges:=2000}" "${max_update:=900}" "${max_tokens:=1024}"
+  : "${merges:=5000}" "${max_update:=1500}" "${max_tokens:=900}"
   : "${out:=$repository/runs/quickstart}"
   data_name=embedded-corpus
   learning=() # as in the recipes
@@ -64,6 +66,7 @@ fi
 whole_number --merges "$merges"
 whole_number --max-update "$max_update"
 whole_number --max-tokens "$max_tokens"
+whole_number --seed "$seed"
 OUT_DIR=$out
 data_bin=$OUT_DIR/data/$data_name/data-bin
 
@@ -88,7 +91,7 @@ train() {
   export OMP_NUM_THREADS=$threads
   exec ${tie[@]+"${tie[@]}"} bash "$repository/scripts/train.sh" --data "$data_bin" --out "$OUT_DIR/$1" --model "$1" \
     "quickstart/$1" ${learning[@]+"${learning[@]}"} --max-tokens "$max_tokens" --max-update "$max_update" \
-    9>&- 2>"$OUT_DIR/logs/$1.err"
+    --total-num-update "$max_update" --seed "$seed" 9>&- >"$OUT_DIR/logs/$1.out" 2>"$OUT_DIR/logs/$1.err"
 }
 
 cores=$(getconf _NPROCESSORS_ONLN)
@@ -96,24 +99,33 @@ threads=$(((cores + 1) / ${#archs[@]}))
 trainings=()
 for arch in "${archs[@]}"; do
   settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
-  settings+=" ${learning[*]} $max_tokens"
+  settings+=" ${learning[*]} $max_tokens $max_update $seed"
   if ! is_made "$arch" "$settings"; then
     rm -rf "${OUT_DIR:?}/$arch"
     mkdir "$OUT_DIR/$arch"
     stamp "$arch" "$settings"
   fi
-  say "training $arch with $threads threads; the log is $OUT_DIR/$arch/train.log"
-  train "$arch" > >(sed -nuE "/\| INFO \| (train|valid|train_inner) \|/{s/.*\| INFO \| /[$arch] /; s/[{}\"]//g; p}") &
+done
+say "training ${archs[0]} and ${archs[1]}; fairseq's logs are $OUT_DIR/*/train.log"
+exec 8> >(experiment progress --max-update "$max_update" "${archs[@]/#/$OUT_DIR/}" 9>&-)
+progress=$!
+for arch in "${archs[@]}"; do
+  train "$arch" &
   trainings+=("$!:$arch")
 done
+exec 8>&- # so that the trainings alone hold what the progress waits for
 for training in "${trainings[@]}"; do
   arch=${training#*:}
-  wait "${training%%:*}" || die "training $arch failed ($(tail -n 1 "$OUT_DIR/logs/$arch.err")): see $OUT_DIR/logs/$arch.err."
+  wait "${training%%:*}" && continue
+  kill "$progress"
+  die "training $arch failed ($(tail -n 1 "$OUT_DIR/logs/$arch.err")): see $OUT_DIR/logs/$arch.err."
 done
+wait "$progress"
 
 reference=$corpus/test.$target_lang
 [[ -f $reference ]] || reference+=.gz
 for arch in "${archs[@]}"; do
+  say "translating the test set with $arch"
   bash "$repository/scripts/evaluate.sh" --reference "$reference" "$data_bin" "$OUT_DIR/$arch" 9>&- >"$OUT_DIR/logs/$arch.scores" ||
     die "evaluating $arch failed: see $OUT_DIR/logs/$arch.scores."
 done

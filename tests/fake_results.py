@@ -56,7 +56,7 @@ def write_results(
         settings=changes.pop("settings", {"ea_alpha": 0.1, "ea_beta": 0.1} if model != PLAIN else {}),
         recipe=f"multi30k-deen/{model}",
         seed=seed,
-        updates=4000,
+        updates=changes.pop("updates", 4000),
         epochs=16,
         seconds=4000 * rate,
         parameters=changes.pop("parameters", PARAMETERS.get(model, PARAMETERS[EVOLVING])),

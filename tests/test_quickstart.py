@@ -1,12 +1,16 @@
 """scripts/quickstart.sh on a tiny corpus: it ends with a report, resumes after a kill and repeats nothing."""
 
+import json
 import random
+import re
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from experiments.comparison_table import ONE_SEED
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "scripts" / "quickstart.sh"
@@ -49,9 +53,21 @@ def test_report_resume_and_repetition(corpus, tmp_path):
         killed.wait()
     resumed = run(corpus, out, *options)
     assert resumed.returncode == 0, resumed.stderr
-    for needed in ("BLEU", "2,485,224", "162.97M", "training, target words/s", "sacreBLEU nrefs:1", "reference"):
+    for needed in (
+        "BLEU",
+        "2,485,224",
+        "162.97M",
+        "training, target words/s",
+        "sacreBLEU nrefs:1",
+        "reference",
+        ONE_SEED,
+    ):
         assert needed in resumed.stdout
+    for model in ("transformer_lite", "ea_transformer_lite"):
+        assert re.search(rf"^{model}  6/6 updates  loss [\d.]+  BLEU [\d.]+  done$", resumed.stdout, re.MULTILINE)
+    assert "INFO" not in resumed.stdout
     page = (out / "report" / "report.html").read_text()
+    assert "difference</th>" not in page
     assert "<td>ea_transformer_lite</td><td>2.49M</td><td>162.97M</td>" in page
     assert f"{out}/report/report.html" in resumed.stdout
     checkpoint = out / "ea_transformer_lite" / "checkpoint_last.pt"
@@ -60,8 +76,9 @@ def test_report_resume_and_repetition(corpus, tmp_path):
     assert again.returncode == 0, again.stderr
     assert checkpoint.stat().st_mtime_ns == written
     assert report(again.stdout) == report(resumed.stdout)
-    further = run(corpus, out, "--max-update", "8", "--max-tokens", "100")
-    assert further.returncode == 0, further.stderr
+    other_seed = run(corpus, out, *options, "--seed", "2")
+    assert other_seed.returncode == 0, other_seed.stderr
+    assert "'--seed', '2'" in str(json.loads((out / "ea_transformer_lite" / "run.json").read_text())["overrides"])
 
 
 def report(output: str) -> str:
@@ -73,6 +90,7 @@ def report(output: str) -> str:
     [
         (["--max-update", "many"], "--max-update"),
         (["--corpus", "/nowhere"], "--corpus"),
+        (["--seed", "-1"], "--seed"),
         (["--colour"], "--colour"),
         (["--source-lang", "fi"], "--corpus"),
         (["--merges"], "--merges"),

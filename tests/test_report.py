@@ -19,13 +19,13 @@ from step import StepError
 from commands import ROOT
 from experiments.alpha_beta import alpha_beta_grids, differences
 from experiments.comparison import Comparison, find_results
-from experiments.comparison_table import comparison_table, notes
+from experiments.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
 from experiments.curves import POINTS, band
 from experiments.plots import MOST, plots, shown_models
 from experiments.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
 from experiments.score_by_size import apart, score_by_size
 from experiments.significance import p_value
-from experiments.tables import latex
+from experiments.tables import NONE, latex
 from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
 
 SCORE = "tokenized BLEU"
@@ -246,7 +246,36 @@ def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):
     expected = p_value(plain, evolving, SCORE)
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     assert p_value(plain, evolving, SCORE) == expected
-    assert any("random seed 12345" in note for note in notes(Comparison.of([plain, evolving], SCORE), True))
+    assert any("random seed 12345" in note for note in notes(Comparison.of([plain, evolving], SCORE), {}, True, True))
+
+
+def test_of_one_seed_of_each_a_table_tells_no_difference(tmp_path, monkeypatch):
+    for seed, model, wrong in ((1, PLAIN, 0.3), (1, EVOLVING, 0.1), (2, EVOLVING, 0.1)):
+        write_results(tmp_path / "in" / f"{model}-{seed}", model, seed, wrong=wrong)
+    one_each = Comparison.of(find_results([tmp_path / "in" / f"{model}-1" for model in (PLAIN, EVOLVING)]), SCORE)
+    table = comparison_table(one_each)
+    assert not {"difference", "p", OTHER_SEEDS} & {*table.header}
+    assert ONE_SEED in table.notes
+    assert not any("bootstrap" in note for note in table.notes)
+    assert {row[-1] for row in table.rows} == {"1"}
+    cells = table_of(tmp_path / "in")
+    assert cells[EVOLVING]["seeds"] == "2"
+    assert cells[EVOLVING]["difference"] == cells[EVOLVING]["p"] == NONE
+
+
+def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path, monkeypatch):
+    for seed in (1, 2, 3):
+        write_results(tmp_path / "published" / str(seed), PLAIN, seed, wrong=0.1 * seed)
+    write_results(tmp_path / "published" / "longer", PLAIN, 4, wrong=0.9, updates=9000)
+    monkeypatch.setattr("experiments.seed_range.published", lambda: find_results([tmp_path / "published"]))
+    scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.updates == 4000]
+    write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
+    write_results(tmp_path / "in" / "evolving", EVOLVING, 5)
+    cells = table_of(tmp_path / "in")
+    assert cells[PLAIN][OTHER_SEEDS] == f"{min(scores):.2f} to {max(scores):.2f}"
+    assert cells[EVOLVING][OTHER_SEEDS] == NONE
+    write_results(tmp_path / "in" / "plain again", PLAIN, 6)
+    assert OTHER_SEEDS not in table_of(tmp_path / "in")[PLAIN]
 
 
 def break_json(folder):

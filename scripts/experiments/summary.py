@@ -8,13 +8,14 @@ from step import run
 from text_lines import read_lines
 
 from experiments.arguments import Parser
+from experiments.comparison_table import LENGTH, ONE_SEED, OTHER_SEEDS
 from experiments.papers import CONVENTION
 from experiments.results import Results
 from experiments.scores import raw_score
+from experiments.seed_range import seed_range
 from experiments.text_table import table
 from experiments.training_log import speeds
 
-LENGTH = 30
 SHOWN = 10
 SCORE = "BLEU"
 
@@ -37,6 +38,7 @@ def costs(folders: list[Path], results: list[Results]) -> str:
         [
             ["", *(result.model for result in results)],
             [SCORE, *(f"{result.scores[SCORE].score:.2f}" for result in results)],
+            *seeds(results),
             ["parameters", *(f"{result.parameters:,}" for result in results)],
             ["FLOPs", *(f"{result.flops / 1e6:,.2f}M" for result in results)],
             ["updates", *(f"{result.updates:,}" for result in results)],
@@ -44,6 +46,24 @@ def costs(folders: list[Path], results: list[Results]) -> str:
             ["translation, words/s", *(f"{translation_speed(folder):,.0f}" for folder in folders)],
         ]
     )
+
+
+def seeds(results: list[Results]) -> list[list[str]]:
+    """A row with the range of the published seeds, where that of each model is known."""
+    ranges = [seed_range(result, SCORE) for result in results]
+    return [[f"{SCORE} of {OTHER_SEEDS}", *map(str, ranges)]] if all(ranges) else []
+
+
+def notes(results: list[Results]) -> list[str]:
+    """What the table says, and what it does not."""
+    apart = {found.source for result in results if (found := seed_range(result, SCORE))}
+    return [
+        ONE_SEED,
+        *(f"{OTHER_SEEDS.capitalize()}: {source}" for source in sorted(apart)),
+        f"BLEU: sacreBLEU {results[0].scores[SCORE].signature}.",
+        CONVENTION.format(length=LENGTH),
+        "Words are those of the models' vocabulary: words and pieces of words.",
+    ]
 
 
 def translations(results: list[Results], source: list[str], reference: list[str]) -> str:
@@ -69,12 +89,11 @@ def main() -> None:
     results = [Results.read(folder / "evaluation") for folder in args.folders]
     source, reference = (read_text(corpus, f"test.{language}") for language in (args.source_lang, args.target_lang))
     glosses = corpus / f"test.word-for-word.{args.target_lang}"
-    notes = [f"BLEU: sacreBLEU {results[0].scores[SCORE].signature}.", CONVENTION.format(length=LENGTH)]
-    notes.append("Words are those of the models' vocabulary: words and pieces of words.")
+    said = notes(results)
     if glosses.is_file():
         score = raw_score(SCORE, list(read_lines(glosses)), reference).score
-        notes.insert(0, f"Translating word for word, in the order of the source, scores BLEU {score:.2f}.")
-    blocks = [costs(args.folders, results), "\n".join(notes), translations(results, source, reference)]
+        said.insert(0, f"Translating word for word, in the order of the source, scores BLEU {score:.2f}.")
+    blocks = [costs(args.folders, results), "\n".join(said), translations(results, source, reference)]
     print("\n\n".join(blocks))
 
 

@@ -43,15 +43,20 @@ def speeds(folder: Path) -> list[float]:
 
 
 def entries(path: Path) -> Iterator[dict[str, float]]:
-    """The numbers in the lines of a log that are JSON objects; a kill may have cut others short."""
+    """The numbers in the lines of a log; a kill may have cut some short."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in iter(partial(lines.readline, LONGEST_LINE), ""):
-            try:
-                entry = json.loads(line[line.index("{") :])
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict):
-                yield dict(numbers(entry))
+            if entry := entry_of(line):
+                yield entry
+
+
+def entry_of(line: str) -> dict[str, float]:
+    """The numbers in a line of a log that ends with a JSON object; none in another line."""
+    try:
+        entry = json.loads(line[line.index("{") :])
+    except (ValueError, RecursionError):
+        return {}
+    return dict(numbers(entry)) if isinstance(entry, dict) else {}
 
 
 def numbers(entry: dict[str, object]) -> Iterator[tuple[str, float]]:
