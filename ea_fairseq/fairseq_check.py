@@ -4,7 +4,7 @@ from pathlib import Path
 
 REMEDY = (
     "ea_fairseq needs fairseq-fixed, not PyPI's fairseq 0.12.2: run "
-    "`pip uninstall -y fairseq && pip install fairseq-fixed==0.12.3.1` (Python 3.11 or 3.12)."
+    "`pip uninstall -y fairseq && pip install fairseq-fixed==0.12.3.1` (Python 3.11 to 3.13)."
 )
 
 
