@@ -22,7 +22,7 @@ all is done. The learning rate falls to zero at the last update, so another numb
   --source-lang xx     language of the source, the suffix of its files (default: de)
   --target-lang yy     language of the target, the suffix of its files (default: en)
   --merges N           BPE merges (default: 5000; for --corpus 8000)
-  --max-update N       updates of each training (default: 1300; for --corpus 20000)
+  --max-update N       updates of each training (default: 1450; for --corpus 20000)
   --max-tokens N       target tokens in a batch (default: 900; for --corpus 4096)
   --seed N             seed of both trainings (default: 1)
   --out DIR            folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy)
@@ -58,7 +58,7 @@ if [[ $corpus ]]; then
   learning=(--warmup-updates $((max_update / 10 + 1)) --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
-  : "${merges:=5000}" "${max_update:=1300}" "${max_tokens:=900}"
+  : "${merges:=5000}" "${max_update:=1450}" "${max_tokens:=900}"
   : "${out:=$repository/runs/quickstart}"
   data_name=embedded-corpus
   learning=() # as in the recipes
