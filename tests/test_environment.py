@@ -1,5 +1,6 @@
 """The environment that the scripts make, and a script that is started in a Python without the project."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,17 +26,83 @@ source "$0/scripts/environment.sh"
 make_environment "$1"
 """
 PYTHON = """#!/bin/sh
-case "$*" in *'-m ea_fairseq') cat '{}' ;; esac
+echo "$*" >>'{folder}/calls'
+case "$*" in
+*'-m ea_fairseq') cat '{folder}/report' ;;
+*version_info*) echo 3.12 ;;
+*'{failing}'*) echo 'ERROR: pip cannot.' && exit 1 ;;
+esac
 """
+NOTHING = "there is no such call"
+
+
+def make_environment(folder, failing=NOTHING, gpu=False, **environment) -> subprocess.CompletedProcess:
+    """Makes an environment with a Python that only notes how it is called."""
+    for path, text in {
+        "bin/python": PYTHON.format(folder=folder, failing=failing),
+        "path/nvidia-smi": f"#!/bin/sh\nexit {0 if gpu else 1}\n",
+        "report": installation.report(),
+    }.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+        (folder / path).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder / 'path'}:{os.environ['PATH']}", **environment}
+    command = ["bash", "-euc", MAKE, ROOT, folder]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def installations(folder) -> list[str]:
+    return [call for call in (folder / "calls").read_text().splitlines() if " install " in call]
 
 
 def test_making_the_environment_ends_with_the_state_of_the_native_code(tmp_path):
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    report = tmp_path / "report"
-    report.write_text(installation.report())
-    python.write_text(PYTHON.format(report))
-    python.chmod(0o755)
-    made = subprocess.run(["bash", "-euc", MAKE, ROOT, tmp_path], cwd=tmp_path, capture_output=True, text=True)
+    made = make_environment(tmp_path)
     assert made.returncode == 0, made.stderr
-    assert re.fullmatch(r"[\d:]+ native code: (avx512|avx2|plain|none).*\n", made.stdout)
+    assert re.search(r" native code: \w+, compiled with ", made.stdout.splitlines()[-1])
+
+
+def test_without_a_gpu_torch_without_cuda_comes_first(tmp_path):
+    made = make_environment(tmp_path)
+    pip, torch, everything = installations(tmp_path)
+    assert "pip==" in pip
+    assert torch.endswith(" torch") and "--index-url https://download.pytorch.org/whl/cpu" in torch
+    assert "--editable" in everything and "--index-url" not in everything
+    assert "CUDA" not in made.stdout
+
+
+def test_where_pip_finds_none_the_size_of_the_other_is_told_before_it_comes(tmp_path):
+    made = make_environment(tmp_path, failing="--index-url")
+    assert made.returncode == 0
+    assert "1.5 GB to download" in made.stdout
+    assert "--editable" in installations(tmp_path)[-1]
+
+
+def test_with_a_gpu_torch_comes_with_cuda(tmp_path):
+    assert "CUDA" not in make_environment(tmp_path, gpu=True).stdout
+    assert not any("--index-url" in call for call in installations(tmp_path))
+
+
+def test_an_installation_that_fails_shows_the_end_of_pips_output_and_what_to_do(tmp_path):
+    made = make_environment(tmp_path, failing="--editable")
+    assert made.returncode == 1
+    assert made.stderr.splitlines()[0] == "ERROR: pip cannot."
+    assert str(tmp_path / "pip.log") in made.stderr and made.stderr.count("\n") == 2
+    assert not (tmp_path / "complete").exists()
+
+
+def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path):
+    made = make_environment(tmp_path, PYTHON=sys.executable)
+    assert made.returncode == 1
+    assert made.stderr.count("\n") == 1
+    assert "is of Python 3.12" in made.stderr
+    assert not installations(tmp_path)
+
+
+def test_a_python_that_fairseq_cannot_be_imported_on_is_refused_with_the_reason(tmp_path):
+    newest = tmp_path / "python3.14"
+    newest.write_text("#!/bin/sh\nexit 1\n")
+    newest.chmod(0o755)
+    made = make_environment(tmp_path, PYTHON=str(newest))
+    assert made.returncode == 1
+    assert made.stderr.count("\n") == 1
+    assert "3.14" in made.stderr and str(newest) in made.stderr

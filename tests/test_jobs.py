@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import time
@@ -194,8 +195,9 @@ def test_an_ablation_killed_at_any_moment_repeats_nothing_that_was_done(project,
 @pytest.mark.slow
 def test_an_ablation_of_real_trainings_killed_at_any_moment_repeats_nothing_that_was_done(home, tmp_path):
     project = make_project(tmp_path / "a project")
-    fairseq = program("fairseq-train")
-    (project / "bin/fairseq-train").write_text(f'#!/usr/bin/env bash\necho $$ >>"$5/starts"\nexec {fairseq} "$@"\n')
+    fairseq = shlex.quote(str(program("fairseq-train")))
+    wrapper = f'#!/usr/bin/env bash\necho $$ >>"$5/starts"\nexec {fairseq} "$@"\n'
+    (project / "bin/fairseq-train").write_text(wrapper)
     for arch in ("transformer_lite", "ea_transformer_lite"):
         text = f"[train]\n--arch {arch}\n--optimizer adam\n--lr 0.01\n--max-tokens 60\n--seed 1\n"
         (project / f"scripts/recipes/toy/{arch}.recipe").write_text(text)

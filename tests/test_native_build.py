@@ -1,14 +1,16 @@
 """The native code compiles with each compiler that is here, and what is installed works away from the checkout."""
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from sysconfig import get_config_var
+from sysconfig import get_config_var, get_path
 
 import pytest
 
-from commands import ROOT, run, run_well
+from commands import PLUGIN, ROOT, run, run_well
+from reversal import losses_of, train_command
 
 NATIVE = ROOT / "ea_fairseq" / "native"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
@@ -63,15 +65,22 @@ def test_installing_says_what_it_compiled_with_and_replaces_a_library_that_looks
 
 @pytest.fixture(scope="module", params=COMPILERS)
 def installed(request, tmp_path_factory):
-    """A compiler and a folder with the package as a wheel brings it, far from the checkout."""
-    sources, wheels, target = (tmp_path_factory.mktemp(name) for name in ("sources", "wheels", "target"))
+    """A compiler and an environment's folder of packages with the package as a wheel brings it, far from the checkout.
+
+    Of the environment of the tests it sees the packages, but not this one, which an editable installation adds there.
+    """
+    sources, wheels, home = (tmp_path_factory.mktemp(name) for name in ("sources", "wheels", "an environment"))
     for name in ("setup.py", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, sources)
     compiled = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "ea_fairseq", sources / "ea_fairseq", ignore=compiled)
     pip = (Path(sys.executable).name, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run_well(*pip, "wheel", sources, "--no-deps", "--no-build-isolation", "-w", wheels, cwd=wheels, CC=request.param)
-    run_well(*pip, "install", "--no-deps", "--target", target, *wheels.glob("*.whl"), cwd=wheels)
+    run_well(Path(sys.executable).name, "-m", "venv", "--without-pip", home, cwd=home)
+    python = home / "bin" / "python"
+    run_well(*pip, "--python", python, "install", "--no-deps", *wheels.glob("*.whl"), cwd=wheels)
+    (target,) = home.glob("lib/*/site-packages")
+    (target / "dependencies.pth").write_text(f"{get_path('purelib')}\n")
     return request.param, target
 
 
@@ -87,6 +96,20 @@ def test_a_wheel_has_all_modules_and_works_with_its_native_code(installed):
     assert f", in {target / 'ea_fairseq'}\n" in told
     assert f", compiled with {compiler} " in told
     assert told.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.slow
+def test_fairseq_train_of_a_clean_environment_trains_with_the_installed_native_code(installed, home):
+    compiler, target = installed
+    _, *arguments = map(str, train_command(f"run of {compiler}", 5))
+    arguments[arguments.index(str(PLUGIN))] = str(target / "ea_fairseq")
+    environment = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "EA_BACKEND": "native"}
+    command = [target.parents[2] / "bin" / "python", "-P", "-m", "fairseq_cli.train", *arguments]
+    trained = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    assert len(losses_of(trained.stdout + trained.stderr)) == 5
+    imported = subprocess.run([*command[:2], "-c", "import ea_fairseq; print(ea_fairseq.__file__)"], capture_output=True)
+    assert imported.stdout.decode().splitlines()[-1] == str(target / "ea_fairseq" / "__init__.py")
 
 
 @pytest.mark.slow

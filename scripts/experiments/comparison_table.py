@@ -15,7 +15,7 @@ LENGTH = 30  # of the pair whose FLOPs are counted
 OTHER_SEEDS = "published seeds"
 ONE_SEED = (
     "One training of each model: another seed moves the score of either, so the table tells no difference. Train more "
-    "seeds (train.sh --seed) to compare the models."
+    "seeds (--seed) to compare the models."
 )
 
 
