@@ -108,8 +108,8 @@ def test_fairseq_train_of_a_clean_environment_trains_with_the_installed_native_c
     trained = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True)
     assert trained.returncode == 0, trained.stderr
     assert len(losses_of(trained.stdout + trained.stderr)) == 5
-    imported = subprocess.run([*command[:2], "-c", "import ea_fairseq; print(ea_fairseq.__file__)"], capture_output=True)
-    assert imported.stdout.decode().splitlines()[-1] == str(target / "ea_fairseq" / "__init__.py")
+    where = subprocess.run([*command[:2], "-c", "import ea_fairseq; print(ea_fairseq.__file__)"], capture_output=True)
+    assert where.stdout.decode().splitlines()[-1] == str(target / "ea_fairseq" / "__init__.py")
 
 
 @pytest.mark.slow
