@@ -63,9 +63,10 @@ class TextWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for file in self._files:
-            with named_in_errors(Path(file.name)):
-                file.close()
+        with ExitStack() as closing:  # each of them, even where closing another fails
+            for file in self._files:
+                closing.enter_context(named_in_errors(Path(file.name)))
+                closing.callback(file.close)
 
     def write(self, source: bytes, target: bytes) -> None:
         """Write what `packed` made of some lines of both languages."""
