@@ -38,7 +38,7 @@ def report(problem: str | None = None) -> str:
     computing, lacks = computation()
     installed = {name: installed_version(name) for name in (*NEEDED, *USEFUL)}
     if torch := sys.modules.get("torch"):
-        installed["torch"] = torch.__version__  # with its build, such as +cpu, which not every wheel's own version tells
+        installed["torch"] = torch.__version__  # tells the build, such as +cpu, as not every wheel's version does
     blocks = [
         {
             "ea-fairseq": f"{installed_version('ea-fairseq') or 'not installed, used as it lies'}, in {PACKAGE}",
