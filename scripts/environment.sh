@@ -75,8 +75,8 @@ version_of() {
   "$1" -c 'import sys; print(*sys.version_info[:2], sep=".")'
 }
 
-# prefer_torch_without_cuda PYTHON CONSTRAINTS LOG: installs PyTorch's build for CPUs on Linux without a GPU of NVIDIA, where
-# pip finds one; PyPI has the build with CUDA alone.
+# prefer_torch_without_cuda PYTHON CONSTRAINTS LOG: on Linux without a GPU of NVIDIA, installs PyTorch's build for CPUs
+# where pip finds one; PyPI has the build with CUDA alone.
 prefer_torch_without_cuda() {
   local index=https://download.pytorch.org/whl/cpu
   [[ $(uname -s) == Linux ]] && ! nvidia-smi -L >/dev/null 2>&1 || return 0
