@@ -267,8 +267,9 @@ def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path,
     for seed in (1, 2, 3):
         write_results(tmp_path / "published" / str(seed), PLAIN, seed, wrong=0.1 * seed)
     write_results(tmp_path / "published" / "longer", PLAIN, 4, wrong=0.9, updates=9000)
+    rewrite(write_results(tmp_path / "published" / "other", PLAIN, 5, wrong=0.9).folder, recipe="another", seed=4)
     monkeypatch.setattr("experiments.seed_range.published", lambda: find_results([tmp_path / "published"]))
-    scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.updates == 4000]
+    scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.seed < 4]
     write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
     write_results(tmp_path / "in" / "evolving", EVOLVING, 5)
     cells = table_of(tmp_path / "in")

@@ -37,7 +37,7 @@ class SeedRange:
 
 
 def seed_range(results: Results, score: str) -> SeedRange | None:
-    """That of the published trainings of the same model and data, with as many updates; None without two of them."""
+    """That of the published trainings by the same recipe, of the same model and data; None without two of them."""
     alike = [found for found in published() if kind(found) == kind(results) and score in found.scores]
     if len({found.seed for found in alike}) < 2:
         return None
@@ -49,7 +49,8 @@ def kind(results: Results) -> tuple[object, ...]:
     """What trainings that differ in the seed alone have in common."""
     data = results.dataset
     return (
-        results.arch,
+        results.recipe,
+        results.model,  # has the flags that tell it from others of its recipe
         results.settings,
         results.parameters,
         results.updates,
