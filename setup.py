@@ -3,10 +3,10 @@ from pathlib import Path
 from shutil import which
 from zlib import crc32
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
-NATIVE = Path("ea_fairseq", "native")
+NATIVE = Path("ea_fairseq", "kernels", "cpu")
 
 
 class BuildNative(build_ext):
@@ -34,13 +34,13 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    packages=["ea_fairseq"],
+    packages=find_packages(include=["ea_fairseq", "ea_fairseq.*"]),
     ext_modules=[
         Extension(
-            "ea_fairseq._native",
+            "ea_fairseq.kernels.cpu._native",
             sorted(map(str, NATIVE.glob("*.c"))),
             depends=sorted(map(str, NATIVE.glob("*.h"))),
-            # By it the package knows a library that was compiled from other sources, see native_interface.py.
+            # By it the package knows a library that was compiled from other sources, see kernels/cpu/interface.py.
             define_macros=[
                 ("SOURCES", str(crc32(b"".join(path.read_bytes() for path in sorted(NATIVE.glob("*.[ch]"))))))
             ],

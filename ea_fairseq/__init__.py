@@ -3,7 +3,7 @@
 import sys
 
 from ea_fairseq import installation
-from ea_fairseq.fairseq_check import know_all_paths, require_working_fairseq
+from ea_fairseq.fairseq_patches.version import know_all_paths, require_working_fairseq
 from ea_fairseq.user_error import UserError, show_sentences
 
 show_sentences()
@@ -16,12 +16,14 @@ except Exception as error:
     raise
 know_all_paths(__path__)
 
-from ea_fairseq import criterion, ea_transformer, transformer_lite  # noqa: E402, F401
-from ea_fairseq.batches import resume_batches  # noqa: E402
-from ea_fairseq.checkpoint_safety import make_checkpoints_safe  # noqa: E402
-from ea_fairseq.ea_transformer import EATransformerModel  # noqa: E402
-from ea_fairseq.early_stopping import resume_patience  # noqa: E402
-from ea_fairseq.processes import let_processes_work  # noqa: E402
+from ea_fairseq.criterions import label_smoothed_cross_entropy as criterion  # noqa: E402, F401
+from ea_fairseq.fairseq_patches.batches import resume_batches  # noqa: E402
+from ea_fairseq.fairseq_patches.checkpoints import make_checkpoints_safe  # noqa: E402
+from ea_fairseq.fairseq_patches.distributed import let_processes_work  # noqa: E402
+from ea_fairseq.fairseq_patches.patience import resume_patience  # noqa: E402
+from ea_fairseq.models import transformer as ea_transformer  # noqa: E402, F401
+from ea_fairseq.models import transformer_lite  # noqa: E402, F401
+from ea_fairseq.models.transformer import EATransformerModel  # noqa: E402
 
 make_checkpoints_safe()
 let_processes_work()

@@ -88,7 +88,8 @@ def computation() -> tuple[dict[str, str], list[str]]:
         import torch
         from torch._subclasses import FakeTensorMode
 
-        from ea_fairseq import backend, native_library
+        from ea_fairseq.kernels import dispatch as backend
+        from ea_fairseq.kernels.cpu import library as native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
     limits = [f"{name}={shown(os.environ[name])}" for name in LIMITS if name in os.environ]
@@ -121,7 +122,7 @@ def gpus() -> str:
 
 def native_code() -> str:
     """The instruction set for this processor, what compiled it, and whose threads it takes."""
-    from ea_fairseq import native_library
+    from ea_fairseq.kernels.cpu import library as native_library
 
     if native_library.LIBRARY is None:
         return "none: evolving attention runs in plain PyTorch, slower" if native_library.WHY_NOT else "not loaded"

@@ -16,7 +16,7 @@ find_base_python() {
 # enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH.
 enter_environment() {
   local environment=$repository/.venv wanted
-  wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/native/*} | cksum)
+  wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
   if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]]; then
     say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
     make_environment "$environment"

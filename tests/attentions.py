@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 
 KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 SENTENCES, HEADS, WIDTH = 2, 2, 4

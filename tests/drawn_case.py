@@ -5,9 +5,9 @@ import random
 import torch
 from torch import Tensor
 
-from ea_fairseq.attention_masks import HIDING
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.attention.masks import HIDING
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 
 WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 MASK_TYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32)

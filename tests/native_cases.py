@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drawn_case import WINDOWS, Case
-from ea_fairseq import backend, native_library, native_step
-from ea_fairseq.attention_masks import HIDING
+from ea_fairseq.attention.masks import HIDING
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu import step as native_step
 
 KERNELS = {"attend", "attend_backward", "evolve", "evolve_backward"}
 
@@ -42,8 +44,8 @@ def compare(call: Callable[[], list[Tensor]], tolerance: float) -> str:
     with mock.patch.object(backend, "backend", "reference"):
         expected = outcome(call)
     with (
-        mock.patch("ea_fairseq.attention_operator.call", counted(native_library.call)),
-        mock.patch("ea_fairseq.native_evolution.call", counted(native_library.call)),
+        mock.patch("ea_fairseq.kernels.attention_operator.call", counted(native_library.call)),
+        mock.patch("ea_fairseq.kernels.cpu.evolution.call", counted(native_library.call)),
         mock.patch.object(native_step, "step", counted(native_step.step)),
         mock.patch.object(backend, "backend", "native"),
     ):

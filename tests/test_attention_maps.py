@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from checkpoints import save_dictionaries, save_loud
 from commands import OFF
 from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.attention_maps import by_layer, recording
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.analysis.maps import by_layer, recording
+from ea_fairseq.attention.attention import EvolvingAttention
 from laws import draw, draw_padded, scores
 from loops import convolve
 from tiny import TINY, build

@@ -6,9 +6,9 @@ from fairseq.modules import MultiheadAttention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import backend as backends
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from loops import attend
 from tiny import KERNELS
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError, backend
-from ea_fairseq.native_library import LIBRARY
+from ea_fairseq import UserError
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.cpu.library import LIBRARY
 from laws import FURTHER_LAWS, LAWS
 from tiny import COMBINATIONS, build_loud
 

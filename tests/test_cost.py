@@ -9,11 +9,12 @@ from fairseq.models.transformer import TransformerConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError, backend
-from ea_fairseq.attention_cost import AttentionCost, Count
-from ea_fairseq.cost import cost
-from ea_fairseq.cost_formula import NO_FORMULA, Side, parts
-from ea_fairseq.evolution import ENCODER_WINDOW, Evolution
+from ea_fairseq import UserError
+from ea_fairseq.analysis.attention_cost import AttentionCost, Count
+from ea_fairseq.analysis.cost import cost
+from ea_fairseq.analysis.cost_formula import NO_FORMULA, Side, parts
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.mechanisms.evolution import ENCODER_WINDOW, Evolution
 from experiments.profiled_model import ProfiledModel
 from tiny import COMBINATIONS, KERNELS, OFF, SKIPS, TINY, build, random_tokens
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ea_fairseq import UserError, smoothed_loss
+from ea_fairseq import UserError
+from ea_fairseq.criterions import smoothed_loss
 from forked import Forked
 from reversal import train
 from tiny import TINY, build, dictionary, random_tokens

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from beam_search import found, generator_of, sample
-from ea_fairseq import backend as backends
-from ea_fairseq import native_step
-from ea_fairseq.attention_cache import AttentionCache
-from ea_fairseq.attention_maps import recording
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
-from ea_fairseq.hypotheses import Hypotheses
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.analysis.maps import recording
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.decoding.beam import Hypotheses
+from ea_fairseq.decoding.cache import AttentionCache
+from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, Evolution
 from laws import assert_close, assert_decodes_stepwise, scores
 from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 

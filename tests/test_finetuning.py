@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from ea_fairseq.user_error import UserError
 from forked import run_forked, run_forked_well
 from laws import assert_close, scores

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from commands import PLUGIN, run, run_well
-from ea_fairseq import backend, installation, native_library
-from ea_fairseq.native_library import LIBRARY
+from ea_fairseq import installation
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu.library import LIBRARY
 
 PYTHON = Path(sys.executable).name
 BROKEN = {

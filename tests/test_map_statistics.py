@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 
-from ea_fairseq.attention_maps import by_layer
+from ea_fairseq.analysis.maps import by_layer
 from experiments.attention_alignment import AttentionAlignment, merge
 from experiments.map_statistics import entropy, map_statistics, similarity
 from experiments.subwords import labels, word_numbers

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from beam_search import found, generator_of, sample
-from ea_fairseq import backend as backends
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
-from ea_fairseq.hypotheses import Hypotheses
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.decoding.beam import Hypotheses
+from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from native_cases import check
 from tiny import SKIPS, build_loud, random_tokens
 

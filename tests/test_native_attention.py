@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from torch import library
 
 from attentions import KINDS
-from ea_fairseq import backend, native_evolution, native_library
-from ea_fairseq.attention_masks import AttentionMasks
-from ea_fairseq.attention_operator import attend
-from ea_fairseq.evolution import CROSS_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.attention_operator import attend
+from ea_fairseq.kernels.cpu import evolution as native_evolution
+from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, Evolution
 from evolution_cases import CONVOLUTIONS, assert_close, draw_case, sets_of_absent
 
 pytestmark = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
@@ -149,8 +151,8 @@ def test_the_native_code_attends(monkeypatch):
     """Otherwise the tests above would compare the reference with itself."""
     attention, tensors, masks = draw_attention(1, "encoder", 3, 0.4, (2, 2, 4, 4, 3))
     calls = []
-    monkeypatch.setattr("ea_fairseq.attention_operator.call", lambda name, **fields: calls.append(name))
-    monkeypatch.setattr("ea_fairseq.native_evolution.call", lambda name, **fields: calls.append(name))
+    monkeypatch.setattr("ea_fairseq.kernels.attention_operator.call", lambda name, **fields: calls.append(name))
+    monkeypatch.setattr("ea_fairseq.kernels.cpu.evolution.call", lambda name, **fields: calls.append(name))
     outputs_and_gradients(attention, tensors, masks, torch.float32)
     assert calls == ["attend", "attend_backward"]
     attention.dropout_module.p = 0.5

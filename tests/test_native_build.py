@@ -12,7 +12,7 @@ import pytest
 from commands import PLUGIN, ROOT, run, run_well
 from reversal import losses_of, train_command
 
-NATIVE = ROOT / "ea_fairseq" / "native"
+NATIVE = ROOT / "ea_fairseq" / "kernels" / "cpu"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 
 
@@ -30,7 +30,7 @@ def sources(tmp_path):
     """What installing reads, in a folder of its own; nothing of the native code but a file that compiles at once."""
     for name in ("setup.py", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
-    native = tmp_path / "ea_fairseq" / "native"
+    native = tmp_path / "ea_fairseq" / "kernels" / "cpu"
     native.mkdir(parents=True)
     for name in ("instruction_set.c", "workers.h"):
         shutil.copy(NATIVE / name, native)
@@ -41,7 +41,7 @@ def build(folder: Path, compiler: str) -> tuple[str, list[Path]]:
     """What building says, and the libraries that it leaves."""
     result = run(Path(sys.executable).name, "setup.py", "-q", "build_ext", "--inplace", cwd=folder, CC=compiler)
     assert result.returncode == 0, result.stderr
-    return result.stdout, list((folder / "ea_fairseq").glob("*.so"))
+    return result.stdout, list((folder / "ea_fairseq").rglob("*.so"))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_installing_needs_no_compiler_and_says_so(sources, compiler, reason):
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_installing_says_what_it_compiled_with_and_replaces_a_library_that_looks_newer(sources, compiler):
-    library = sources / "ea_fairseq" / f"_native{get_config_var('EXT_SUFFIX')}"
+    library = sources / "ea_fairseq" / "kernels" / "cpu" / f"_native{get_config_var('EXT_SUFFIX')}"
     library.write_bytes(b"")
     said, libraries = build(sources, compiler)
     assert said == f"native code compiled with {compiler}\n"
@@ -87,9 +87,9 @@ def installed(request, tmp_path_factory):
 @pytest.mark.slow
 def test_a_wheel_has_all_modules_and_works_with_its_native_code(installed):
     compiler, target = installed
-    modules = {path.name for path in (ROOT / "ea_fairseq").glob("*.py")}
-    found = {path.name for path in (target / "ea_fairseq").iterdir() if path.is_file()}
-    libraries = {name for name in found if name.startswith("_native")}
+    modules = {path.relative_to(ROOT) for path in (ROOT / "ea_fairseq").rglob("*.py")}
+    found = {path.relative_to(target) for path in (target / "ea_fairseq").rglob("*") if path.suffix in (".py", ".so")}
+    libraries = {path for path in found if path.name.startswith("_native")}
     assert found - libraries == modules
     assert len(libraries) == 1
     told = run_well(Path(sys.executable).name, "-P", "-m", "ea_fairseq", cwd=target.parent, PYTHONPATH=str(target))

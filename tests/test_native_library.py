@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN
-from ea_fairseq import native_interface
-from ea_fairseq.native_interface import FUNCTIONS, Evolution, Interface, Step
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, find
+from ea_fairseq.kernels.cpu import interface as native_interface
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Evolution, Interface, Step
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, find
 from forked import run_forked
 
 COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
@@ -45,7 +45,9 @@ import logging, sys
 logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
 sys.path.insert(0, sys.argv[0])
 import ea_fairseq
-from ea_fairseq import UserError, backend, native_library
+from ea_fairseq import UserError
+from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.cpu import library as native_library
 from laws import draw
 from tiny import build_loud
 assert ea_fairseq.__file__.startswith(sys.argv[0])
@@ -62,7 +64,7 @@ except UserError as error:
 LOAD_ALL = """
 import sys
 from pathlib import Path
-from ea_fairseq.native_library import LibraryError, load
+from ea_fairseq.kernels.cpu.library import LibraryError, load
 for path in Path(sys.argv[0]).iterdir():
     try:
         load(path)
@@ -108,7 +110,7 @@ def copied(tmp_path_factory):
 @pytest.fixture
 def library(copied):
     """Where a library goes in the copy."""
-    path = copied / "ea_fairseq" / "_native.so"
+    path = copied / "ea_fairseq" / "kernels" / "cpu" / "_native.so"
     yield path
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -165,9 +167,10 @@ def test_all_that_do_not_fit_are_named(tmp_path):
 def test_a_library_of_earlier_sources_does_not_fit(tmp_path, changed):
     (tmp_path / "_native.so").symlink_to(LIBRARY._name)
     assert find(tmp_path)[0] is not None  # where no sources are, as in a wheel
-    native = shutil.copytree(PLUGIN / "native", tmp_path / "native")
+    for source in (PLUGIN / "kernels" / "cpu").glob("*.[ch]"):
+        shutil.copy(source, tmp_path)
     assert find(tmp_path)[0] is not None
-    with (native / changed).open("a") as file:
+    with (tmp_path / changed).open("a") as file:
         file.write("// changed since\n")
     assert find(tmp_path) == (None, f"{tmp_path}/_native.so is not of this version of ea_fairseq")
 
@@ -190,7 +193,7 @@ def test_structs_are_mirrored_field_by_field(tmp_path, header, name, mirror):
     spelled = {"parallel": "pool.parallel", "threads": "pool.threads"}
     fields = [spelled.get(field, field) for field, _ in mirror._fields_]
     rows = "".join(f"offsetof(struct {name}, {x}), sizeof(((struct {name} *)0)->{x}), " for x in fields)
-    code = f'#include <stddef.h>\n#include "{PLUGIN}/native/{header}"\nconst long table[] = {{{rows}}};\n'
+    code = f'#include <stddef.h>\n#include "{PLUGIN}/kernels/cpu/{header}"\nconst long table[] = {{{rows}}};\n'
     library = ctypes.CDLL(compiled(code, tmp_path / "table.so"))
     table = list((ctypes.c_long * (2 * len(fields))).in_dll(library, "table"))
     own = [(getattr(mirror, field).offset, getattr(mirror, field).size) for field, _ in mirror._fields_]
@@ -202,17 +205,17 @@ def test_structs_are_mirrored_field_by_field(tmp_path, header, name, mirror):
 def test_the_library_tells_of_itself():
     told = Interface.of(LIBRARY)
     assert (told.version, told.evolution, told.step) == (VERSION, *SIZES)
-    assert told.sources == native_interface.checksum(PLUGIN / "native") != 0
+    assert told.sources == native_interface.checksum(PLUGIN / "kernels" / "cpu") != 0
     assert re.fullmatch(r"(gcc|clang) \d+\.\d.*", told.compiler.decode())
 
 
 def test_a_processor_is_asked_for_all_that_code_for_it_needs():
     """Code for a wider set may use what the narrower one needs, too."""
-    asked = (PLUGIN / "native" / "instruction_set.c").read_text().partition("__builtin_cpu_init")[2]
+    asked = (PLUGIN / "kernels" / "cpu" / "instruction_set.c").read_text().partition("__builtin_cpu_init")[2]
     before = {"avx2": asked.index('return "avx2"'), "avx512": asked.index('return "avx512"')}
     for instructions in before:
         for kernels in ("attention", "decoding"):
-            source = (PLUGIN / "native" / f"{kernels}_{instructions}.c").read_text()
+            source = (PLUGIN / "kernels" / "cpu" / f"{kernels}_{instructions}.c").read_text()
             targets = re.findall(r'target\("(.*?)"\)', source)
             assert len(targets) == 2  # one for clang and one for gcc
             assert len(set(targets)) == 1

@@ -17,12 +17,16 @@ from torch import Tensor
 
 from beam_search import generator_of, sample
 from checkpoints import loud_trainer, save_dictionaries
-from ea_fairseq import backend as backends
-from ea_fairseq import evolving_attention, native_evolution, native_library, native_step, triton_evolution
-from ea_fairseq.attention_masks import AttentionMasks, probabilities
-from ea_fairseq.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from ea_fairseq.evolving_attention import EvolvingAttention
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.attention import attention as evolving_attention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.attention.masks import AttentionMasks, probabilities
+from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.kernels.cpu import evolution as native_evolution
+from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.triton import evolution as triton_evolution
+from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
 from evolution_cases import CONVOLUTIONS, draw_case
 from tiny import SKIPS, build_loud, random_tokens
 

@@ -11,8 +11,8 @@ from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from ea_fairseq.ea_transformer import UNSUPPORTED
-from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.models.transformer import UNSUPPORTED
 from laws import assert_decodes_stepwise
 from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, random_tokens
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN, ROOT
-from ea_fairseq.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
 
 CASES = 1200
 FLAGS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fPIC", "-shared"]
@@ -22,7 +22,7 @@ OPTIONS = {"gcc": [], "clang": ["-shared-libasan"]}
 # A mask of one key for maps of four, past the checks of the operators.
 MISTAKE = """
 import torch
-from ea_fairseq import native_evolution
+from ea_fairseq.kernels.cpu import evolution as native_evolution
 
 maps, mask = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, dtype=torch.bool)
 native_evolution.forward(maps, None, None, None, mask, None, None, 1.0, 0.0, 0.0, 0, 0)
@@ -39,9 +39,11 @@ def run_sanitized(request, tmp_path_factory):
         pytest.skip(f"{compiler} is not installed")
     folder = tmp_path_factory.mktemp(compiler)
     copy = shutil.copytree(PLUGIN, folder / PLUGIN.name, ignore=shutil.ignore_patterns("_native*.so", "__pycache__"))
-    sources = sorted((copy / "native").glob("*.c"))
+    sources = sorted((copy / "kernels" / "cpu").glob("*.c"))
     command = [compiler, *FLAGS, *OPTIONS[compiler], "-fvisibility=hidden", "-Wno-psabi", *sources, "-lm"]
-    compilation = subprocess.run([*command, "-o", copy / "_native.so"], capture_output=True, text=True)
+    compilation = subprocess.run(
+        [*command, "-o", copy / "kernels" / "cpu" / "_native.so"], capture_output=True, text=True
+    )
     assert compilation.returncode == 0, compilation.stderr
     runtimes = [
         subprocess.run(

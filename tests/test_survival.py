@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ea_fairseq.checkpoint_safety import copy_whole, save_whole
+from ea_fairseq.fairseq_patches.checkpoints import copy_whole, save_whole
 from ea_fairseq.user_error import UserError
 from forked import run_forked, run_forked_well
 from reversal import losses_of, train_command

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from commands import run
-from ea_fairseq import triton_evolution
-from ea_fairseq.evolution import DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.triton_evolution import Tiling
+from ea_fairseq.kernels.triton import evolution as triton_evolution
+from ea_fairseq.kernels.triton.evolution import Tiling
+from ea_fairseq.mechanisms.evolution import DECODER_WINDOW, ENCODER_WINDOW
 from evolution_cases import CONVOLUTIONS, assert_close, sets_of_absent
 from experiments.operation_times import operation_times
 

@@ -9,8 +9,8 @@ from step import StepError
 from text_lines import named_in_errors
 
 from ea_fairseq import UserError
-from ea_fairseq.checkpoint_config import entries, require_known
-from ea_fairseq.checkpoint_file import read_checkpoint, refusing
+from ea_fairseq.checkpoint.config import entries, require_known
+from ea_fairseq.checkpoint.file import read_checkpoint, refusing
 from experiments.data_bin import DataBin
 
 

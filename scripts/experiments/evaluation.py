@@ -16,8 +16,8 @@ from step import StepError, run
 from text_lines import printable, read_lines, tidy, writing
 
 from ea_fairseq import EATransformerModel
-from ea_fairseq.cost import cost
-from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.analysis.cost import cost
+from ea_fairseq.mechanisms.evolution import EvolutionOptions
 from experiments import REPOSITORY
 from experiments.arguments import Parser
 from experiments.checkpoint import Checkpoint

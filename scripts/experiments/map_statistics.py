@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from tqdm import tqdm
 
-from ea_fairseq.attention_maps import by_layer
+from ea_fairseq.analysis.maps import by_layer
 from experiments.attention_alignment import AttentionAlignment
 from experiments.trained_model import TrainedModel
 

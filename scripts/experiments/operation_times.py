@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ea_fairseq import triton_evolution
-from ea_fairseq.evolution import ENCODER_WINDOW
+from ea_fairseq.kernels.triton import evolution as triton_evolution
+from ea_fairseq.mechanisms.evolution import ENCODER_WINDOW
 
 ALPHA, BETA = 0.5, 0.1
 

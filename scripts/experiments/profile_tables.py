@@ -1,7 +1,7 @@
 """What a model costs as tables: by part, in total, and the memory of its attention maps."""
 
-from ea_fairseq.attention_cost import Count
-from ea_fairseq.cost import EMBEDDINGS, OUTPUT
+from ea_fairseq.analysis.attention_cost import Count
+from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT
 from experiments.profiled_model import ProfiledModel
 from experiments.text_table import table
 

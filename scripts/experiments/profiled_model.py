@@ -14,10 +14,10 @@ from fairseq.models.transformer import TransformerModelBase
 from step import StepError
 
 from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.attention_cost import AttentionCost, Count
-from ea_fairseq.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters
-from ea_fairseq.cost_formula import Part, Side, attentions, parts
-from ea_fairseq.evolution import EvolutionOptions
+from ea_fairseq.analysis.attention_cost import AttentionCost, Count
+from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters
+from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
+from ea_fairseq.mechanisms.evolution import EvolutionOptions
 from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
 

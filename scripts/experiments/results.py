@@ -84,7 +84,7 @@ class Results:
         settings: the options of the model that tell it from others, such as ``ea_alpha``.
         recipe: that it was trained by, or None.
         updates, epochs, seconds: of the training; seconds of wall-clock.
-        parameters, flops: in the papers' convention, see ea_fairseq.cost.
+        parameters, flops: in the papers' convention, see ea_fairseq.analysis.cost.
         checkpoints: those that were averaged, or the one that was taken.
         search: the options of the beam search.
         scores: by name, such as ``tokenized BLEU``; see experiments.scores.

@@ -7,8 +7,8 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq import UserError
-from ea_fairseq.evolution import EvolutionOptions
-from ea_fairseq.evolving_attention import EvolvingAttention
+from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.mechanisms.evolution import EvolutionOptions
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant

@@ -1,0 +1,1 @@
+"""What a model costs, and what its attention maps show."""

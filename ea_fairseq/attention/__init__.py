@@ -1,0 +1,1 @@
+"""The one attention that all mechanisms are built on, and what it reads."""

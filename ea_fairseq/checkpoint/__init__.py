@@ -1,0 +1,1 @@
+"""Checkpoints of strangers, read as data."""

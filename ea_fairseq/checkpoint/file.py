@@ -1,0 +1,135 @@
+"""The file of a checkpoint: read as data, and found whole and plain before anything else sees it."""
+
+import errno
+import pickle
+import re
+import zipfile
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Real
+from pathlib import Path
+
+import torch
+from hydra.errors import HydraException
+from torch import Tensor
+
+from ea_fairseq.checkpoint.config import require_choices, require_plain, shown
+from ea_fairseq.checkpoint.option_rules import whole
+from ea_fairseq.user_error import UserError
+
+ZIP = b"PK\x03\x04"
+LARGEST_PICKLE = 16 << 20  # bytes, without the tensors; a million objects are far below
+DAMAGED = "is not whole: its end is missing or damaged"
+
+
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint's content; its tensors stay in the file until they are used.
+
+    Raises:
+        UserError: naming the file, where it is not a whole checkpoint, holds more than data, or tells of its tensors,
+            counts or options what cannot be true.
+        OSError: where it cannot be read.
+    """
+    with refusing(path):
+        with Path(path).open("rb") as file:
+            zipped = file.read(len(ZIP)) == ZIP
+        if zipped:
+            require_stored(path)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        require_state(state)
+    return state
+
+
+@contextmanager
+def refusing(path: str | Path) -> Iterator[None]:
+    """Makes one sentence that names the checkpoint of whatever is wrong with it."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{path} is refused: {error}.") from None
+    except Exception as error:  # reading what is no checkpoint can end in any
+        flaw = flaw_behind(error)
+        if flaw is None:
+            raise
+        raise UserError(f"{path} {flaw}.") from error
+
+
+@contextmanager
+def building(paths: str) -> Iterator[None]:
+    """Makes one sentence that names the checkpoint of what keeps its options from being built."""
+    try:
+        yield
+    except (MemoryError, OSError):
+        raise
+    except UserError as error:
+        if paths in str(error):
+            raise
+        raise UserError(f"{paths}: {error}") from error
+    except (Exception, SystemExit) as error:  # options that do not go together can end in any, a bad file in the last
+        reason = shown(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        raise UserError(f"{paths}: fairseq makes nothing of its options ({reason}).") from error
+
+
+def flaw_behind(error: Exception) -> str | None:
+    """What is wrong with a checkpoint that could not be read, or None where it is not the checkpoint."""
+    foreign = re.search(r"(?i:global) ([\w.]+\.\w+)", f"{error.__context__} {error}")
+    if isinstance(error, pickle.UnpicklingError) and foreign:
+        return f"is refused: it wants to run {foreign[1]:.80}, and a checkpoint is data"
+    too_short_to_seek_in = isinstance(error, OSError) and error.errno == errno.EINVAL
+    if too_short_to_seek_in or isinstance(error, zipfile.BadZipFile) or "zip archive" in str(error):
+        return DAMAGED
+    if (isinstance(error, OSError) and not isinstance(error, HydraException)) or "memory" in str(error):
+        return None
+    return "is not a checkpoint of fairseq"
+
+
+def require_stored(path: str | Path):
+    """Raises UserError where the archive would unpack to more than it is: torch packs nothing."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if any(
+        member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size for member in members
+    ):
+        raise UserError("its members are compressed, and a checkpoint's are not")
+    if sum(member.file_size for member in members) > Path(path).stat().st_size:
+        raise UserError("its members are larger than the file")
+    for member in members:
+        if member.filename.endswith("/data.pkl") and member.file_size > LARGEST_PICKLE:
+            raise UserError(f"{member.file_size:,} bytes of it are not tensors, more than any model needs")
+
+
+def require_state(state: object):
+    """Raises UserError, or whatever comes of a wrong type, unless this is laid out as fairseq's checkpoints are."""
+    if not isinstance(state, dict):
+        raise TypeError(type(state).__name__)
+    for name, tensor in state["model"].items():
+        require_dense(name, tensor)
+    require_plain("cfg", state.get("cfg"), dict)
+    require_plain("args", state.get("args"), Namespace)
+    require_choices(state.get("args"))
+    history, extra = state.get("optimizer_history", [{}])[-1], state.get("extra_state", {})
+    epoch = (extra.get("train_iterator") or {}).get("epoch", 1)
+    for name, count in {"num_updates": history.get("num_updates", 0), "epoch": epoch}.items():
+        if not whole(0, 1 << 53).allows(count):
+            raise UserError(f"its {name} is {shown(count)}, and must be a number of a training")
+    for name in ("previous_training_time", "val_loss"):
+        number = extra.get(name)
+        if isinstance(number, Tensor):  # as several processes leave it
+            require_dense(name, number)
+            number = number.item() if number.numel() == 1 else number
+        if not isinstance(number, Real | None):
+            raise UserError(f"its {name} is {shown(number)}, and must be a number")
+    averaged = state.get("averaged", [])
+    if not isinstance(averaged, list) or not all(isinstance(name, str) and name.isprintable() for name in averaged):
+        raise UserError("the names of the checkpoints that it is the average of are no names")
+
+
+def require_dense(name: object, tensor: object):
+    """Raises UserError unless this is a parameter's name and a tensor that holds all the numbers it claims."""
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]{0,999}", name):
+        raise UserError("one of its parameters has a name that is no name")
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
+        raise UserError(f"its parameter {name} is not a tensor of plain numbers")
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise UserError(f"its parameter {name} claims more numbers than it holds")

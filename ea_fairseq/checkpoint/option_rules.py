@@ -1,0 +1,187 @@
+"""What each option of fairseq's may be where a stranger gives it."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field, dataclass, fields
+from enum import Enum
+from functools import cache
+from typing import get_args
+
+from fairseq.dataclass.configs import DatasetConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerConfig, TransformerModel
+from fairseq.models.transformer.transformer_config import DecoderConfig, QuantNoiseConfig
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from ea_fairseq.mechanisms.evolution import EvolutionOptions
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an option may be: in words, and whether a value is of that kind. None, too, unless it is ``required``."""
+
+    wanted: str
+    allows: Callable[[object], bool]
+    required: bool = False
+
+
+def whole(first: int, last: int) -> Rule:
+    return Rule(
+        f"a whole number from {first:,} to {last:,}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and first <= value <= last,
+    )
+
+
+def text(wanted: str, pattern: str) -> Rule:
+    return Rule(wanted, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
+
+
+def one_of(*values: str) -> Rule:
+    return Rule("one of " + ", ".join(map(str, values)), lambda value: value in values)
+
+
+def registered(wanted: str, registry: Mapping[str, type], classes: Collection[type], *names: str) -> Rule:
+    """A name in a registry of fairseq's: of one of ``classes``, of a class that is not fairseq's, or of ``names``.
+
+    What is not fairseq's is the user's own code, or ours.
+    """
+
+    def allows(value: object) -> bool:
+        found = registry.get(value) if isinstance(value, str) else None
+        is_fairseqs = found is not None and found.__module__.partition(".")[0] == "fairseq"
+        return found is not None and (not is_fairseqs or found in classes or value in names)
+
+    return Rule(f"{wanted} or what a --user-dir brings", allows)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def are_whole_numbers(value: object) -> bool:
+    """Whether this is a list of whole numbers, or a text that fairseq takes for one."""
+    if isinstance(value, str):
+        return re.fullmatch(r"(\d{1,9}[, ]*){1,50}|\[(\d{1,9}[, ]*){0,50}\]", value) is not None
+    return isinstance(value, list | tuple) and len(value) <= 50 and all(map(COUNT.allows, value))
+
+
+def is_flat_json(value: object) -> bool:
+    """Whether this is a JSON object of numbers and words."""
+    try:
+        options = json.loads(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(options, dict) and all(
+        WORD.allows(name) and (option is None or isinstance(option, bool) or is_number(option) or WORD.allows(option))
+        for name, option in options.items()
+    )
+
+
+TRUTH = Rule("true or false", lambda value: isinstance(value, bool) or value in ("True", "False"))
+NUMBER = Rule("a number", is_number)
+RATE = Rule("a number", is_number, required=True)
+WHOLE = whole(-(1 << 31), (1 << 31) - 1)
+COUNT = whole(0, (1 << 31) - 1)
+LENGTH = whole(1, (1 << 31) - 1)
+SIZE = whole(1, 1 << 16)
+NUMBERS = Rule("whole numbers", are_whole_numbers)
+WORD = text("a word", r"[\w .,:+@-]{0,200}")
+LANGUAGE = text("a language", r"\w[\w@.-]{0,39}")
+PATH = text("a path", r"(?!.*://)[^\0]{0,4096}")
+JSON = Rule("numbers and words in JSON", is_flat_json)
+NOTHING = Rule("left out", lambda value: False)
+
+TOKENIZERS = ("moses", "nltk", "space")
+SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt")  # those that open no address
+CRITERIA = ("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy")
+CRITERIA += tuple(f"label_smoothed_cross_entropy_with_{name}" for name in ("alignment", "rdrop"))
+REGISTERED = {
+    "model": registered("an architecture of transformer or ea_transformer", ARCH_MODEL_REGISTRY, {TransformerModel}),
+    "task": registered("the task translation", TASK_REGISTRY, {TranslationTask}),
+    **{
+        kind: registered(f"one of {', '.join(names)}", REGISTRIES[kind]["registry"], (), *names)
+        for kind, names in {"criterion": CRITERIA, "bpe": SUBWORDS, "tokenizer": TOKENIZERS}.items()
+    },
+}
+SPECIAL = {
+    **REGISTERED,
+    **{f"{group}._name": rule for group, rule in REGISTERED.items()},
+    "arch": REGISTERED["model"],
+    "model": NOTHING,
+    "data": PATH,
+    "source_lang": LANGUAGE,
+    "target_lang": LANGUAGE,
+    "bpe_codes": PATH,
+    "sentencepiece_model": PATH,
+    "sentencepiece_model_path": PATH,
+    "eval_bleu_args": JSON,
+    "eval_bleu_detok": one_of(*TOKENIZERS),
+    "eval_bleu_detok_args": JSON,
+    "base_layers": whole(0, 100),
+    "batch_size": COUNT,
+    "max_source_positions": LENGTH,
+    "max_target_positions": LENGTH,
+    "max_tokens": COUNT,
+    "num_batch_buckets": whole(0, 1000),
+    "required_seq_len_multiple": whole(1, 1024),
+}
+PARTS = {"encoder": DecoderConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}  # of TransformerConfig
+OF_PARTS = {  # where fairseq gives less than is needed
+    "attention_heads": SIZE,
+    "embed_dim": SIZE,
+    "embed_path": PATH,
+    "ffn_embed_dim": SIZE,
+    "input_dim": SIZE,
+    "layers": whole(0, 1000),
+    "output_dim": SIZE,
+    "pq_block_size": SIZE,
+    "xformers_att_config": NOTHING,  # fairseq evaluates it
+}
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """The rules for what building and translating read, by the option's name, some of them by ``group.name``."""
+    found = {}
+    for config in (DatasetConfig, TransformerConfig, TranslationConfig, EvolutionOptions, *chosen_configs()):
+        found |= {field.name: rule_for(field) for field in fields(config)}
+    for part, config in PARTS.items():
+        for field in (field for field in fields(config) if field.name != "_name"):
+            found[f"{part}_{field.name}"] = OF_PARTS.get(field.name) or rule_for(field)
+            found[field.name] = NOTHING  # fairseq would take it for both sides, and no flag sets it
+        found[part] = NOTHING
+    return found | SPECIAL
+
+
+def chosen_configs() -> list[type]:
+    """The dataclasses of the criteria, subword models and tokenizers that may be chosen."""
+    return [
+        config
+        for kind in ("criterion", "bpe", "tokenizer")
+        for name, config in REGISTRIES[kind]["dataclass_registry"].items()
+        if REGISTERED[kind].allows(name)
+    ]
+
+
+def rule_for(option: Field) -> Rule:
+    """The rule for a field of a dataclass."""
+    if "parse" in option.metadata and option.type is not bool:  # of evolving attention
+        return Rule(
+            option.metadata["wanted"], lambda value: isinstance(value, int | float | str) and parses(option, value)
+        )
+    kind = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return one_of(*(choice.value for choice in kind))
+    return {bool: TRUTH, int: WHOLE, float: NUMBER if get_args(option.type) else RATE, str: WORD}.get(kind, NUMBERS)
+
+
+def parses(option: Field, value: object) -> bool:
+    try:
+        option.metadata["parse"](value)
+    except (OverflowError, TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Losses, which fairseq finds by their name."""

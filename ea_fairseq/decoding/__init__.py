@@ -1,0 +1,1 @@
+"""What a decoder remembers from step to step, and how it follows beam search."""

@@ -1,0 +1,1 @@
+"""What is mended in fairseq, a fault a file."""

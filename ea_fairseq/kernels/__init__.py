@@ -1,0 +1,1 @@
+"""Fused kernels for logits, and which of them a tensor takes."""

@@ -1,0 +1,19 @@
+// What the caller checks before it calls anything here; mirrored by interface.py.
+#include "decoding.h"
+#include "evolution.h"
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+#ifndef SOURCES
+#define SOURCES 0
+#endif
+
+EXPORTED const struct {
+    int64_t version;          // another one where a call means something else than before
+    int64_t evolution, step;  // bytes of the structs
+    int64_t sources;          // checksum of the files in this folder, 0: not told
+    const char *compiler;
+} ea_fairseq_interface = {1, sizeof(struct evolution), sizeof(struct step), SOURCES, COMPILER};

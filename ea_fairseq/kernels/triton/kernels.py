@@ -1,0 +1,239 @@
+"""The GPU kernels of evolving attention, in Triton: forward and backward.
+
+A program cannot see its neighbours' registers, so what a convolution reads is written to global memory first and read
+back, shifted, from the caches. A program reads back only what it has itself written: in the rows that its taps reach
+beyond its band it writes what the neighbouring programs write there, the same bits.
+
+The convolution is a matrix product on the tensor cores, of shifted entries (positions, taps) with the flattened weight
+(taps, heads). Sums are in float32. Precision "tf32x3" gives the products its accuracy; "tf32" rounds weights and
+gradients to 11 bits, and holds every number of a 16-bit map exactly.
+"""
+
+import triton
+import triton.language as tl
+
+from ea_fairseq.kernels.triton.tiles import (
+    SLICE,
+    Sizes,
+    along_row,
+    band_of_program,
+    by_row,
+    convolve,
+    lerp,
+    neighbours,
+    pairs_of_words,
+    tile,
+    visible_keys,
+)
+
+
+@triton.jit(do_not_specialize=Sizes._fields)
+def evolve(
+    scores,
+    previous,
+    weight,
+    bias,
+    logits,
+    probabilities,
+    mixed,
+    masks,
+    scale,
+    alpha,
+    beta,
+    heads,
+    queries,
+    keys,
+    kernel,
+    above,
+    left,
+    band,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    channels: tl.constexpr,
+    precision: tl.constexpr,
+):
+    """Writes logits, probabilities and, where there is a convolution, its input."""
+    sizes = Sizes(heads, queries, keys, kernel, above, left, band)
+    sentence, begin, end = band_of_program(sizes)
+    maps = sentence.to(tl.int64) * sizes.heads * sizes.queries * sizes.keys
+    if weight is None:
+        mixed = logits
+
+    read_end = tl.minimum(end + sizes.kernel - 1 - sizes.above, sizes.queries)
+    for row in range(tl.maximum(begin - sizes.above, 0), read_end, rows):
+        for column in range(0, sizes.keys, columns):
+            query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
+            visible = visible_keys(masks, sentence, query, key, read_end, sizes)
+            real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
+            mix = scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
+            if previous is not None:
+                mix = lerp(mix, tl.load(previous + maps + offsets, real, 0.0).to(tl.float32), alpha)
+            tl.store(mixed + maps + offsets, mix, inside)
+    tl.debug_barrier()
+
+    for row in range(begin, end, rows):
+        highest = tl.full((rows, channels), -3e38, tl.float32)  # finite in a row without any visible key, too
+        total = tl.zeros((rows, channels), tl.float32)
+        sees = tl.zeros((rows, 1), tl.int32)
+        for column in range(0, sizes.keys, columns):
+            query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
+            visible = visible_keys(masks, sentence, query, key, end, sizes)
+            evolved = tl.load(mixed + maps + offsets, inside, 0.0).to(tl.float32)
+            if weight is not None:
+                convolved = convolve(mixed + maps, weight, bias, query, key, end, sizes, channels, precision)
+                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), beta)  # EA eq. 4
+                evolved = tl.where(pairs_of_words(visible, masks, sentence, query, sizes), evolved, 0.0)
+                evolved = evolved.to(logits.dtype.element_ty).to(tl.float32)
+                tl.store(logits + maps + offsets, evolved, inside)
+            evolved = by_row(tl.where(visible, evolved, float("-inf")), rows, columns)
+            peak = tl.maximum(highest, tl.max(evolved, 1))
+            total = total * tl.exp(highest - peak) + tl.sum(tl.exp(evolved - peak[:, None, :]), 1)
+            highest = peak
+            sees = tl.maximum(sees, tl.max(by_row(visible.to(tl.int32), rows, columns), 1))
+        tl.debug_barrier()
+        for column in range(0, sizes.keys, columns):
+            query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
+            visible = visible_keys(masks, sentence, query, key, end, sizes)
+            evolved = tl.load(logits + maps + offsets, inside & visible, float("-inf")).to(tl.float32)
+            any_key = along_row(sees, columns) > 0
+            p = tl.exp(evolved - along_row(highest, columns)) / tl.where(any_key, along_row(total, columns), 1.0)
+            p = tl.where(any_key, p, 1.0 / sizes.keys)  # a row without visible keys sees all alike
+            tl.store(probabilities + maps + offsets, p, inside)
+
+
+@triton.jit
+def products_of_rows(
+    probabilities,
+    d_probabilities,
+    masks,
+    sentence,
+    row,
+    end,
+    sizes,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    channels: tl.constexpr,
+):
+    """sum(P * dP) over the keys that are seen, (rows, channels)"""
+    sums = tl.zeros((rows, channels), tl.float32)
+    for column in range(0, sizes.keys, columns):
+        query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
+        seen = inside & visible_keys(masks, sentence, query, key, end, sizes)
+        p = tl.load(probabilities + offsets, seen, 0.0).to(tl.float32)
+        d_p = tl.load(d_probabilities + offsets, seen, 0.0).to(tl.float32)
+        sums += tl.sum(by_row(p * d_p, rows, columns), 1)
+    return sums
+
+
+@triton.jit
+def logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real):
+    """d_logits + P * (dP - sum(P * dP)), zero at blank entries."""
+    p = tl.load(probabilities + offsets, real, 0.0).to(tl.float32)
+    gradient = p * (tl.load(d_probabilities + offsets, real, 0.0).to(tl.float32) - sums)
+    if d_logits is not None:
+        gradient += tl.load(d_logits + offsets, real, 0.0).to(tl.float32)
+    return tl.where(real, gradient, 0.0)
+
+
+@triton.jit(do_not_specialize=Sizes._fields)
+def evolve_backward(
+    d_logits,
+    d_probabilities,
+    probabilities,
+    mixed,
+    weight,
+    bias,
+    d_convolved,
+    d_scores,
+    d_previous,
+    d_weights,
+    d_biases,
+    masks,
+    scale,
+    alpha,
+    beta,
+    heads,
+    queries,
+    keys,
+    kernel,
+    above,
+    left,
+    band,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    channels: tl.constexpr,
+    precision: tl.constexpr,
+    slices: tl.constexpr,
+    warps: tl.constexpr,
+):
+    """Writes d_scores, d_previous and the program's share of the parameters' gradients; d_convolved is scratch."""
+    sizes = Sizes(heads, queries, keys, kernel, above, left, band)
+    sentence, begin, end = band_of_program(sizes)
+    maps = sentence.to(tl.int64) * sizes.heads * sizes.queries * sizes.keys
+    probabilities += maps
+    d_probabilities += maps
+    if d_logits is not None:
+        d_logits += maps
+    head = tl.arange(0, channels)
+    area = sizes.kernel * sizes.kernel
+    taps = sizes.heads * area
+
+    if weight is not None:
+        d_bias = tl.zeros((channels,), tl.float32)
+        read_end = tl.minimum(end + sizes.above, sizes.queries)
+        for row in range(tl.maximum(begin + sizes.above - sizes.kernel + 1, 0), read_end, rows):
+            sums = products_of_rows(
+                probabilities, d_probabilities, masks, sentence, row, read_end, sizes, rows, columns, channels
+            )
+            sums = along_row(sums, columns)
+            for column in range(0, sizes.keys, columns):
+                query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
+                visible = visible_keys(masks, sentence, query, key, read_end, sizes)
+                real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
+                gradient = beta * logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
+                convolved = convolve(mixed + maps, weight, bias, query, key, read_end, sizes, channels, precision)
+                gradient = tl.where(convolved <= 0, 0.0, gradient)
+                tl.store(d_convolved + maps + offsets, gradient, inside)
+                own = ((query >= begin) & (query < end))[:, None]
+                d_bias += tl.sum(tl.where(own, gradient, 0.0), 0)
+        tl.store(d_biases + tl.program_id(0) * sizes.heads + head, d_bias, head < sizes.heads)
+        tl.debug_barrier()
+        d_weight = tl.zeros((slices, SLICE, channels), tl.float32)
+
+    for row in range(begin, end, rows):
+        sums = products_of_rows(
+            probabilities, d_probabilities, masks, sentence, row, end, sizes, rows, columns, channels
+        )
+        sums = along_row(sums, columns)
+        for column in range(0, sizes.keys, columns):
+            query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
+            visible = visible_keys(masks, sentence, query, key, end, sizes)
+            real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
+            gradient = logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
+            if weight is not None:
+                gradient *= 1 - beta
+                entries = tl.load(mixed + maps + offsets, inside, 0.0).to(tl.float32)
+                entries = tl.reshape(entries, (warps, rows * columns // warps, channels))
+                for number in range(0, tl.cdiv(taps, SLICE)):
+                    tap = number * SLICE + tl.arange(0, SLICE)
+                    known = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
+                    places = (tap // area * taps + tap % area)[:, None] + (head * area)[None, :]
+                    weights = tl.load(weight + places, known, 0.0).to(tl.float32)
+                    readers = neighbours(d_convolved + maps, tap, query, key, end, sizes, -1)
+                    gradient = tl.dot(readers, weights, gradient, input_precision=precision)
+                    # Each warp multiplies its own positions: they are many, and the sums few.
+                    readers = tl.reshape(readers, (warps, rows * columns // warps, SLICE))
+                    products = tl.dot(tl.trans(readers, 0, 2, 1), entries, input_precision=precision)
+                    chosen = (tl.arange(0, slices) == number)[:, None, None]
+                    d_weight += tl.where(chosen, tl.sum(products, 0)[None, :, :], 0.0)
+                gradient = tl.where(real, gradient, 0.0)
+            if d_previous is not None:
+                tl.store(d_previous + maps + offsets, alpha * gradient, inside)
+                gradient *= 1 - alpha
+            tl.store(d_scores + maps + offsets, scale * gradient, inside)
+
+    if weight is not None:
+        tap = (tl.arange(0, slices)[:, None] * SLICE + tl.arange(0, SLICE)[None, :])[:, :, None]
+        places = tap // area * taps + tap % area + (head * area)[None, None, :]
+        known = (tap < taps) & (head < sizes.heads)[None, None, :]
+        tl.store(d_weights + tl.program_id(0).to(tl.int64) * sizes.heads * taps + places, d_weight, known)

@@ -1,0 +1,1 @@
+"""What attentions do to their logits, a mechanism a file."""

@@ -1,0 +1,1 @@
+"""Models, which fairseq finds by their architecture's name."""
