@@ -1,6 +1,6 @@
 """Pictures and statistics of a trained model's attention maps; see --help."""
 
-from experiments.attention_maps import main
+from experiments.maps.attention_maps import main
 
 # isort: split
 from step import run

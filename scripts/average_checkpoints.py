@@ -1,6 +1,6 @@
 """Averages checkpoints; see --help."""
 
-from experiments.averaging import main  # makes the imports from data-prep possible
+from experiments.runs.averaging import main  # makes the imports from data-prep possible
 
 # isort: split
 from step import run

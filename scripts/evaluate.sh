@@ -118,7 +118,7 @@ esac
 
 find_python
 use_huge_pages
-facts=$(experiment data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
+facts=$(experiment runs.data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 source_lang=${facts[0]} target_lang=${facts[1]} remove_bpe=${facts[2]}
 open_out_dir
@@ -146,11 +146,11 @@ for name in results.json counts.tsv {translation,reference}{,.tok}.txt; do
 done
 printf -v command '%q ' bash scripts/evaluate.sh "$@"
 of_scores="$of_search"$'\n'"$command $model $compound_split $reference $(
-  cat "$repository"/scripts/experiments/@(evaluation|results|scores|training_log).py \
+  cat "$repository"/scripts/experiments/{scoring/{evaluation,results,scores},runs/training_log}.py \
     "$folder"/@(run.json|train.log) ${reference:+"$reference"} | cksum
 )"
 stage scores.txt "$of_scores" \
-  experiment evaluation --subset "$subset" --beam "$beam" --lenpen "$lenpen" --command "${command% }" \
+  experiment scoring.evaluation --subset "$subset" --beam "$beam" --lenpen "$lenpen" --command "${command% }" \
   ${reference:+--reference "$reference"} ${model:+--model "$model"} ${compound_split:+"$compound_split"} \
   ${cpu:+"$cpu"} "$data" "$folder" "$OUT_DIR"
 echo

@@ -1,6 +1,6 @@
 """Prints what a model costs by part; see --help."""
 
-from experiments.profile import main
+from experiments.costs.profile import main
 
 # isort: split
 from step import run

@@ -107,7 +107,7 @@ for arch in "${archs[@]}"; do
   fi
 done
 say "training ${archs[0]} and ${archs[1]}; fairseq's logs are $OUT_DIR/*/train.log"
-exec 8> >(experiment progress --max-update "$max_update" "${archs[@]/#/$OUT_DIR/}" 9>&-)
+exec 8> >(experiment runs.progress --max-update "$max_update" "${archs[@]/#/$OUT_DIR/}" 9>&-)
 progress=$!
 for arch in "${archs[@]}"; do
   train "$arch" &
@@ -132,5 +132,5 @@ done
 evaluations=("${archs[@]/%//evaluation}")
 python "$repository/scripts/report.py" --out "$OUT_DIR/report" --score BLEU --title "Quick start: $source_lang to $target_lang" \
   "${evaluations[@]/#/$OUT_DIR/}" >"$OUT_DIR/logs/report.log"
-experiment summary --corpus "$corpus" --source-lang "$source_lang" --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
+experiment reports.summary --corpus "$corpus" --source-lang "$source_lang" --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
 say "tables and learning curves are in $OUT_DIR/report/report.html, and all else in $OUT_DIR"

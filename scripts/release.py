@@ -1,6 +1,6 @@
 """Releases a trained model; see --help."""
 
-from experiments.release import main  # makes the imports from data-prep possible
+from experiments.runs.release import main  # makes the imports from data-prep possible
 
 # isort: split
 from step import run

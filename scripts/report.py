@@ -1,6 +1,6 @@
 """Makes tables and figures of trained models' results; see --help."""
 
-from experiments.report import main  # before all else, see experiments
+from experiments.reports.report import main  # before all else, see experiments
 
 # isort: split
 from step import run

@@ -86,5 +86,5 @@ for combination in "${combinations[@]}"; do
 done
 run_jobs
 mapfile -t evaluations < <(done_jobs)
-((${#evaluations[@]} == 0)) || experiment sweep "${evaluations[@]}"
+((${#evaluations[@]} == 0)) || experiment runs.sweep "${evaluations[@]}"
 report_failures

@@ -16,7 +16,7 @@ Makes the environment .venv if needed and runs the tests, as many files at once 
 run with -m slow.
 
 example:
-  bash scripts/test.sh tests/test_laws.py -k causal
+  bash scripts/test.sh tests/attention/test_laws.py -k causal
 USAGE
 }
 

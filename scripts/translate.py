@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from experiments.arguments import Parser, at_least  # makes the imports from data-prep possible
-from experiments.trained_model import CHECKPOINTS, TrainedModel
+from experiments.runs.trained_model import CHECKPOINTS, TrainedModel
 
 # isort: split
 from step import StepError, run

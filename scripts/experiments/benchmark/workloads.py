@@ -12,7 +12,7 @@ from ea_fairseq.mechanisms.evolution import EvolutionOptions
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant
-from experiments.profiled_model import build, dictionary, parse
+from experiments.costs.profiled_model import build, dictionary, parse
 
 ARCHITECTURES = {"lite": ("transformer_lite", "ea_transformer_lite"), "base": ("transformer", "ea_transformer_base")}
 LEARNING_RATE = 1e-5  # so low that a random model stays near what it is

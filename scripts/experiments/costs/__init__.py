@@ -1,0 +1,1 @@
+"""Parameters, FLOPs and times of models, by formula and counted."""

@@ -1,0 +1,139 @@
+"""Prints what a model costs, or how the papers' models compare with the papers."""
+
+import logging
+from argparse import Namespace
+from textwrap import fill
+
+from step import StepError
+
+from experiments.arguments import Parser, at_least
+from experiments.reports.papers import FLAGS, PAPER
+from experiments.text_table import table
+
+LENGTH = 30  # of the papers' convention
+VOCABULARY = 10_000
+SPECIAL = 4  # symbols that every dictionary has
+TOLERANCE = 1.0  # per cent of FLOPs
+WIDTH = 100
+UNITS = {"M": 1e6, "G": 1e9}
+DESCRIPTION = """\
+Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer by part, and the memory of its attention
+maps, by formula from its options, and checks that the built model and torchprofile count the same. Takes all flags of
+fairseq-train that describe a model."""
+EXPLANATION = (
+    "MACs are of one forward pass for a pair of {source} source and {target} target tokens, as torchprofile counts: "
+    "matrix products, convolutions (margins of zeros included), layer norms (one for an element) and element-wise "
+    "products (scaling, masks, means) count; sums, softmax, ReLU and the mixing of the skip connection do not. FLOPs "
+    "are 2 x MACs. Tied parameters count once. The dictionaries have {words} types."
+)
+CONVENTION = (
+    "In the papers' convention (HAT, ACL 2020), parameters without embeddings and output projection, FLOPs without "
+    "output projection: {parameters:,} parameters, {flops} FLOPs. The papers' are of {length} and {length} tokens."
+)
+NOTE = (
+    "Parameters without embeddings and output projection; FLOPs are 2 x MACs without output projection, for {length} "
+    "source and {length} target tokens (HAT, ACL 2020). Differences are of figures rounded as the paper prints them "
+    "(Wang et al. 2021, table 5; table 6, the ablation, has none). The formulas equal what the built models and "
+    "torchprofile count."
+)
+
+
+def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
+    """Our arguments, and those of fairseq-train."""
+    length, words = at_least(1), at_least(SPECIAL)
+    parser.add_argument("--arch", metavar="NAME", help="architecture, such as transformer_lite or ea_transformer_lite")
+    parser.add_argument("--all", action="store_true", help="compare the papers' models with the papers' figures")
+    parser.add_argument("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
+    parser.add_argument("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
+    parser.add_argument(
+        "--vocab",
+        type=words,
+        metavar="N",
+        help=f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})",
+    )
+    parser.add_argument(
+        "--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)"
+    )
+    args, flags = parser.parse_known_args()
+    if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
+        parser.error("--all stands alone: it has the papers' models and lengths")
+    if not args.all and not args.arch:
+        parser.error("give an architecture with --arch, or --all")
+    return args, flags
+
+
+def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
+    """Prints everything about one model."""
+    from experiments.costs import profile_tables as tables
+    from experiments.costs.profiled_model import Side, profiled
+
+    words = args.vocab or VOCABULARY
+    source, target = Side(words, args.src_len or LENGTH), Side(args.tgt_vocab or words, args.tgt_len or LENGTH)
+    model = profiled(["--arch", args.arch, *flags], source, target, parser)
+    parameters, flops = model.as_published
+    types = " and ".join(f"{words:,}" for words in dict.fromkeys((source.vocabulary, target.vocabulary)))
+    blocks = [
+        tables.by_part(model),
+        paragraph(EXPLANATION.format(source=source.length, target=target.length, words=types)),
+        tables.totals(model),
+        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=tables.short(flops))),
+        tables.checks(model),
+        paragraph(tables.memory_note(model)),
+        *tables.memory(model),
+    ]
+    print("\n\n".join(blocks))
+    model.require_match()
+
+
+def print_papers_models(parser: Parser) -> None:
+    """Prints the papers' models beside what the papers print of them.
+
+    Raises:
+        StepError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.
+    """
+    from experiments.costs.profile_tables import short
+    from experiments.costs.profiled_model import Side, profiled
+
+    side = Side(VOCABULARY, LENGTH)
+    rows = [["", "parameters", "rounded", "paper", "difference", "FLOPs", "paper", "difference"]]
+    wrong = []
+    for label, flags in FLAGS.items():
+        model = profiled(flags, side, side, parser)
+        model.require_match()
+        paper, (parameters, flops) = PAPER[label], model.as_published
+        apart = [difference(short(parameters), paper.parameters), difference(short(flops), paper.flops)]
+        if apart[0] or abs(apart[1] or 0) > TOLERANCE:
+            wrong.append(label)
+        signed = ["" if per_cent is None else f"{per_cent:+.2f}%" for per_cent in apart]
+        ours = [f"{parameters:,}", short(parameters), paper.parameters, signed[0], short(flops), paper.flops, signed[1]]
+        rows.append([label, *ours])
+    print(table(rows), paragraph(NOTE.format(length=LENGTH)), sep="\n\n")
+    if wrong:
+        raise StepError(f"the costs of {', '.join(wrong)} are not the papers': the code of the models has changed.")
+
+
+def difference(ours: str, paper: str) -> float | None:
+    """How much more ours is in per cent, None where the paper has no figure."""
+    if not paper:
+        return None
+    numbers = (float(text[:-1]) * UNITS[text[-1]] for text in (ours, paper))
+    return 100 * (next(numbers) / next(numbers) - 1)
+
+
+def paragraph(text: str) -> str:
+    return fill(text, WIDTH)
+
+
+def main() -> None:
+    parser = Parser(
+        "python scripts/profile.py",
+        DESCRIPTION,
+        "python scripts/profile.py --arch ea_transformer_lite --share-all-embeddings --vocab 8848",
+        usage="%(prog)s --arch NAME [flags of fairseq-train] [options] | %(prog)s --all",
+    )
+    args, flags = parse_arguments(parser)
+    logging.disable(logging.INFO)
+    if args.all:
+        print_papers_models(parser)
+    else:
+        print_profile(args, flags, parser)

@@ -1,0 +1,102 @@
+"""What a model costs as tables: by part, in total, and the memory of its attention maps."""
+
+from ea_fairseq.analysis.attention_cost import Count
+from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT
+from experiments.costs.profiled_model import ProfiledModel
+from experiments.text_table import table
+
+WORDS = [2**power for power in range(4, 11)]
+TOTALS = {
+    "all": (),
+    "without embeddings": (EMBEDDINGS,),
+    "without output projection": (OUTPUT,),
+    "without embeddings and output projection": (EMBEDDINGS, OUTPUT),
+}
+MEMORY = (
+    "Memory of the attention maps of one sentence pair, by words on both sides: one map for each head of an attention, "
+    "and what autograd keeps of maps for the backward pass, without dropout of probabilities. fairseq's own keeps "
+    "the probabilities of the encoder-decoder attention alone, as torch's fused self-attention keeps none."
+)
+MEMORY_EVOLVING = (
+    " In plain PyTorch, evolving attention keeps all probabilities, and of a convolution its input, with margins "
+    "unless they are alike on all sides, and its output after the ReLU; the skip connection keeps nothing. Native "
+    "code, in fp32, keeps the logits instead of all that."
+)
+MEMORY_HALF = " In half precision the softmax is of fp32, and probabilities are kept in both precisions."
+
+
+def short(number: float) -> str:
+    """A number of parameters or FLOPs as the papers print it: 158.20M."""
+    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"
+
+
+def size(number: float) -> str:
+    """Bytes in the unit that suits them."""
+    for unit in ("KiB", "MiB"):
+        number /= 1024
+        if number < 1024:
+            return f"{number:,.1f} {unit}"
+    return f"{number / 1024:,.1f} GiB"
+
+
+def by_part(model: ProfiledModel) -> str:
+    """Groups and, under each, its parts."""
+    whole = model.total()
+
+    def row(name: str, count: Count, tied: str | None = None) -> list[str]:
+        shares = [f"{share:.1%}" for share in (count.parameters / whole.parameters, count.macs / whole.macs)]
+        name += f" (tied with {tied})" if tied else ""
+        return [name, f"{count.parameters:,}", shares[0], f"{count.macs:,}", f"{2 * count.macs:,}", shares[1]]
+
+    rows = [["", "parameters", "share", "MACs", "FLOPs", "share"]]
+    for group in dict.fromkeys(part.group for part in model.parts):
+        inside = [part for part in model.parts if part.group == group]
+        if len(inside) == 1:
+            rows.append(row(group, inside[0].count, inside[0].tied))
+        else:
+            rows.append(row(group, model.total(group)))
+            rows += [row(f"  {part.name}", part.count, part.tied) for part in inside]
+    return table([*rows, row("total", whole)])
+
+
+def totals(model: ProfiledModel) -> str:
+    rows = [["total", "parameters", "MACs", "FLOPs"]]
+    for name, without in TOTALS.items():
+        count = model.total(without=without)
+        rows.append([name, f"{count.parameters:,}", f"{count.macs:,}", f"{2 * count.macs:,}"])
+    return table(rows)
+
+
+def checks(model: ProfiledModel) -> str:
+    rows = [["check", "by formula", "counted", "match"]]
+    for name, (formula, counted) in model.checks.items():
+        rows.append([name, f"{formula:,}", f"{counted:,}", "yes" if formula == counted else "NO"])
+    return table(rows)
+
+
+def memory_note(model: ProfiledModel) -> str:
+    evolves = any(attention.evolves for attention in model.attentions.values())
+    return MEMORY + MEMORY_EVOLVING * evolves + MEMORY_HALF
+
+
+def memory(model: ProfiledModel) -> list[str]:
+    """Tables for single and half precision, of the lengths that the model reads."""
+    lengths = [words for words in WORDS if words <= model.longest]
+    return [memory_table(model, lengths, half) for half in (False, True)] if lengths else []
+
+
+def memory_table(model: ProfiledModel, lengths: list[int], half: bool) -> str:
+    precision = "fp16, bf16" if half else "fp32"
+    rows = [[precision, "encoder layer", "decoder layer", "all layers", "kept", "kept, plain"]]
+    for words in lengths:
+        kinds = {kind: attention.of_length(words) for kind, attention in model.attentions.items()}
+        maps = {kind: attention.entries * (2 if half else 4) for kind, attention in kinds.items()}
+        sizes = [
+            maps["encoder"],
+            maps["decoder"] + maps["cross"],
+            sum(maps[kind] * attention.layers for kind, attention in kinds.items()),
+            sum(attention.kept_for_backward(half) for attention in kinds.values()),
+            sum(attention.plain.kept_for_backward(half) for attention in kinds.values()),
+        ]
+        rows.append([f"{words} words", *map(size, sizes)])
+    return table(rows)

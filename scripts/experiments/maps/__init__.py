@@ -1,0 +1,1 @@
+"""Attention maps: figures, statistics and the alignment of words."""

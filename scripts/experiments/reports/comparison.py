@@ -1,0 +1,176 @@
+"""Trained models side by side: their results by model, data set and seed, and each model's baseline."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from step import StepError
+
+from experiments.reports.papers import PAPER
+from experiments.scoring.results import NAME, RELEASED, Results
+
+SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results to compare.
+
+    Args:
+        by_seed: of each model and data set, by their names, the results by seed, in the order of seeds.
+        score: the name of the score that counts.
+        baseline: the model that all others are compared with; by default, an evolving model is compared with the
+            plain one of its size, where there is one.
+    """
+
+    by_seed: dict[tuple[str, str], dict[int, Results]]
+    score: str
+    baseline: str | None = None
+
+    @classmethod
+    def of(cls, results: Iterable[Results], score: str, baseline: str | None = None) -> "Comparison":
+        """
+        Raises:
+            StepError: naming the results that do not go together.
+        """
+        by_seed: dict[tuple[str, str], dict[int, Results]] = {}
+        for result in sorted(results, key=lambda result: (result.seed, str(result.folder))):
+            require_score(result, score)
+            seeds = by_seed.setdefault((result.model, result.dataset.name), {})
+            if result.seed in seeds:
+                raise StepError(
+                    f"{seeds[result.seed].folder} and {result.folder} are both {result.model} with seed {result.seed} "
+                    f"on {result.dataset.name}: leave one out, or name one otherwise with evaluate.sh --model."
+                )
+            seeds[result.seed] = result
+        comparison = cls(by_seed, score, baseline)
+        require_same_data(comparison.all_results())
+        require_same_models(comparison.all_results())
+        if baseline is not None:
+            comparison.require_baseline()
+        return comparison
+
+    def all_results(self) -> list[Results]:
+        return [
+            result
+            for model in self.models
+            for dataset in self.datasets
+            for result in self.results(model, dataset).values()
+        ]
+
+    def results(self, model: str, dataset: str) -> dict[int, Results]:
+        """Of a model on a data set, by seed; none where there are none."""
+        return self.by_seed.get((model, dataset), {})
+
+    @property
+    def datasets(self) -> list[str]:
+        return sorted({dataset for _, dataset in self.by_seed})
+
+    @property
+    def models(self) -> list[str]:
+        """Baselines first, then in the papers' order, then by name."""
+        order = list(PAPER)
+        known = {name: order.index(name) if name in order else len(order) for name, _ in self.by_seed}
+        return sorted(known, key=lambda name: (name != self.baseline, self._evolves(name), known[name], name))
+
+    def example(self, model: str) -> Results:
+        """Any of a model's results, for what all of them have in common."""
+        return next(iter(next(seeds for (name, _), seeds in self.by_seed.items() if name == model).values()))
+
+    def scores(self, model: str, dataset: str) -> dict[int, float]:
+        return {seed: result.scores[self.score].score for seed, result in self.results(model, dataset).items()}
+
+    def baseline_of(self, model: str, dataset: str) -> str | None:
+        """The model to compare with, None for a baseline itself and where there is none."""
+        if self.baseline is not None:
+            return self.baseline if model != self.baseline else None
+        if not self._evolves(model):
+            return None
+        size = self.example(model).parameters
+        distance = {
+            name: abs(self.example(name).parameters / size - 1)
+            for name, found in self.by_seed
+            if found == dataset and not self._evolves(name)
+        }
+        nearest = min(sorted(distance), key=distance.__getitem__, default=None)
+        return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
+
+    def _evolves(self, model: str) -> bool:
+        return self.example(model).arch.startswith("ea_")
+
+    def require_baseline(self) -> None:
+        for dataset in self.datasets:
+            if not self.results(self.baseline, dataset):
+                raise StepError(
+                    f"--baseline: there are no results of {self.baseline} on {dataset}; there are those of "
+                    f"{', '.join(name for name in self.models if self.results(name, dataset))}."
+                )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation over seeds; of one seed there is no deviation."""
+
+    mean: float
+    deviation: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        values = list(values)
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def find_results(places: Iterable[Path]) -> list[Results]:
+    """Reads results.json files, given or in folders at any depth, each once.
+
+    Of a training that was released, in folders, only its own evaluation counts.
+
+    Raises:
+        StepError: naming the place where there is none.
+    """
+    files = {}
+    for place in places:
+        below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
+        found = sorted(below) if place.is_dir() else [place]
+        if not found:
+            raise StepError(f"{place} has no {NAME}: evaluate a model first, with scripts/evaluate.sh.")
+        files |= {file.resolve(): file for file in found}
+    return [Results.read(file) for file in files.values()]
+
+
+def require_score(result: Results, score: str) -> None:
+    if score not in result.scores:
+        raise StepError(
+            f"{result.folder} has no score '{score}': choose one of {', '.join(result.scores)} with --score, or "
+            "evaluate again."
+        )
+
+
+def require_same_data(results: Iterable[Results]) -> None:
+    """Raises StepError where results of a data set are of different sentences."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        data, known = result.dataset, other.dataset
+        if data.subset != known.subset:
+            raise StepError(
+                f"{other.folder} translates {known.subset} and {result.folder} {data.subset}: compare them apart."
+            )
+        if data.checksum != known.checksum:
+            raise StepError(
+                f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it alike "
+                "and train again, or compare them apart."
+            )
+
+
+def require_same_models(results: Iterable[Results]) -> None:
+    """Raises StepError where models of one name are of different architectures or sizes."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.model, result)
+        if (result.arch, result.parameters) != (other.arch, other.parameters):
+            raise StepError(
+                f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
+                "otherwise with evaluate.sh --model."
+            )

@@ -1,0 +1,72 @@
+"""The papers' figure 5: losses and BLEU in the course of trainings."""
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import PAGE, looks
+from experiments.reports.comparison import Comparison
+from experiments.reports.curves import Band, band
+from experiments.scoring.results import Point
+
+WARM_UP = 0.25  # the part of a training that does not decide how high and low a figure reaches
+CURVES: dict[str, tuple[str, str, Callable[[Point], float | None]]] = {
+    "training-loss": ("train_curve", "training loss (bits per token)", lambda point: point.loss),
+    "validation-loss": ("valid_curve", "validation loss (bits per token)", lambda point: point.loss),
+    "validation-bleu": ("valid_curve", "validation BLEU", lambda point: point.bleu),
+}
+INCHES_OF_LETTER, INCHES_OF_HANDLE, INCHES_OF_ROW = 0.065, 0.6, 0.18  # in a legend
+
+
+def learning_curves(comparison: Comparison, dataset: str, models: list[str], name: str) -> Figure | None:
+    """A curve for each model: on the left against updates, on the right against wall-clock."""
+    curve, label, value = CURVES[name]
+    curves = {
+        model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
+    }
+    longest = max((line[-1].seconds for lines in curves.values() for line in lines if line), default=0)
+    unit, seconds = ("hours", 3600) if longest >= 2 * 3600 else ("minutes", 60)
+    axes = {
+        "updates": lambda point: point.updates,
+        f"wall-clock ({unit})": lambda point: point.seconds / seconds,
+    }
+    drawn = {axis: bands_of(curves, x, value) for axis, x in axes.items()}
+    named = list(drawn["updates"])
+    if not named:
+        return None
+    style = looks(models)
+    columns = max(1, int(PAGE / (INCHES_OF_HANDLE + INCHES_OF_LETTER * max(map(len, named)))))
+    rows = -(-len(named) // columns)
+    figure = Figure(figsize=(PAGE, 2.3 + INCHES_OF_ROW * rows))
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, (axis, lines) in zip(panels, drawn.items(), strict=True):
+        for model, line in lines.items():
+            draw_band(panel, line, model, style[model])
+        panel.set_xlabel(axis)
+        panel.set_xlim(left=0)
+    panels[0].set_ylabel(label)
+    zoom(panels[0], list(drawn["updates"].values()))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+    return figure
+
+
+def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
+    found = {model: band(lines, x, y) for model, lines in curves.items()}
+    return {model: line for model, line in found.items() if line is not None}
+
+
+def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> None:
+    panel.plot(line.x, line.middle, label=model, markevery=0.2, **style)
+    if not np.array_equal(line.low, line.high):
+        panel.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def zoom(panel: Axes, lines: list[Band]) -> None:
+    """Leaves out how high curves of losses start, and how low those of scores do."""
+    shown = np.concatenate(
+        [values[line.x >= WARM_UP * line.x[-1]] for line in lines for values in (line.low, line.high)]
+    )
+    margin = 0.05 * float(np.ptp(shown)) or 0.5
+    panel.set_ylim(shown.min() - margin, shown.max() + margin)

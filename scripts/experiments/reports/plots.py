@@ -1,0 +1,72 @@
+"""The papers' figures 5 and 9 and scores against sizes, of one's own results."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from experiments.figures import KINDS, PLOTS, save
+from experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
+from experiments.reports.comparison import Comparison, Spread
+from experiments.reports.learning_curves import CURVES, WARM_UP, learning_curves
+from experiments.reports.score_by_size import score_by_size
+
+MOST = 10  # models in a figure that names each of them
+LOW_IS_GOOD = ("TER",)
+
+
+def draw(
+    comparison: Comparison, folder: Path, prefix: str = "", kinds: tuple[str, ...] = KINDS
+) -> list[tuple[Path, str]]:
+    """Draws all figures into a folder; returns for each the file of the last kind, and its caption."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(PLOTS):
+        return [
+            (save(figure, folder / f"{prefix}{name}", kinds)[-1], caption)
+            for name, caption, figure in plots(comparison)
+        ]
+
+
+def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
+    """Name, caption and figure of all that there is something to draw of."""
+    for dataset in comparison.datasets:
+        models = shown_models(comparison, dataset)
+        remarks = [bands(comparison, dataset), left_out(comparison, dataset, models)]
+        for name, (_, label, _) in CURVES.items():
+            if figure := learning_curves(comparison, dataset, models, name):
+                caption = (
+                    f"{dataset}: {label}, by updates and by the clock; how the first {WARM_UP:.0%} begin is cut off."
+                )
+                yield f"{dataset}-{name}", " ".join(filter(None, [caption, *remarks])), figure
+        grids = alpha_beta_grids(comparison, dataset)
+        for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
+            caption = f"{dataset}: {comparison.score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
+            yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, comparison.score)
+        if figure := score_by_size(comparison, dataset, models):
+            caption = f"{dataset}: {comparison.score} by parameters (without embeddings and output projection)."
+            bars = "Bars are standard deviations over seeds."
+            yield f"{dataset}-parameters", " ".join(filter(None, [caption, bars, remarks[1]])), figure
+
+
+def shown_models(comparison: Comparison, dataset: str) -> list[str]:
+    """The models on a data set; of more than a figure can name, the baselines and the best."""
+    models = [model for model in comparison.models if comparison.results(model, dataset)]
+    baselines = {comparison.baseline_of(model, dataset) for model in models}
+    sign = 1 if comparison.score in LOW_IS_GOOD else -1
+
+    def rank(model: str) -> tuple[bool, float]:
+        return model not in baselines, sign * Spread.of(comparison.scores(model, dataset).values()).mean
+
+    best = sorted(models, key=rank)[:MOST]
+    return [model for model in models if model in best]
+
+
+def bands(comparison: Comparison, dataset: str) -> str:
+    several = any(len(seeds) > 1 for (_, name), seeds in comparison.by_seed.items() if name == dataset)
+    return "Lines are means over seeds, bands reach from the lowest to the highest." if several else "One seed each."
+
+
+def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:
+    total = sum(name == dataset for _, name in comparison.by_seed)
+    return f"Of {total} models, the baselines and those of the best scores." if len(models) < total else ""

@@ -1,0 +1,103 @@
+"""A report of trained models: tables and figures as in the papers, and one page with all of them."""
+
+from pathlib import Path
+
+from step import StepError
+
+from experiments.arguments import Parser
+from experiments.benchmark.report import TITLE as SPEED
+from experiments.benchmark.report import all_benchmarks, write_benchmarks
+from experiments.environment import require_matplotlib
+from experiments.page import page
+from experiments.reports.comparison import Comparison, find_results
+from experiments.reports.comparison_table import comparison_table
+from experiments.reports.results_page import keep, write_results_page
+from experiments.runs.run_facts import run_html
+
+TITLE = "Evolving attention: results"
+PAGE = "report.html"
+TABLES = {"table.md": "markdown", "table.csv": "csv", "table.tex": "latex"}
+ARGUMENTS = {
+    "results": {
+        "type": Path,
+        "nargs": "+",
+        "metavar": "RESULTS",
+        "help": "results.json, or a folder with some at any depth; or files of benchmark.py",
+    },
+    "--out": {
+        "type": Path,
+        "default": Path("report"),
+        "metavar": "DIR",
+        "help": "folder to write (default: report)",
+    },
+    "--baseline": {
+        "metavar": "MODEL",
+        "help": "what all others are compared with (default: of each evolving model the plain one of its size)",
+    },
+    "--score": {
+        "default": "tokenized BLEU",
+        "metavar": "NAME",
+        "help": "a score of results.json (default: %(default)s)",
+    },
+    "--title": {"metavar": "TEXT", "help": "title of the page"},
+    "--page": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "write one page of Markdown instead, of RESULTS, a folder of sections such as docs/results",
+    },
+    "--keep": {
+        "type": Path,
+        "metavar": "DIR",
+        "help": "copy what --page needs of RESULTS into a section, and write nothing else",
+    },
+    "--no-p-values": {"action": "store_true", "help": "no significance tests, which need the translations"},
+}
+
+
+def main() -> None:
+    """Write the report and print its table."""
+    parser = Parser(
+        "python scripts/report.py",
+        "Makes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of what scripts/evaluate.sh found of trained\n"
+        "models, and one page, report.html, with all of them; or a page of what scripts/benchmark.py measured.",
+        "python scripts/report.py --out runs/report runs/multi30k-deen",
+    )
+    for name, options in ARGUMENTS.items():
+        parser.add_argument(name, **options)
+    args = parser.parse_args()
+    require_matplotlib()
+    require_folder(args.out)
+    if all_benchmarks(args.results):
+        print(*write_benchmarks(args.results, args.out, args.title or SPEED), sep="\n")
+        return
+    if args.page:
+        if len(args.results) > 1:
+            raise StepError("--page needs one folder of sections: give no more than that.")
+        print(*write_results_page(args.page, args.results[0], args.score), sep="\n")
+        return
+    comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
+    if args.keep:
+        print(*keep(comparison, args.keep), sep="\n")
+        return
+    from experiments.reports.plots import draw
+
+    table = comparison_table(comparison, p_values=not args.no_p_values)
+    figures = draw(comparison, args.out / "figures")
+    text = page(args.title or TITLE, table.html(), figures, list(map(run_html, comparison.all_results())))
+    files = {name: getattr(table, kind)() for name, kind in TABLES.items()} | {PAGE: text}
+    for name, content in files.items():
+        write(args.out / name, content)
+    print(files["table.md"])
+    for path in [*(args.out / name for name in files), *(path for path, _ in figures)]:
+        print(path)
+
+
+def require_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StepError(f"--out: {out} is not a folder: give one to write the report into.")
+
+
+def write(path: Path, text: str) -> None:
+    unfinished = path.with_name(f"{path.name}.tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)

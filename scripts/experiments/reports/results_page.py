@@ -1,0 +1,93 @@
+"""A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
+
+A section is a folder with section.md, its heading and text, and results.json files at any depth below it. What a
+training took, and its curves, stand in the first section that has results of it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from step import StepError
+
+from experiments.records import is_file_name
+from experiments.reports.comparison import Comparison, Spread, find_results
+from experiments.reports.comparison_table import comparison_table, listed
+from experiments.runs.run_facts import run_html
+from experiments.scoring.results import NAME, Results
+from experiments.tables import NONE, Table
+
+SECTION = "section.md"
+
+
+def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
+    """Writes the page and, into ``figures`` beside it, its figures; returns all of them.
+
+    Args:
+        folder: of the sections, with section.md for the head of the page.
+
+    Raises:
+        StepError: naming the file that is missing or does not fit the others.
+    """
+    from experiments.reports.plots import draw
+
+    blocks, written, told = [text_of(folder)], [], set()
+    for section in sorted(path.parent for path in folder.glob(f"*/{SECTION}")):
+        blocks.append(text_of(section))
+        if any(section.rglob(NAME)):
+            comparison = Comparison.of(find_results([section]), score)
+            blocks.append(comparison_table(comparison).markdown().strip())
+            trained = [result for result in comparison.all_results() if result.training_command not in told]
+            new = Comparison.of(trained, score)
+            if trained:
+                blocks.append(cost_table(new).markdown().strip())
+            for path, caption in draw(new, page.parent / "figures", f"{section.name}-", ("png",)):
+                blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
+                written.append(path)
+            blocks += map(run_html, comparison.all_results())
+            told |= {result.training_command for result in trained} - {None}
+    unfinished = page.with_name(f"{page.name}.tmp")
+    unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    unfinished.replace(page)
+    return [page, *written]
+
+
+def text_of(section: Path) -> str:
+    path = section / SECTION
+    if not path.is_file():
+        raise StepError(f"there is no {path}: write the heading and the text of this part of the page into it.")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def cost_table(comparison: Comparison) -> Table:
+    """What training took: a row for each model and data set."""
+    rows = []
+    for model in comparison.models:
+        for dataset in comparison.datasets:
+            results = list(comparison.results(model, dataset).values())
+            if results:
+                rows.append([model, dataset, str(len(results)), *costs_of(results)])
+    notes = [
+        "Hours are of the clock, from the start of the training to its end, validations included and interruptions "
+        "left out; means over seeds."
+    ]
+    return Table(["model", "data", "seeds", "updates", "hours each", "trained on"], rows, notes)
+
+
+def costs_of(results: list[Results]) -> Iterator[str]:
+    yield f"{Spread.of(result.updates for result in results).mean:,.0f}"
+    yield f"{Spread.of(result.seconds / 3600 for result in results).mean:.2f}"
+    yield listed(result.training_device or NONE for result in results)
+
+
+def keep(comparison: Comparison, folder: Path) -> list[Path]:
+    """Copies what a page is made of, without the texts, into DATASET/MODEL/seed-N; returns the folders."""
+    kept = []
+    for result in comparison.all_results():
+        model = result.model.replace("/", "-").replace(" ", "_")
+        if not is_file_name(model):
+            raise StepError(f"{result.folder}: no folder has the name of the model, {model}: evaluate with --model.")
+        place = folder / result.dataset.name / model / f"seed-{result.seed}"
+        place.mkdir(parents=True, exist_ok=True)
+        result.keep(place)
+        kept.append(place)
+    return kept

@@ -1,0 +1,103 @@
+"""Checkpoints of fairseq: read without running what they hold, and written whole or not at all."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from manifest import dictionary_sizes
+from step import StepError
+from text_lines import named_in_errors
+
+from ea_fairseq import UserError
+from ea_fairseq.checkpoint.config import entries, require_known
+from ea_fairseq.checkpoint.file import read_checkpoint, refusing
+from experiments.runs.data_bin import DataBin
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint; its tensors stay in the file until they are used."""
+
+    path: Path
+    state: dict
+
+    @classmethod
+    def read(cls, path: Path) -> "Checkpoint":
+        """Reads a checkpoint.
+
+        Raises:
+            StepError: naming the file, where it is no whole checkpoint of a translation model or holds more than data.
+        """
+        if not path.is_file():
+            raise StepError(f"there is no checkpoint {path}: give one that there is.")
+        try:
+            state = read_checkpoint(path)
+            with refusing(path):
+                require_known(state)
+        except UserError as error:
+            raise StepError(f"{str(error).removesuffix('.')}: give another checkpoint.") from None
+        parts = {"model", "optimizer_history", "extra_state"} <= state.keys()
+        if not parts or "num_updates" not in state["optimizer_history"][-1]:
+            raise StepError(f"{path} is not a checkpoint of fairseq: give another.")
+        return cls(path, state)
+
+    @property
+    def updates(self) -> int:
+        return self.state["optimizer_history"][-1]["num_updates"]
+
+    @property
+    def epochs(self) -> int:
+        """The epochs that were finished."""
+        return (self.state["extra_state"].get("train_iterator") or {}).get("epoch", 1) - 1
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock of the training so far, earlier starts included."""
+        return float(self.state["extra_state"].get("previous_training_time") or 0.0)
+
+    @property
+    def validation(self) -> float | None:
+        """The last validation's score, by which fairseq chooses checkpoint_best.pt, or None where there was none."""
+        score = self.state["extra_state"].get("val_loss")
+        return None if score is None else float(score)
+
+    @property
+    def averaged(self) -> list[str]:
+        """The names of the checkpoints that this one is the average of."""
+        return self.state.get("averaged", [self.path.name])
+
+    def options(self, group: str) -> dict:
+        """fairseq's options of a group, such as ``task``."""
+        return entries(self.state["cfg"].get(group) if self.state.get("cfg") else self.state.get("args"))
+
+    def require_data(self, data: DataBin) -> None:
+        """Raises StepError where the model was trained for other languages or a vocabulary of another size."""
+        task = self.options("task")
+        languages = task.get("source_lang") or data.source_lang, task.get("target_lang") or data.target_lang
+        if languages != data.languages:
+            raise StepError(
+                f"{self.path} translates {'-'.join(languages)}, and {data.folder} is {'-'.join(data.languages)}: give "
+                "the data that it was trained on."
+            )
+        sizes = dictionary_sizes(data.folder, data.languages)
+        for side, language in zip(("encoder", "decoder"), data.languages, strict=True):
+            embedding = self.state["model"].get(f"{side}.embed_tokens.weight")
+            if embedding is not None and len(embedding) != sizes[language]:
+                raise StepError(
+                    f"{self.path} has a vocabulary of {len(embedding)} types, and that of {data.folder} has "
+                    f"{sizes[language]} ({language}): give the data that it was trained on."
+                )
+
+    def write(self) -> None:
+        """Writes it, whole or not at all."""
+        unfinished = self.path.with_name(f"{self.path.name}.tmp")
+        try:
+            with named_in_errors(self.path), unfinished.open("wb") as file:
+                torch.save(self.state, file)
+            unfinished.replace(self.path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def __str__(self) -> str:
+        score = "" if self.validation is None else f", validation {self.validation}"
+        return f"{self.path.name}: {self.updates:,} updates{score}"

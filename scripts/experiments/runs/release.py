@@ -1,0 +1,102 @@
+"""The release of a trained model: a folder that translates as it is, with a card and checksums."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from manifest import sha256
+from step import StepError
+
+from experiments import REPOSITORY
+from experiments.arguments import Parser
+from experiments.fairseq_path import require_path
+from experiments.runs.averaging import average
+from experiments.runs.checkpoint import Checkpoint
+from experiments.runs.model_card import CARD, card
+from experiments.runs.preparation import PREPARATION, Preparation
+from experiments.runs.trained_model import recorded_data
+from experiments.scoring.evaluation import portable
+from experiments.scoring.results import RELEASED, Results
+
+MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
+EXAMPLE = (
+    "python scripts/release.py --about checkpoints/embedded-corpus.md runs/embedded/ea_transformer_lite "
+    "checkpoints/embedded-ea_transformer_lite"
+)
+
+
+def main() -> None:
+    parser = Parser(
+        "python scripts/release.py",
+        "Makes of an evaluated training a folder that scripts/translate.sh translates with: the model in float16 and\n"
+        "without its optimizer, dictionaries, subword model, a card with the scores of just this model, and checksums.",
+        EXAMPLE,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training, evaluated by evaluate.sh")
+    parser.add_argument("out", type=Path, metavar="DIR", help="folder to write; its name is the model's")
+    parser.add_argument("--about", type=Path, required=True, metavar="FILE", help="what the card says of data and use")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate.sh")
+    parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")
+    args = parser.parse_args()
+    if not args.about.is_file():
+        raise StepError(f"--about: there is no file {args.about}.")
+    require_path(args.out)
+    trained = Results.read(args.run / "evaluation")
+    data = recorded_data(args.run / "evaluation" / MODEL)
+    results = evaluated(args, halved(args.run), data)
+    commands = [*trained.commands, portable(shlex.join(["python", "scripts/release.py", *sys.argv[1:]]))]
+    release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
+
+
+def halved(run: Path) -> Path:
+    """Writes the evaluated model in float16 into the folder of its training."""
+    state = average([Checkpoint.read(run / "evaluation" / MODEL)], half=True)
+    checkpoint = Checkpoint(run / f"checkpoint_{RELEASED}.pt", state)
+    for group in state["cfg"].values():
+        forget_places(vars(group) if isinstance(group, Namespace) else group)
+    checkpoint.write()
+    return checkpoint.path
+
+
+def forget_places(options: dict | None) -> None:
+    """Makes paths in this project relative to its folder: others have it elsewhere."""
+    for name, value in (options or {}).items():
+        if isinstance(value, str):
+            options[name] = value.replace(f"{REPOSITORY}/", "")
+
+
+def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
+    """The results of the model as it is released."""
+    out = args.run / RELEASED
+    command = ["bash", REPOSITORY / "scripts/evaluate.sh", "--checkpoint", checkpoint.name, "--out", out]
+    command += ["--reference", args.reference] if args.reference else []
+    if subprocess.run([*command, data, args.run], stdout=subprocess.DEVNULL).returncode:
+        raise StepError(f"evaluating {checkpoint} failed: see above.")
+    return Results.read(out)
+
+
+def release(args: Namespace, results: Results, data: Path) -> None:
+    """Writes the folder: complete, or not at all."""
+    unfinished = args.out.with_name(f"{args.out.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    preparation = Preparation.read(data)
+    files = {path.name: path for path in sorted(data.glob("dict.*.txt"))}
+    files |= {name: data / name for name in (*preparation.models, PREPARATION)}
+    files[MODEL] = args.run / RELEASED / MODEL
+    sums = {name: sha256(path) for name, path in sorted(files.items())}
+    if not args.card_only:
+        for name, path in files.items():
+            shutil.copyfile(path, unfinished / name)
+        results.keep(unfinished)
+    (unfinished / CHECKSUMS).write_text("".join(f"{sum_}  {name}\n" for name, sum_ in sums.items()))
+    about = args.about.read_text(encoding="utf-8")
+    text = card(args.out.name, results, files[MODEL].stat().st_size, sums[MODEL], about, not args.card_only)
+    (unfinished / CARD).write_text(text, encoding="utf-8")
+    shutil.rmtree(args.out, ignore_errors=True)
+    unfinished.rename(args.out)
+    print(args.out)

@@ -1,0 +1,109 @@
+"""A trained model with all that raw text needs to go in and come out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os.path import normpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from step import StepError
+from text_lines import tidy
+
+from experiments import REPOSITORY
+from experiments.runs.preparation import Preparation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ea_fairseq.hub import TranslationHub
+
+CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model, or an ensemble, and the preparation of the text that it learnt from."""
+
+    hub: "TranslationHub"
+    preparation: Preparation
+
+    @classmethod
+    def load(
+        cls, folder: Path, names: str | None = None, data: Path | None = None, cpu: bool = False, **options
+    ) -> "TrainedModel":
+        """Loads it, onto a GPU where there is one.
+
+        Args:
+            folder: of the checkpoints.
+            names: of the checkpoint or, as ``a.pt:b.pt``, of an ensemble; by default the first of CHECKPOINTS.
+            data: folder of the dictionaries, the subword model and preparation.json; by default ``folder`` where it has
+                dictionaries, else the folder that the model was trained on.
+            options: fairseq's, such as ``max_tokens``.
+
+        Raises:
+            StepError: naming what is not there.
+        """
+        import torch
+
+        from ea_fairseq import EATransformerModel, UserError
+        from ea_fairseq.hub import find_checkpoints
+
+        try:
+            names = names or next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
+            checkpoints = find_checkpoints(folder, names)
+            data = data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
+            preparation = Preparation.read(data)
+            options |= preparation.hub_options() | languages(checkpoints[0], preparation)
+            hub = EATransformerModel.from_pretrained(folder, names, data.absolute(), **options)
+        except UserError as error:
+            raise StepError(str(error)) from None
+        if torch.cuda.is_available() and not cpu:
+            hub.cuda()
+        return cls(hub, preparation)
+
+    def preparer(self, side: str) -> Callable[[str], str]:
+        """A function that prepares a raw line of the ``source`` or the ``target``."""
+        return self.preparation.preparer(self.hub.task.cfg[f"{side}_lang"])
+
+    def tokens(self, side: str, line: str) -> "Tensor":
+        """The tokens (T,) of a raw line of the ``source`` or the ``target``."""
+        dictionary = self.hub.src_dict if side == "source" else self.hub.tgt_dict
+        return dictionary.encode_line(self.preparer(side)(tidy(line)), add_if_not_exist=False).long()
+
+    def pairs(self, subset: str) -> "tuple[list[Tensor], list[Tensor]]":
+        """The tokens of the sources and of the targets of a subset of the binarised data."""
+        try:
+            self.hub.task.load_dataset(subset)
+        except FileNotFoundError:
+            raise StepError(
+                f"there is no {subset} in {self.preparation.folder}: name a subset, and with --data the folder of the "
+                "binarised data."
+            ) from None
+        dataset = self.hub.task.dataset(subset)
+        return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
+
+
+def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:
+    """Source and target: a checkpoint does not know them where fairseq inferred them of the names of its data."""
+    from experiments.runs.checkpoint import Checkpoint
+
+    task = Checkpoint.read(checkpoint).options("task")
+    return {name: task.get(name) or getattr(preparation, name) for name in ("source_lang", "target_lang")}
+
+
+def recorded_data(checkpoint: Path) -> Path:
+    """The folder of the data that a model was trained on, where it is a likely one; elsewhere the user must name it."""
+    from experiments.runs.checkpoint import Checkpoint
+
+    data = Path((Checkpoint.read(checkpoint).options("task").get("data") or "").split(":")[0])
+    likely = (Path.cwd(), REPOSITORY, checkpoint.absolute().parents[1])
+    if not any(Path(normpath(data.absolute())).is_relative_to(folder) for folder in likely):
+        flaw = "is neither beside it nor in this project or the current folder"
+    elif not data.is_dir():
+        flaw = "is not there"
+    else:
+        return data
+    raise StepError(
+        f"{checkpoint.parent} has no dictionaries, and {str(data)!r}, which the model was trained on, {flaw}: name the "
+        "folder of its data with --data."
+    )

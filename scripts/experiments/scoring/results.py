@@ -1,0 +1,187 @@
+"""results.json: what evaluate.sh finds of a trained model, and report.py makes tables and figures of."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from step import StepError
+from text_lines import printable
+
+from experiments.own_file import own_file
+from experiments.records import MEGABYTE, Command, FileName, as_record, read_json
+
+NAME = "results.json"
+RELEASED = "released"  # folder of an evaluation of what release.py makes of a training that has its own evaluation
+TRANSLATION = "translation.txt"
+REFERENCE = "reference.txt"
+TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
+COUNTS = "counts.tsv"
+LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score with its definition.
+
+    Args:
+        score: in points, as it is printed.
+        detail: all that the counting tool prints, such as BLEU's precisions and brevity penalty.
+        signature: sacreBLEU's signature.
+    """
+
+    score: float
+    detail: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Binarised data.
+
+    Args:
+        name: of the data set, such as ``iwslt14-deen``.
+        subset: that was translated, ``test`` or ``valid``.
+        manifest: SHA-256 of manifest.json, or None for data that has none.
+        checksum: SHA-256 of the dictionaries and of the subset: equal where two models translated the same.
+    """
+
+    name: FileName
+    source_lang: str
+    target_lang: str
+    subset: str
+    manifest: str | None
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a learning curve.
+
+    Args:
+        updates: so far.
+        seconds: since the training began, validations and earlier starts included.
+        loss: label-smoothed, in bits per target token, as fairseq logs it.
+        bleu: on the validation set, where the training measured it.
+    """
+
+    updates: int
+    seconds: float
+    loss: float
+    bleu: float | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a table or a figure says of one trained model, in texts that may be printed.
+
+    Args:
+        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
+            and in counts.tsv what tokenized BLEU counts of each sentence.
+        model: its name in tables, the same for all seeds.
+        arch: fairseq's ``--arch``.
+        settings: the options of the model that tell it from others, such as ``ea_alpha``.
+        recipe: that it was trained by, or None.
+        updates, epochs, seconds: of the training; seconds of wall-clock.
+        parameters, flops: in the papers' convention, see ea_fairseq.analysis.cost.
+        checkpoints: those that were averaged, or the one that was taken.
+        search: the options of the beam search.
+        scores: by name, such as ``tokenized BLEU``; see experiments.scoring.scores.
+        training_command: of fairseq, that trained it.
+        commands: our scripts that prepared the data, trained and evaluated, to be typed in the project's folder in this
+            order; without the first or the first two where they are not known.
+        training_device, device: where.
+        versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
+        commit: of this project at the evaluation, with ``+`` where files were changed.
+        train_curve, valid_curve: points in the order of updates.
+    """
+
+    folder: Path
+    model: str
+    arch: str
+    settings: dict[str, Setting]
+    recipe: str | None
+    seed: int
+    updates: int
+    epochs: int
+    seconds: float
+    parameters: int
+    flops: int
+    dataset: Dataset
+    checkpoints: list[str]
+    search: dict[str, float]
+    scores: dict[str, Score]
+    training_command: Command | None
+    commands: list[Command]
+    training_device: str | None
+    device: str
+    versions: dict[str, str]
+    commit: str | None
+    train_curve: list[Point]
+    valid_curve: list[Point]
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Reads results.json, or that in a folder.
+
+        Raises:
+            StepError: naming the file, where it is not there or not what evaluate.sh writes.
+        """
+        path = path / NAME if path.is_dir() else path
+        if not path.is_file():
+            raise StepError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.")
+        try:
+            return as_record(cls, shown(read_json(own_file(path, LARGEST), LARGEST)), folder=path.parent)
+        except ValueError as error:
+            raise StepError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
+
+    def write(self) -> None:
+        """Writes results.json into the folder, whole or not at all."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "folder"}
+        unfinished = self.folder / f"{NAME}.tmp"
+        text = json.dumps(found, indent=1, default=asdict, ensure_ascii=False)
+        unfinished.write_text(text + "\n", encoding="utf-8")
+        unfinished.replace(self.folder / NAME)
+
+    def keep(self, folder: Path) -> None:
+        """Writes results.json and, where they are there, the counts of its sentences into another folder."""
+        if self.has(COUNTS):
+            shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
+        replace(self, folder=folder).write()
+
+    def raw(self) -> tuple[list[str], list[str]]:
+        """Raw translations and references, line by line; raises StepError where they are not beside results.json."""
+        return self._lines(TRANSLATION), self._lines(REFERENCE)
+
+    def tokens(self) -> tuple[list[str], list[str]]:
+        """The same as tokens of the data with subwords joined."""
+        return self._lines(TOKENIZED[0]), self._lines(TOKENIZED[1])
+
+    def counts(self) -> list[list[int]]:
+        """What tokenized BLEU counts of each sentence; raises StepError where counts.tsv is not beside results.json."""
+        try:
+            return [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+        except ValueError:
+            raise StepError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).is_file()
+
+    def _lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        if not self.has(name):
+            raise StepError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
+        try:
+            return own_file(path, LARGEST_TEXT).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise StepError(f"{path} is not UTF-8: evaluate the model again.") from None
+
+
+def shown(found: object) -> object:
+    """What JSON has, with what would steer a terminal escaped in all texts."""
+    if isinstance(found, dict):
+        return {printable(name): shown(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return list(map(shown, found))
+    return printable(found) if isinstance(found, str) else found

@@ -1,0 +1,253 @@
+"""data-prep/corpus/extract.py: from archives to text, whatever is in them."""
+
+import gzip
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+
+import pytest
+from containers import LONGEST_LINE
+from extract import extract, parse_members
+from history import History
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from step import StepError
+from text_lines import read_lines, tidy
+
+from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
+
+STEP = Path(__file__).resolve().parents[2] / "data-prep/corpus/extract.py"
+TRAIN, TEST = 90, 12
+PAIR = {"de": ["x.de"], "en": ["x.en"]}
+TWO_PAIRS = {"de": ["x.de", "y.de"], "en": ["x.en", "y.en"]}
+BREAKING = ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\0"]
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory) -> Path:
+    return write_archives(tmp_path_factory.mktemp("small") / "the archives", TRAIN, TEST)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "an output"
+
+
+def lines_of(output: Path, language: str) -> list[str]:
+    (path,) = output.glob(f"text.{language}*")
+    return list(read_lines(path))
+
+
+def extracted(archive: Path, output: Path, names=PAIR, form: str = "lines") -> dict[str, list[str]]:
+    extract([archive], names, form, False, output)
+    return {language: lines_of(output, language) for language in names}
+
+
+def packed(folder: Path, de: bytes, en: bytes, name: str = "a.tgz") -> Path:
+    return pack(folder / name, {"x.de": de, "x.en": en})
+
+
+def archive_folder(folder: Path, archive: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / archive.name).symlink_to(archive)
+    checksum = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+    source = {"archive": folder.name, "file": archive.name, "address": f"https://example.org/{archive.name}"}
+    source |= {"size": archive.stat().st_size, "checksum": checksum, "accepted": False}
+    (folder / "source.json").write_text(json.dumps(source))
+    return folder
+
+
+def run_step(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, STEP, *arguments]
+    return subprocess.run(list(map(str, command)), cwd="/", capture_output=True, text=True, timeout=60)
+
+
+def parallel(prefix: str) -> dict[str, list[str]]:
+    return {language: [f"{prefix}.{language}"] for language in ("en", "fr")}
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "key"),
+    [
+        (["training-giga-fren.tar"], parallel("giga-fren.release2.fixed"), "giga"),
+        (["training-parallel-un.tgz"], parallel("un/undoc.2000.fr-en"), "un fr"),
+        (["training-parallel-commoncrawl.tgz"], parallel("commoncrawl.fr-en"), "crawl fr"),
+        (["training-parallel-europarl-v7.tgz"], parallel("europarl-v7.fr-en"), "europarl fr"),
+        (["training-parallel-nc-v9.tgz"], parallel("news-commentary-v9.fr-en"), "news fr"),
+    ],
+)
+def test_extracts_one_sentence_a_line(archives: Path, output: Path, files, names, key: str):
+    counts = extract([archives / name for name in files], names, "lines", False, output)
+    for language in names:
+        expected = [tidy(training_sentence(language, key, number)) for number in range(TRAIN)]
+        assert lines_of(output, language) == expected
+    nothing = dict.fromkeys(names, 0)
+    assert counts == {"read": dict.fromkeys(names, TRAIN), "dropped": {"markup": nothing}, "kept": TRAIN}
+
+
+def test_extracts_from_several_archives(archives: Path, output: Path):
+    names = {language: [f"train.{language}", f"val.{language}"] for language in ("en", "fr")}
+    files = [archives / f"{split}.{language}.gz" for split in ("val", "train") for language in ("de", *names)]
+    extract(files, names, "lines", False, output)
+    for language in names:
+        expected = [sentence(language, f"caption train {number}") for number in range(TRAIN)]
+        expected += [sentence(language, f"caption val {number}") for number in range(TEST)]
+        assert lines_of(output, language) == list(map(tidy, expected))
+
+
+def test_extracts_talks_for_training(archives: Path, output: Path):
+    names = {language: [f"train.tags.de-en.{language}"] for language in ("de", "en")}
+    counts = extract([archives / "de-en.tgz"], names, "tags", False, output)
+    texts = {language: lines_of(output, language) for language in names}
+    assert not any(re.search("</?[a-z]|example.org", line) for text in texts.values() for line in text)
+    assert [line for line in texts["en"] if "talk-" in line or not line] == [
+        tidy(training_sentence("en", "talk", number)) for number in range(TRAIN)
+    ]
+    for key in ("title 9", "description 9"):
+        assert tidy(sentence("en", key)) in texts["en"]
+    talks = TRAIN // 10
+    assert counts["kept"] == len(texts["de"]) == TRAIN + 2 * talks
+    assert counts["dropped"] == {"markup": {"de": 3 * talks, "en": 3 * talks}}
+    assert counts["read"] == {"de": TRAIN + 5 * talks, "en": TRAIN + 5 * talks}
+
+
+def test_extracts_segments_of_news(archives: Path, output: Path):
+    names = {"en": ["newstest2014-deen-src.en.sgm"], "de": ["newstest2014-deen-ref.de.sgm"]}
+    texts = extracted(archives / "test-full.tgz", output, names, "segments")
+    for language in names:
+        expected = [sentence(language, f"deen {number}").replace("\u2019", "'") for number in range(TEST)]
+        assert texts[language] == [tidy(escape(line, quote=False)) for line in expected]
+
+
+@given(order=st.permutations(range(2 * len(TEST_SETS))))
+@settings(max_examples=15, deadline=None)
+def test_members_are_joined_as_asked_for_in_whatever_order_they_come(tmp_path_factory, order: list[int]):
+    folder = tmp_path_factory.mktemp("orders")
+    names = {language: [f"{name}.{language}.xml" for name in TEST_SETS] for language in ("de", "en")}
+    members = [
+        (f"{name}.{language}.xml", talks_for_testing(language, name, 3)) for name in TEST_SETS for language in names
+    ]
+    archive = pack(folder / "a.tar", dict(members[place] for place in order))
+    extract([archive], names, "segments", True, folder / "out")
+    for language in names:
+        expected = [sentence(language, f"{name} {number}") for name in TEST_SETS for number in range(3)]
+        assert lines_of(folder / "out", language) == [tidy(line).replace("\u2019", "'") for line in expected]
+    assert {path.name for path in (folder / "out").iterdir()} == {"text.de.gz", "text.en.gz"}
+
+
+def test_compressed_text_is_the_same_bytes_everywhere(archives: Path, tmp_path: Path):
+    names = parallel("europarl-v7.fr-en")
+    archive = archives / "training-parallel-europarl-v7.tgz"
+    outputs = [tmp_path / name for name in ("plain", "a", "another b")]
+    for output in outputs:
+        extract([archive], names, "lines", output.name != "plain", output)
+    plain, first, second = outputs
+    for language in names:
+        data = (first / f"text.{language}.gz").read_bytes()
+        assert data == (second / f"text.{language}.gz").read_bytes()
+        assert gzip.decompress(data) == (plain / f"text.{language}").read_bytes()
+        assert data[3:8] == bytes(5)  # no file name and no time
+
+
+def test_rough_text_is_tidied(tmp_path: Path, output: Path):
+    rough = [f"{number}{breaking}z" for number, breaking in enumerate(BREAKING)] + ["", "x" * 100_000, "\ufeffb"]
+    de = ("\ufeff" + "\r\n".join(rough)).encode()
+    en = "".join(f"{number}\n" for number in range(len(rough))).encode()
+    texts = extracted(packed(tmp_path, de, en), output)
+    assert texts["de"] == [f"{number} z" for number in range(len(BREAKING))] + ["", "x" * 100_000, "\ufeffb"]
+    assert len((output / "text.de").read_text(encoding="utf-8").splitlines()) == len(rough)
+
+
+@pytest.mark.parametrize(
+    ("de", "en", "message"),
+    [
+        (b"ein\nzw\xfc\n", b"a\nb\n", "line 2 of x.de in .*a.tgz is not UTF-8"),
+        (b"a\nb\n\xed\xa0\x80\n", b"a\nb\nc\n", "line 3 of x.de in .*a.tgz is not UTF-8"),
+        ("eins\n".encode("utf-16"), b"a\n", "line 1 of x.de in .*a.tgz is not UTF-8"),
+        (b"a\nb\n", b"a\n", "x.de in .*a.tgz has 2 sentences and x.en in .*a.tgz has 1"),
+        (b"", b"", "x.de in .*a.tgz has no sentence"),
+        (b"a\n", b"", "x.de in .*a.tgz has 1 sentences and x.en in .*a.tgz has 0"),
+        (
+            b"a\n" + b"b" * (LONGEST_LINE + 1),
+            b"a\nb\n",
+            f"line 2 of x.de in .*a.tgz has more than {LONGEST_LINE} bytes",
+        ),
+    ],
+)
+def test_text_that_will_not_do_is_refused(tmp_path: Path, output: Path, de: bytes, en: bytes, message: str):
+    with pytest.raises(StepError, match=message):
+        extract([packed(tmp_path, de, en)], PAIR, "lines", False, output)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [('<seg id="2"> goes on', "is not one whole segment"), ('<seg id="2">\0</seg>', "has an empty segment")],
+)
+def test_lines_that_will_not_do_are_named(tmp_path: Path, output: Path, line: str, part: str):
+    archive = packed(tmp_path, f'<doc>\n<seg id="1">gut</seg>\n{line}\n'.encode(), b"")
+    with pytest.raises(StepError, match=f"line 3 of x.de in .*a.tgz {part}"):
+        extract([archive], PAIR, "segments", False, output)
+
+
+def test_counts_are_compared_member_by_member(tmp_path: Path, output: Path):
+    members = {"x.de": b"a\nb\n", "x.en": b"a\n", "y.de": b"a\n", "y.en": b"a\nb\n"}
+    with pytest.raises(StepError, match=r"x.de in .* has 2 sentences and x.en in .* has 1"):
+        extract([pack(tmp_path / "a.tar", members)], TWO_PAIRS, "lines", False, output)
+
+
+@given(pairs=st.lists(st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\n"))] * 2), min_size=2))
+@settings(max_examples=50, deadline=None)
+def test_every_pair_of_lines_becomes_a_pair_in_order(tmp_path_factory, pairs: list[tuple[str, str]]):
+    folder = tmp_path_factory.mktemp("pairs")
+    first, second = pairs[:1], pairs[1:]
+    parts = {"y": second, "x": first}
+    members = {
+        f"{name}.{language}": ("\ufeff" + "".join(f"{pair[side]}\n" for pair in part)).encode()
+        for name, part in parts.items()
+        for side, language in enumerate(PAIR)
+    }
+    report = extract([pack(folder / "a.tar", members)], TWO_PAIRS, "lines", False, folder / "out")
+    for side, language in enumerate(PAIR):
+        text = (folder / f"out/text.{language}").read_bytes().decode()
+        assert text == "".join(f"{tidy(pair[side])}\n" for pair in pairs)
+    dropped = report["dropped"]["markup"]
+    assert report["read"] == {language: dropped[language] + report["kept"] for language in PAIR}
+    assert report["kept"] == len(pairs)
+
+
+def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
+    folder = archive_folder(tmp_path / "the archives/europarl", archives / "training-parallel-europarl-v7.tgz")
+    members = ["--member", "de=europarl-v7.de-en.de", "--member", "en=europarl-v7.de-en.en"]
+    arguments = ["--format", "lines", "--languages", "de", "en", *members, "--compress", folder]
+    result = run_step(*arguments, tmp_path / "an output")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert lines_of(tmp_path / "an output", "de")[3] == tidy(training_sentence("de", "europarl de", 3))
+    history = History.read(tmp_path / "an output/history.json")
+    assert history.sources == [json.loads((folder / "source.json").read_text())]
+    assert history.kept == TRAIN
+
+    archive = folder / "training-parallel-europarl-v7.tgz"
+    data = archive.read_bytes()
+    archive.unlink()
+    for wrong, part in (
+        (data[:-1], f"expected {len(data)} bytes, found {len(data) - 1}"),
+        (b"a" + data[1:], "found sha256:"),
+    ):
+        archive.write_bytes(wrong)
+        result = run_step(*arguments, tmp_path / "another output")
+        assert result.returncode != 0 and result.stderr.count("\n") == 1
+        assert result.stderr.startswith("extract: ") and part in result.stderr and result.stderr.endswith(".\n")
+        assert not (tmp_path / "another output").exists()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [["de=x"], ["de=x", "en=y", "en=z"], ["de=x", "en=x"], ["de=x", "fr=y"], ["de", "en=y"], ["de=", "en=y"]],
+)
+def test_members_must_come_in_pairs(members: list[str]):
+    with pytest.raises(StepError, match="--member needs"):
+        parse_members(["de", "en"], members)

@@ -1,0 +1,234 @@
+"""scripts/evaluate.sh: from checkpoints to scores that others can count again, and to results.json."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+from sacrebleu.metrics import BLEU
+from step import StepError
+
+from checkpoints import save_loud
+from commands import ROOT
+from corpora import environment
+from experiments.runs.data_bin import DataBin
+from experiments.runs.training_run import Start, TrainingRun
+from experiments.scoring.evaluation import Texts, best_lines, detokenizer
+from experiments.scoring.results import Results
+
+SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
+WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
+RECIPE = "[train]\n--arch ea_transformer\n\n[evaluate]\n--average 2\n--beam 2\n"
+TEXTS = ("translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
+
+
+def write_data(folder: Path) -> Path:
+    """Binarised sentences of a few words, in Moses' tokens with BPE, source and target alike."""
+    folder.mkdir(parents=True)
+    words = Dictionary()
+    for word in WORDS:
+        words.add_symbol(word)
+    draw = random.Random(1)
+    for language in ("de", "en"):
+        words.save(str(folder / f"dict.{language}.txt"))
+        prefix = folder / f"test.de-en.{language}"
+        builder = make_builder(f"{prefix}.bin", "mmap", vocab_size=len(words))
+        for _ in range(SENTENCES):
+            builder.add_item(
+                words.encode_line(" ".join(draw.choices(WORDS, k=draw.randint(3, 8))), line_tokenizer=str.split)
+            )
+        builder.finalize(f"{prefix}.idx")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """'some data' and 'a run' of two epochs by a recipe that averages both, evaluated."""
+    home = tmp_path_factory.mktemp("a home")
+    data, run = write_data(home / "some data"), home / "a run"
+    run.mkdir()
+    for seed in (1, 2):
+        save_loud(data, run / f"checkpoint{seed}.pt", "--max-target-positions", "30", languages=("de", "en"), seed=seed)
+    (run / "recipe").write_text(RECIPE)
+    start = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
+    TrainingRun("my model", "toy/my_model", [], ["fairseq-train", "some data"], [start]).write(run)
+    log = [{"loss": "3.5", "num_updates": "10", "wall": "7"}, {"valid_loss": "3", "valid_num_updates": "12"}]
+    (run / "train.log").write_text("".join(json.dumps(entry) + "\n" for entry in log))
+    return home
+
+
+def command(home: Path, *options, data="some data", run="a run") -> dict:
+    """The arguments of subprocess that evaluate."""
+    args = ["bash", ROOT / "scripts" / "evaluate.sh", *options, home / data, home / run]
+    return {"args": args, "cwd": "/", "env": environment() | {"OMP_NUM_THREADS": "1"}}
+
+
+def evaluate(home: Path, *options, **folders) -> subprocess.CompletedProcess:
+    return subprocess.run(**command(home, *options, **folders), capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def evaluated(home) -> str:
+    """What the first evaluation printed."""
+    result = evaluate(home, "--cpu", "--lenpen", "1.5")
+    assert result.returncode == 0, result.stderr + result.stdout
+    return result.stdout
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def test_results_say_what_was_evaluated_and_how(home, evaluated):
+    results = Results.read(home / "a run" / "evaluation")
+    assert (results.model, results.arch, results.recipe) == ("my model", "ea_transformer", "toy/my_model")
+    assert results.checkpoints == ["checkpoint1.pt", "checkpoint2.pt"]
+    assert results.search == {"beam": 2, "lenpen": 1.5}  # of the recipe and of the command
+    assert (results.dataset.name, results.dataset.subset) == ("some data", "test")
+    assert results.settings["encoder_embed_dim"] == 16 and results.settings["ea_beta"] == 0.5
+    assert results.settings["no_cross_conv"] is False
+    assert results.training_command == "fairseq-train 'some data'"
+    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("bash scripts/evaluate.sh ")
+    assert (results.train_curve[0].loss, results.valid_curve[0].updates) == (3.5, 12)
+    assert results.training_device == "a device" and results.parameters > 0 and results.flops > 0
+
+
+def test_scores_are_those_of_the_texts_and_are_printed(home, evaluated):
+    folder = home / "a run" / "evaluation"
+    results = Results.read(folder)
+    assert list(results.scores) == ["tokenized BLEU", "BLEU", "chrF", "TER"]
+    texts = {name: lines_of(folder / name) for name in TEXTS}
+    assert {name: len(lines) for name, lines in texts.items()} == dict.fromkeys(TEXTS, SENTENCES)
+    tokenized = BLEU(tokenize="none", smooth_method="none")
+    for name, suffix, metric in (("tokenized BLEU", ".tok.txt", tokenized), ("BLEU", ".txt", BLEU())):
+        score = metric.corpus_score(texts[f"translation{suffix}"], [texts[f"reference{suffix}"]])
+        assert results.scores[name].score == round(score.score, 2)
+        assert results.scores[name].signature == str(metric.get_signature())
+    for score in results.scores.values():
+        assert score.signature in evaluated and score.detail in evaluated and f" {score.score:.2f} " in evaluated
+    assert "no preparation.json" in evaluated
+    joined = "".join(texts["reference.tok.txt"])
+    assert "@@" not in joined and "dogs" in joined and "&apos;s" in joined
+    assert "&apos;" not in "".join(texts["reference.txt"])
+
+
+def state(home: Path) -> dict[str, tuple[int, bytes]]:
+    folder = home / "a run" / "evaluation"
+    files = [path for path in folder.rglob("*") if path.is_file() and "logs" not in path.parts]
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_what_was_made_is_not_made_again_until_something_changes(home, evaluated):
+    before = state(home)
+    again = evaluate(home, "--cpu", "--lenpen", "1.5")
+    assert again.returncode == 0 and "making it" not in again.stdout
+    assert state(home) == before
+    assert again.stdout.split("\n\n", 1)[1].rsplit("\n", 2)[0] == evaluated.split("\n\n", 1)[1].rsplit("\n", 2)[0]
+
+
+@pytest.mark.slow
+def test_the_same_is_made_anew_after_any_loss_and_in_another_folder(home, evaluated):
+    folder = home / "a run" / "evaluation"
+    contents = {path: content for path, (_, content) in state(home).items()}
+    for lost in (*TEXTS, "results.json", "scores.txt", "model.pt", "generated"):
+        path = folder / lost
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        again = evaluate(home, "--cpu", "--lenpen", "1.5")
+        assert again.returncode == 0 and "making it" in again.stdout, lost
+        assert {path: content for path, (_, content) in state(home).items()} == contents, lost
+    other = evaluate(home, "--cpu", "--lenpen", "1.5", "--out", home / "another folder")
+    assert other.returncode == 0, other.stderr
+    for name in TEXTS:
+        assert (home / "another folder" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
+    out, draw, kills = tmp_path / "out", random.Random(1), 0
+    options = ["--cpu", "--lenpen", "1.5", "--out", out]
+    while not (out / "results.json").exists() and kills < 5:
+        killed = subprocess.Popen(**command(home, *options), start_new_session=True, stdout=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            killed.wait(draw.uniform(1, 15))
+        with suppress(ProcessLookupError):
+            os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        kills += 1
+    assert kills and evaluate(home, *options).returncode == 0
+    for name in (*TEXTS, "model.pt"):
+        assert (out / name).read_bytes() == (home / "a run" / "evaluation" / name).read_bytes()
+    assert Results.read(out).scores == Results.read(home / "a run" / "evaluation").scores
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--average", "3"], "has 2 checkpoints to average, not 3: ask for fewer"),
+        (["--checkpoint", "absent.pt"], "--checkpoint: there is no "),
+        (["--subset", "valid"], "has no valid.de-en.de.bin: give a folder that has it"),
+        (["--compound-split"], "--compound-split is not for some data: the papers split compounds of WMT'14"),
+        (["--beam", "0"], "--beam needs a whole number of at least 1, not '0'"),
+        (["--lenpen", "-1"], "--lenpen needs a number of at least 0, not '-1'"),
+        (["--average", "all"], "--average needs a whole number"),
+        (["--reference", "/nowhere"], "--reference: there is no file /nowhere"),
+        (["--colour"], "there is no option --colour: see --help"),
+        (["/a", "/b"], "give two folders, DATA_BIN and CHECKPOINT_DIR, not 4"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(home, options, sentence, tmp_path):
+    result = evaluate(home, "--out", tmp_path / "out", *options)
+    assert result.returncode != 0
+    assert sentence in result.stderr and len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("folders", "sentence"),
+    [
+        ({"data": "nowhere"}, "nowhere: give that of the binarised data, DATA_BIN"),
+        ({"run": "nowhere"}, "nowhere: give the --save-dir of a training, CHECKPOINT_DIR"),
+        ({"run": "some data"}, "some data has no checkpoints: give the --save-dir of a training"),
+        ({"data": "a run"}, "a run has no binarised data, such as test.de-en.de.idx"),
+    ],
+)
+def test_folders_that_are_not_what_they_should_be_are_named(home, folders, sentence):
+    result = evaluate(home, **folders)
+    assert result.returncode != 0
+    assert sentence in result.stderr and len(result.stderr.strip().splitlines()) == 1
+
+
+def test_help_has_an_example():
+    shown = subprocess.run(["bash", ROOT / "scripts" / "evaluate.sh", "--help"], capture_output=True, text=True)
+    assert "example:\n  bash scripts/evaluate.sh " in shown.stdout
+
+
+def test_the_best_translations_are_taken_in_the_order_of_the_data():
+    generated = "S-1\tx\nT-1\tlast one\nH-1\t-0.5\tb\nD-1\t-0.5\tz\nH-1\t-2\tworse\nINFO H-0\nT-0\t\nH-0\t-1.5\ta H-1\n"
+    assert best_lines(generated, "H", 2) == ["a H-1", "b"]
+    assert best_lines(generated, "T", 2) == ["", "last one"]
+    with pytest.raises(StepError, match=r"fairseq-generate wrote 2 of 3 lines H-"):
+        best_lines(generated, "H", 3)
+
+
+def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
+    data = DataBin.read(home / "some data")
+    generated = home / "a run" / "evaluation" / "generated" / "generate-test.txt"
+    reference = tmp_path / "raw.en"
+    reference.write_text("A raw reference.\n" * SENTENCES)
+    assert Texts.read(generated, data, "test", reference).raw[1] == ["A raw reference."] * SENTENCES
+    reference.write_text("A raw reference.\n" * 3)
+    with pytest.raises(StepError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
+        Texts.read(generated, data, "test", reference)
+
+
+def test_moses_tokens_are_put_together_and_others_left_as_they_are():
+    tokens = "He said , &quot; it &apos;s a well @-@ known &#91; dog &#93; . &quot;"
+    raw = {"moses": 'He said, "it\'s a well-known [dog]."', "none": tokens}
+    for tokenizer, expected in raw.items():
+        assert detokenizer(DataBin(Path(), "de", "en", tokenizer, "bpe", False))(tokens) == expected

@@ -1,0 +1,204 @@
+"""scripts/attention_maps.py draws and measures what attentions do, and refuses what it cannot in one sentence."""
+
+import csv
+import json
+import logging
+import re
+import subprocess
+import sys
+import warnings
+from importlib import util
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from step import StepError
+
+from commands import ROOT
+from experiments.maps.attention_maps import main
+from experiments.maps.map_figures import Layout
+from experiments.maps.sentence_maps import SentenceMaps, evolution
+from experiments.runs.trained_model import TrainedModel
+from mapped_models import PAIRS, write_models
+
+SENTENCE = ["--source", "Abc d", "--target", "fd a"]
+STAGES = ("own", "input", "logits", "probabilities")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return write_models(tmp_path_factory.mktemp("a home"))
+
+
+@pytest.fixture
+def show(home, monkeypatch, capsys):
+    """Runs the script on the evolving model; returns what it prints."""
+
+    def run(*flags, checkpoint="ea model") -> str:
+        monkeypatch.setattr(sys, "argv", ["attention_maps.py", str(home / checkpoint), "--cpu", *map(str, flags)])
+        monkeypatch.setattr(logging, "disable", lambda level: None)
+        with warnings.catch_warnings():
+            main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def assert_pictures(folder: Path, stems: list[str]):
+    assert {path.name for path in folder.iterdir() if path.suffix in (".png", ".svg")} == {
+        f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")
+    }
+    for stem in stems:
+        assert (folder / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+        assert ElementTree.parse(folder / f"{stem}.svg").getroot().tag.endswith("svg")
+
+
+def test_a_sentence_is_drawn_by_attention_and_head_the_same_bytes_every_time(home, show, tmp_path):
+    printed = show(*SENTENCE, "--attention", "decoder", "--heads", "2,mean", "--out", tmp_path)
+    assert printed.startswith("source: a@@ b@@ c d\ntarget: f@@ d a\nwritten to")
+    assert_pictures(tmp_path, ["decoder-head-2", "decoder-mean"])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    show(*SENTENCE, "--attention", "decoder", "--heads", "2,mean", "--out", tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_model_translates_the_source_itself_and_stands_beside_another(home, show):
+    printed = show(
+        "--source", "abc", "--compare", home / "plain model/checkpoint_best.pt", "--heads", "1", "--stages", "logits"
+    )
+    model = TrainedModel.load(home / "ea model", cpu=True)
+    best = model.hub.generate(model.tokens("source", "abc"), beam=5)[0]["tokens"]
+    assert printed.splitlines()[1] == f"target: {model.hub.tgt_dict.string(best)}"
+    assert_pictures(home / "ea model/attention_maps", [f"{name}-head-1" for name in ("encoder", "decoder", "cross")])
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "attention", "labels"),
+    [
+        ("ea model", "encoder", ["own logits", "after mixing", "after convolution", "probabilities"]),
+        ("ea model", "decoder", ["own logits, no skip connection", "after convolution", "probabilities"]),
+        ("plain model", "cross", ["own logits, no skip connection, no convolution", "probabilities"]),
+    ],
+)
+def test_what_changes_nothing_is_named_and_not_drawn(home, checkpoint, attention, labels):
+    model = TrainedModel.load(home / checkpoint, cpu=True)
+    maps = SentenceMaps.of_model("a model", model, model.tokens("source", "abc d"), model.tokens("target", "fd a"))
+    rows = evolution(maps, attention, "1", STAGES)
+    assert [row.label for row in rows] == labels
+    axes = maps.axes(attention)
+    read, predicted = ["</s>", "f·", "d", "a"], ["f·", "d", "a", "</s>"]
+    source = ["a·", "b·", "c", "d", "</s>"]
+    words = {"encoder": (source, source), "decoder": (read, read), "cross": (predicted, source)}
+    assert (axes.queries, axes.keys) == words[attention]
+    for row in rows:
+        assert len(row.maps) == 2
+        for values in row.maps:
+            later = np.triu(np.ones(values.shape, bool), 1) if attention == "decoder" else np.zeros(values.shape, bool)
+            assert np.array_equal(np.isnan(values), later)
+
+
+@given(*[st.integers(1, 60)] * 4, *[st.integers(1, 12)] * 2)
+def test_panels_and_words_have_room_of_their_own(down, across, query, key, rows, layers):
+    layout = Layout(rows, layers, down, across, query, key)
+    width, height = layout.size
+    assert width >= 7 and layout.font / 72 <= layout.cell
+    right = top = 0.0
+    for layer in range(layers):
+        left, _, size, _ = layout.panel(0, layer)
+        assert left > right
+        right = left + size
+    for row in reversed(range(rows)):
+        _, bottom, _, size = layout.panel(row, 0)
+        assert bottom > top
+        top = bottom + size
+    left, _, size, _ = layout.bar(0)
+    assert right < left and left + size < width and top < height
+
+
+def test_a_test_set_is_measured_printed_and_drawn(home, show, tmp_path):
+    (tmp_path / "gold").write_text("0-0 1-1\n0-0\n0?0\n0-0 3-1\n")
+    flags = ["--alignment", tmp_path / "gold", "--out", tmp_path / "new" / "folder"]
+    printed = show("--statistics", "--compare", home / "plain model", *flags)
+    assert_pictures(tmp_path / "new/folder", ["entropy", "similarity", "alignment-error"])
+    found = json.loads((tmp_path / "new/folder/statistics.json").read_text())
+    assert found["pairs"] == len(PAIRS) and found["pairs left out of the alignment error"] == 1
+    with (tmp_path / "new/folder/statistics.csv").open() as file:
+        values = [row | {"layer": int(row["layer"]), "value": float(row["value"])} for row in csv.DictReader(file)]
+    assert values == [row | {"head": str(row["head"])} for row in found["values"]]
+    # 2 models, 2 heads and their mean: entropy of 3 x 2 layers, similarity of 3 x 1, alignment error of 2
+    assert len(values) == 2 * 3 * (6 + 3 + 2)
+    entropies = [row["value"] for row in values if row["measure"] == "entropy" and row["head"] == "mean"]
+    assert f"{entropies[0]:.3f}" in printed
+    assert "4 pairs of test; 1 with unknown pieces count not in the alignment error." in printed
+    errors = [row["value"] for row in values if row["measure"] == "alignment error" and row["head"] != "mean"]
+    first, second = errors[:2], errors[2:4]  # heads of the first model's layers
+    assert min(first) < max(first) or min(second) < max(second)
+    assert re.search(rf"ea_transformer, best head +{min(first):.3f} +{min(second):.3f}\n", printed)
+    assert "\n  transformer, mean over heads" in printed
+
+
+def test_as_many_pairs_as_asked_for(home, show, tmp_path):
+    assert "1 pairs of test." in show("--statistics", "--max-pairs", "1", "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ([*SENTENCE, "--compare", "other words model"], ["other words model", "another vocabulary"]),
+        ([*SENTENCE, "--compare", "other languages model"], ["other languages model translates en-de, not de-en"]),
+        ([*SENTENCE, "--compare", "no model"], ["there is no checkpoint", "no model"]),
+        (
+            [*SENTENCE, "--compare", "plain model", "--heads", "1,3"],
+            ["--heads: there is no head 3 in the encoder self-attention: it has 2"],
+        ),
+        (["--source", " "], ["source sentence 1 is empty"]),
+        (["--source", "abc", "--target", ""], ["target sentence 1 is empty"]),
+        (["--source", "a" * 30], ["source sentence 1 has 31 tokens and the model reads at most 20"]),
+        ([*SENTENCE, "--data", "nowhere"], ["no", "nowhere/preparation.json"]),
+        (["--statistics", "--subset", "valid"], ["there is no valid in", "--data"]),
+        (["--statistics", "--alignment", "none"], ["there is no file", "none", "--alignment"]),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_one_sentence(home, show, monkeypatch, tmp_path, flags, parts):
+    monkeypatch.chdir(home)
+    with pytest.raises(StepError) as refusal:
+        show(*flags, "--out", tmp_path)
+    assert all(part in str(refusal.value) for part in parts), refusal.value
+    assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        ([], "one of the arguments --source --statistics is required"),
+        (["--statistics", *SENTENCE[:2]], "not allowed with"),
+        ([*SENTENCE, "--attention", "encoder,self"], "--attention: there is no 'self': choose from encoder"),
+        ([*SENTENCE, "--stages", "owned"], "--stages: there is no 'owned'"),
+        ([*SENTENCE, "--heads", "0"], "--heads: needs numbers from 1, or 'mean', not '0'"),
+        (["--statistics", "--max-pairs", "0"], "--max-pairs: needs a whole number of at least 1, not '0'"),
+        (["--statistics", "--target", "a"], "--target goes with --source"),
+        ([*SENTENCE, "--alignment", "x"], "--alignment goes with --statistics"),
+    ],
+)
+def test_bad_options_are_named(home, show, flags, part):
+    with pytest.raises(SystemExit) as refusal:
+        show(*flags)
+    assert part in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_missing_matplotlib_is_named(home, show, monkeypatch):
+    found = util.find_spec
+    monkeypatch.setattr("experiments.environment.find_spec", lambda name: None if name == "matplotlib" else found(name))
+    with pytest.raises(StepError, match=r"pip install 'ea-fairseq\[plots\]'"):
+        show(*SENTENCE)
+
+
+def test_the_script_runs_from_any_folder():
+    command = [sys.executable, ROOT / "scripts/attention_maps.py", "none.pt", *SENTENCE, "--heads", "x"]
+    result = subprocess.run(command, cwd="/", capture_output=True, text=True)
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr == "attention_maps: --heads: needs numbers from 1, or 'mean', not 'x': see --help.\n"

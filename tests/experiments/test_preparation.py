@@ -1,0 +1,320 @@
+"""preparation.json and the subword models beside a model from others: sound, or refused in a sentence."""
+
+import json
+import os
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from apply_subword import make_segmenter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from step import StepError, run
+from text_lines import printable
+
+from corpora import WORDS
+from experiments.runs.data_bin import DataBin
+from experiments.runs.preparation import Preparation
+from opened_files import opened_files
+
+SECRET = "root:x:0:0"
+CODES = "#version: 0.2\nH u\nHu n\nHun d</w>\n"
+WHOLE = {
+    "source_lang": "de",
+    "target_lang": "en",
+    "tokenizer": "moses",
+    "normalize": True,
+    "dash_splits": False,
+    "lowercase": False,
+    "subword": "bpe",
+    "models": ["bpe.codes"],
+}
+OUTSIDE = [
+    "../secret",
+    "../../../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    "a/b",
+    "http://localhost/x",
+    "\0",
+]
+HOSTILE = [
+    *OUTSIDE,
+    "\x1b[2J",
+    "\ud800",
+    "x" * 300,
+    "bpe.codes",
+    "secret link",
+    "moses",
+    "none",
+    "bpe",
+    "sentencepiece",
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """'secret', and 'a model' with what belongs to a model and a link to the secret."""
+    home = tmp_path_factory.mktemp("a home")
+    folder = home / "a model"
+    folder.mkdir()
+    (home / "secret").write_text(f"{SECRET}\n")
+    (folder / "secret link").symlink_to(home / "secret")
+    (folder / "bpe.codes").write_text(CODES)
+    for language in WORDS:
+        (folder / f"dict.{language}.txt").write_text("Hund 1\n")
+        (folder / f"test.de-en.{language}.idx").touch()
+    make_segmenter("bpe", folder / "bpe.codes")  # imports what it needs
+    with suppress(StepError):
+        make_segmenter("sentencepiece", home / "secret")
+    return folder
+
+
+def read(folder: Path, description: object) -> Preparation | str:
+    """What a description is read as, or the sentence that refuses it; no file elsewhere is opened."""
+    text = description if isinstance(description, bytes) else json.dumps(description).encode()
+    (folder / "preparation.json").write_bytes(text)
+    with opened_files() as opened:
+        try:
+            found = Preparation.read(folder)
+        except StepError as error:
+            found = str(error)
+    assert all(path.parent == folder.resolve() for path in opened), opened
+    return found
+
+
+def assert_one_sentence(sentence: str, folder: Path) -> None:
+    assert str(folder) in sentence and sentence.endswith(".") and sentence.isprintable()
+    assert SECRET not in sentence and len(sentence) < 600
+
+
+def assert_sound(preparation: Preparation, folder: Path) -> None:
+    """What is read is what data-prep writes, works, and leads to no file elsewhere."""
+    assert {type(preparation.normalize), type(preparation.dash_splits), type(preparation.lowercase)} == {bool}
+    assert preparation.tokenizer in ("moses", "none") and preparation.subword in ("bpe", "sentencepiece", "none")
+    for language in (preparation.source_lang, preparation.target_lang):
+        assert language.replace("_", "a").isalnum() and language.isascii()
+        preparation.preparer(language)("Der Hund.")
+    for value in preparation.hub_options().values():
+        assert "/" not in value or Path(value).resolve().parent == folder.resolve()
+
+
+def test_what_is_whole_is_read(home):
+    preparation = read(home, WHOLE)
+    assert preparation == Preparation(home, **WHOLE)
+    assert preparation.preparer("de")("Der Hund.") == "D@@ e@@ r Hund ."
+    assert DataBin.read(home).languages == ("de", "en")
+    older = {name: value for name, value in WHOLE.items() if name not in ("normalize", "dash_splits")}
+    assert read(home, older) == preparation
+    assert read(home, WHOLE | {"more": [1]}) == preparation
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_model_elsewhere_is_not_opened(home, name):
+    sentence = read(home, WHOLE | {"models": [name]})
+    assert_one_sentence(sentence, home)
+    assert "preparation.json is not what" in sentence and "'models' must be the plain name of a file" in sentence
+
+
+WRONG = {
+    "tokenizer": ["spaces", 1, None, [], {}, True],
+    "subword": ["wordpiece", "BPE", 0, None, ["bpe"]],
+    "models": [[], ["bpe.codes"] * 3, "bpe.codes", [1], None, {"bpe.codes": 1}, [["bpe.codes"]]],
+    "source_lang": [
+        "../x",
+        "de/en",
+        "",
+        "en",
+        1,
+        None,
+        "de ",
+        "d\x1be",
+        "x" * 65,
+        ["de"],
+        "\N{LATIN SMALL LETTER U WITH DIAERESIS}",
+    ],
+    "target_lang": ["de", "en-GB"],
+    "lowercase": [1, "true", None, "false"],
+    "normalize": [0, [], "yes"],
+    "dash_splits": [1.0, {}],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_field_that_is_wrong_is_named(home, field, value):
+    sentence = read(home, WHOLE | {field: value})
+    assert_one_sentence(sentence, home)
+    assert f"'{field}'" in sentence or "'source_lang' and 'target_lang' must differ" in sentence
+    with pytest.raises(StepError) as refused:
+        DataBin.read(home)
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("field", [field for field in WHOLE if field not in ("normalize", "dash_splits")])
+def test_a_field_that_is_missing_is_named(home, field):
+    sentence = read(home, {name: value for name, value in WHOLE.items() if name != field})
+    assert_one_sentence(sentence, home)
+    assert f"it has no '{field}'" in sentence
+
+
+TEXTS = {
+    "no JSON": SECRET.encode(),
+    "half": json.dumps(WHOLE).encode()[:50],
+    "empty": b"",
+    "a list": b"[1]",
+    "no UTF-8": b'{"source_lang": "\xff"}',
+    "deep": b"[" * 500_000,
+    "deep in a field": b'{"models": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "long number": b'{"models": ' + b"9" * 10_000 + b"}",
+    "large": json.dumps(WHOLE | {"more": "x" * 2_000_000}).encode(),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_file_that_is_no_description_is_refused(home, text):
+    sentence = read(home, text)
+    assert_one_sentence(sentence, home)
+    assert f"{home}/preparation.json " in sentence
+
+
+@pytest.mark.parametrize("name", ["preparation.json", "manifest.json"])
+def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
+    for path in home.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "preparation.json").write_text(json.dumps(WHOLE))
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to(home.parent / "secret")
+    with pytest.raises(StepError, match=rf"{name} is a link out of its folder"), opened_files() as opened:
+        DataBin.read(tmp_path)
+    assert home.parent / "secret" not in opened
+    (tmp_path / name).unlink()
+    (tmp_path / "of our own").write_text(json.dumps(WHOLE))
+    (tmp_path / name).symlink_to("of our own")
+    DataBin.read(tmp_path)
+
+
+def spoil(model: Path, what: str) -> None:
+    match what:
+        case "link":
+            model.symlink_to(model.parents[1] / "secret")
+        case "folder":
+            model.mkdir()
+        case "pipe":
+            os.mkfifo(model)
+        case "large":
+            with model.open("wb") as file:
+                file.truncate(10**9)
+        case "another file":
+            model.write_text(f"{SECRET}\n" * 3)
+        case "empty":
+            model.touch()
+        case "bytes":
+            model.write_bytes(random.Random(1).randbytes(1000))
+
+
+@pytest.mark.parametrize("subword", ["bpe", "sentencepiece"])
+@pytest.mark.parametrize("what", ["link", "folder", "pipe", "large", "another file", "empty", "bytes"])
+def test_a_bad_subword_model_is_refused_and_not_shown(home, capfd, subword, what):
+    model = home / f"{what} for {subword}"
+    spoil(model, what)
+    sentence = read(home, WHOLE | {"subword": subword, "models": [model.name]})
+    assert_one_sentence(sentence, home)
+    assert str(model) in sentence and SECRET not in "".join(capfd.readouterr())
+
+
+MERGES = {
+    "of three": "a b\na b c\n",
+    "of one": "a b\nab\n",
+    "of none": "#version: 0.2\n",
+    "apart": "a b\n\na b\n",
+    "of another version": "#version: 3\na b\n",
+    "of no version": "#version: evil\na b\n",
+    "of a slow version": "#version: " + ".0" * 100_000 + "x\na b\n",
+    "of two lines for some": "a\rb c\n",
+}
+
+
+@pytest.mark.parametrize("codes", MERGES.values(), ids=MERGES)
+def test_merges_that_subword_nmt_would_end_at_are_refused_by_their_line(home, capfd, codes):
+    (home / "merges").write_bytes(codes.encode())
+    sentence = read(home, WHOLE | {"models": ["merges"]})
+    assert_one_sentence(sentence, home)
+    assert f"{home}/merges is not a merge of BPE" in sentence and capfd.readouterr() == ("", "")
+
+
+def test_merges_need_no_version_and_no_end(home):
+    (home / "merges").write_text(CODES.removeprefix("#version: 0.2\n").rstrip())
+    assert read(home, WHOLE | {"models": ["merges"]}).preparer("de")("Hunde") == "Hun@@ d@@ e"
+    (home / "merges").write_bytes(CODES.replace("\n", "\r\n").encode() + b"\n\n")
+    assert read(home, WHOLE | {"models": ["merges"]}).preparer("de")("Hund") == "Hund"
+
+
+def test_a_sentence_shows_what_would_steer_a_terminal_as_an_escape():
+    def refuse():
+        raise StepError("member \x1b[2J\r\n\x9b\u202e\udcff é is odd.")
+
+    with pytest.raises(SystemExit) as ended:
+        run(refuse)
+    assert str(ended.value).endswith(r": member \x1b[2J\r\n\x9b\u202e\udcff é is odd.")
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(HOSTILE), st.text(max_size=20)
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*WHOLE, "x"]), inner, max_size=3),
+    max_leaves=8,
+)
+models = st.lists(st.sampled_from(HOSTILE) | scalars, max_size=3)
+changes = st.fixed_dictionaries({}, optional=dict.fromkeys(WHOLE, scalars | anything) | {"models": models | anything})
+
+
+@settings(max_examples=150, deadline=None)
+@given(changes, st.sets(st.sampled_from(list(WHOLE)), max_size=2))
+def test_any_description_is_sound_or_refused(home, changed, missing):
+    description = {name: value for name, value in (WHOLE | changed).items() if name not in missing}
+    found = read(home, description)
+    if isinstance(found, Preparation):
+        assert_sound(found, home)
+        assert DataBin.read(home).subword == found.subword
+    else:
+        assert_one_sentence(printable(found), home)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200) | anything.map(lambda value: json.dumps(value).encode()))
+def test_any_file_is_read_or_refused(home, text):
+    found = read(home, text)
+    assert isinstance(found, str)
+    assert_one_sentence(printable(found), home)
+    (home / "preparation.json").write_text(json.dumps(WHOLE))
+    (home / "manifest.json").write_bytes(text)
+    try:
+        assert "/" not in DataBin.read(home).name
+    except StepError as error:
+        assert_one_sentence(str(error), home)
+    finally:
+        (home / "manifest.json").unlink()
+
+
+manifests = st.fixed_dictionaries(
+    {}, optional={"settings": anything | st.fixed_dictionaries({"dataset": scalars}), "sources": anything}
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(manifests)
+def test_any_manifest_names_a_data_set_or_is_refused(home, manifest):
+    (home / "preparation.json").write_text(json.dumps(WHOLE))
+    (home / "manifest.json").write_text(json.dumps(manifest))
+    try:
+        data = DataBin.read(home)
+        assert "/" not in data.name and data.name not in ("", ".", "..")
+    except StepError as error:
+        assert_one_sentence(str(error), home)
+    finally:
+        (home / "manifest.json").unlink()

@@ -1,0 +1,152 @@
+"""scripts/profile.py prints what models cost, or one sentence."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from step import StepError
+
+from commands import ROOT
+from experiments.costs import profile, profiled_model
+from experiments.costs.profile_tables import size
+from experiments.reports.papers import DATASETS, FLAGS, PAPER
+
+LITE = ["--arch", "ea_transformer_lite", "--share-all-embeddings", "--vocab", "8848"]
+SMALL = ["--encoder-layers", "1", "--decoder-layers", "1", "--vocab", "50"]
+REFUSED = {
+    "--arch": [],
+    "--all": ["--all", "--src-len", "20"],
+    "--all stands alone": ["--all", "--encoder-layers", "3"],
+    "ea_transformer_lite": ["--arch", "no_such"],
+    "--arch lstm": ["--arch", "lstm"],
+    "--ea-alpha must be": ["--arch", "ea_transformer_lite", "--ea-alpha", "2"],
+    "--ea-kernel-size": ["--arch", "ea_transformer_lite", "--ea-kernel-size", "4"],
+    "--encoder-attention-heads must divide": ["--arch", "ea_transformer_lite", "--encoder-attention-heads", "3"],
+    "divisible": ["--arch", "transformer_lite", "--encoder-attention-heads", "3"],
+    "--encoder-layers": ["--arch", "transformer_lite", "--encoder-layers", "six"],
+    "unrecognized": ["--arch", "transformer_lite", "--layers", "6"],
+    "--src-len": ["--arch", "transformer_lite", "--src-len", "0"],
+    "--tgt-len": ["--arch", "transformer_lite", "--tgt-len", "x"],
+    "--max-target-positions": ["--arch", "transformer_lite", "--tgt-len", "1025"],
+    "--vocab": ["--arch", "transformer_lite", "--vocab", "0"],
+    "joined dictionary": ["--arch", "transformer_lite", "--share-all-embeddings", "--tgt-vocab", "9"],
+    "no formula": ["--arch", "transformer_lite", "--no-cross-attention"],
+}
+
+
+@pytest.fixture
+def profiles(monkeypatch, capsys):
+    """Runs the command in this process and returns what it prints."""
+
+    def run(*flags: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["profile.py", *flags])
+        monkeypatch.setattr("logging.disable", lambda level: None)
+        profile.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def numbers(line: str) -> list[int]:
+    """The whole numbers of a line of a table: parameters, MACs and FLOPs."""
+    return [int(number.replace(",", "")) for number in re.findall(r"(?<=  )[\d,]+(?!\S)", line)]
+
+
+def figures(text: str, name: str) -> list[int]:
+    """The numbers of the first line that begins with a name."""
+    return numbers(re.search(rf"^ *{re.escape(name)}  .*$", text, re.MULTILINE)[0])
+
+
+def test_the_papers_models_are_within_their_figures(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "profile.py"), "--all"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    for label in PAPER:
+        line = next(line for line in result.stdout.splitlines() if line.startswith(f"{label} "))
+        differences = [float(number) for number in re.findall(r"([-+][\d.]+)%", line)]
+        assert len(differences) == 2 * bool(PAPER[label].parameters)
+        assert not differences or (differences[0] == 0 and abs(differences[1]) < 1)
+
+
+def test_the_table_adds_up_and_matches(profiles):
+    text = profiles(*LITE, "--src-len", "9", "--tgt-len", "11")
+    assert "9 source and 11 target tokens" in text
+    lines = text.partition("\ntotal")[0].splitlines()[1:]
+    groups = [numbers(line) for line in lines if line[0] != " "]
+    parts = [numbers(line) for line in lines if line[0] == " "]
+    whole, output = figures(text, "total"), groups[-1]
+    assert [sum(column) for column in zip(*groups, strict=True)] == whole == figures(text, "all")
+    assert [sum(column) for column in zip(*parts, output, strict=True)] == whole
+    assert groups[0][0] == 8848 * 160
+    assert output == [0, 11 * 8848 * 160, 2 * 11 * 8848 * 160]
+    assert figures(text, "without embeddings and output projection")[0] == 2_485_224
+    checks = re.findall(r" (yes|NO)$", text, re.MULTILINE)
+    assert set(checks) == {"yes"}
+    assert "fp32" in text
+
+
+def test_dictionaries_may_differ(profiles):
+    text = profiles("--arch", "transformer_lite", "--vocab", "80", "--tgt-vocab", "60", *SMALL[:4])
+    assert figures(text, "source tokens")[0] == 80 * 160
+    assert figures(text, "target tokens")[0] == 60 * 160
+    assert figures(text, "output projection")[0] == 60 * 160
+
+
+def test_the_flags_of_a_recipe_are_taken(profiles):
+    recipe = (ROOT / "scripts/recipes/multi30k-deen/ea_transformer_lite.recipe").read_text(encoding="utf-8")
+    lines = recipe.partition("[train]\n")[2].partition("\n\n")[0].splitlines()
+    flags = [word for line in lines for word in line.split(" ", 1)]
+    assert "2,485,224 parameters, 162.97M FLOPs" in re.sub(r"\s+", " ", profiles(*flags))
+
+
+def test_a_mismatch_is_shown_and_ends_with_a_sentence(profiles, monkeypatch, capsys):
+    monkeypatch.setattr(profiled_model, "count_macs", lambda *args: Counter({"aten::linear": 7}))
+    with pytest.raises(StepError, match="MACs"):
+        profiles("--arch", "transformer_lite", *SMALL)
+    assert re.search(r"^MACs +[\d,]+ +7 +NO$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("other", [{"parameters": "2.48M"}, {"flops": "165.00M"}, {"flops": "161.00M"}])
+def test_figures_other_than_the_papers_end_with_a_sentence(other, profiles, monkeypatch):
+    label = "ea_transformer_lite"
+    monkeypatch.setattr(profile, "FLAGS", {label: FLAGS[label]})
+    assert "2,485,224" in profiles("--all")
+    monkeypatch.setitem(PAPER, label, replace(PAPER[label], **other))
+    with pytest.raises(StepError, match=label):
+        profiles("--all")
+
+
+@pytest.mark.parametrize("part", REFUSED)
+def test_bad_flags_are_refused_in_one_sentence(part, profiles, capsys):
+    with pytest.raises((StepError, SystemExit)) as stopped:
+        profiles(*REFUSED[part])
+    sentence = str(stopped.value)
+    assert part in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 250
+    assert capsys.readouterr().out == ""
+
+
+def test_every_model_of_the_paper_has_flags_and_scores():
+    assert list(FLAGS) == list(PAPER)
+    assert all(set(model.bleu) == set(DATASETS) for model in PAPER.values())
+
+
+@pytest.mark.parametrize(("count", "text"), [(512, "0.5 KiB"), (1 << 20, "1.0 MiB"), (3 << 29, "1.5 GiB")])
+def test_sizes_have_a_unit(count, text):
+    assert size(count) == text
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.name)
+def test_a_script_imports_experiments_before_what_needs_pythons_own_profile(script):
+    imported = [
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
+        for node in ast.parse(script.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    others = [name for name in imported if name not in sys.stdlib_module_names]
+    assert others[:1] == ["experiments"]

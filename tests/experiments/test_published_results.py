@@ -1,0 +1,41 @@
+"""docs/results.md: what report.py makes of the results.json files in docs/results, today as when it was written."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+from experiments.reports.comparison import find_results
+from experiments.reports.results_page import write_results_page
+
+DOCS = ROOT / "docs"
+SCORE = "tokenized BLEU"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    page = tmp_path_factory.mktemp("docs") / "results.md"
+    write_results_page(page, DOCS / "results", SCORE)
+    return page
+
+
+def test_the_page_is_made_of_the_committed_results(made):
+    assert made.read_text() == (DOCS / "results.md").read_text()
+
+
+def test_every_figure_of_the_page_is_there(made):
+    figures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", made.read_text())
+    assert figures and all((DOCS / figure).is_file() for figure in figures)
+    assert {path.name for path in made.parent.glob("figures/*")} <= {Path(figure).name for figure in figures}
+
+
+def test_every_result_tells_clean_commits_and_commands_to_repeat_it():
+    for result in find_results([DOCS / "results"]):
+        *prepare, train, evaluate = result.commands  # without preparation where quickstart.sh ran all three
+        assert all(command.startswith("bash data-prep/prepare-") for command in prepare)
+        assert prepare or "quickstart/" in train
+        assert train.startswith("bash scripts/train.sh") and f"--seed {result.seed}" in train
+        assert evaluate.startswith("bash scripts/evaluate.sh")
+        assert result.commit and not result.commit.endswith("+")
+        assert not re.search(r'[\s"=]/\w', (result.folder / "results.json").read_text())

@@ -1,0 +1,363 @@
+"""scripts/report.py: tables and figures of results, and a sentence where these do not go together."""
+
+import csv
+import io
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from step import StepError
+
+from commands import ROOT
+from experiments.reports.alpha_beta import alpha_beta_grids, differences
+from experiments.reports.comparison import Comparison, find_results
+from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
+from experiments.reports.curves import POINTS, band
+from experiments.reports.plots import MOST, plots, shown_models
+from experiments.reports.score_by_size import apart, score_by_size
+from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
+from experiments.scoring.significance import p_value
+from experiments.tables import NONE, latex
+from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
+
+SCORE = "tokenized BLEU"
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory):
+    """Three seeds of one model and two of another."""
+    return write_two_models(tmp_path_factory.mktemp("results of two"))
+
+
+def table_of(*places, score: str = SCORE, **options) -> dict[str, dict[str, str]]:
+    """The cells of a comparison by model and column."""
+    table = comparison_table(Comparison.of(find_results(places), score, **options))
+    return {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+
+
+def number(cell: str) -> float:
+    return float(cell.split()[0].replace("\u2212", "-"))
+
+
+def test_scores_are_means_over_seeds_and_differences_are_between_common_ones(two_models):
+    results = {(result.model, result.seed): result for result in find_results([two_models])}
+    scores = {key: result.scores[SCORE].score for key, result in results.items()}
+    cells = table_of(two_models)
+    plain = [scores[PLAIN, seed] for seed in (1, 2, 3)]
+    assert cells[PLAIN][SCORE] == f"{statistics.fmean(plain):.2f} ± {statistics.stdev(plain):.2f}"
+    assert cells[PLAIN]["seeds"] == "3"
+    differences = [scores[EVOLVING, seed] - scores[PLAIN, seed] for seed in (1, 3)]
+    expected = f"{statistics.fmean(differences):+.2f} ± {statistics.stdev(differences):.2f}"
+    assert cells[EVOLVING]["difference"] == expected
+    p_values = [p_value(results[PLAIN, seed], results[EVOLVING, seed], SCORE) for seed in (1, 3)]
+    assert cells[EVOLVING]["p"] == " / ".join(f"{p:.3f}" for p in p_values)
+
+
+def test_a_difference_turns_its_sign_with_the_baseline(two_models):
+    forth = table_of(two_models, baseline=PLAIN)[EVOLVING]["difference"]
+    back = table_of(two_models, baseline=EVOLVING)[PLAIN]["difference"]
+    assert number(forth) == -number(back) > 0
+    assert forth.split("±")[1] == back.split("±")[1]
+
+
+@pytest.mark.parametrize("score", [SCORE, "BLEU", "chrF", "TER"])
+def test_p_values_tell_the_same_from_the_different(two_models, score):
+    plain, evolving = (Results.read(two_models / name) for name in ("plain-1", "evolving-1"))
+    assert p_value(plain, plain, score) == 1
+    assert p_value(plain, evolving, score) < 0.01
+
+
+def test_of_a_training_that_was_released_its_own_evaluation_counts(two_models, tmp_path):
+    shutil.copytree(two_models, tmp_path / "runs")
+    shutil.copytree(two_models / "plain-1", tmp_path / "runs" / "plain-1" / "released")
+    assert len(find_results([tmp_path / "runs"])) == len(find_results([two_models]))
+    assert len(find_results([tmp_path / "runs" / "plain-1" / "released" / "results.json"])) == 1
+
+
+def test_without_a_difference_of_scores_there_is_no_significance(tmp_path):
+    hopeless = [write_results(tmp_path / str(seed), seed=seed, wrong=1.0) for seed in (2, 3)]
+    assert hopeless[0].raw()[0] != hopeless[1].raw()[0]
+    assert [results.scores[SCORE].score for results in hopeless] == [0, 0]
+    assert p_value(*hopeless, SCORE) == 1
+
+
+def test_all_forms_of_a_table_have_the_same_cells(two_models, tmp_path, monkeypatch):
+    written = make(monkeypatch, tmp_path / "out", two_models)
+    table = comparison_table(Comparison.of(find_results([two_models]), SCORE))
+    expected = [table.header, *table.rows]
+    rows = [line.strip("| ").split(" | ") for line in written["table.md"].decode().split("\n\n")[0].splitlines()]
+    assert [rows[0], *rows[2:]] == expected
+    assert list(csv.reader(io.StringIO(written["table.csv"].decode()))) == expected
+    for note in table.notes:
+        assert latex(note) in written["table.tex"].decode()
+    lines = [line.partition(r" \\")[0] for line in written["table.tex"].decode().splitlines() if " & " in line]
+    assert [line.split(" & ") for line in lines] == [list(map(latex, row)) for row in expected]
+    page = written["report.html"].decode()
+    for row in expected:
+        assert (
+            "".join(f"<td>{cell}</td>" for cell in row) in page or "".join(f"<th>{cell}</th>" for cell in row) in page
+        )
+
+
+@given(st.text("ab\\~^&%$#_{}±|<> ", max_size=20))
+def test_latex_has_no_character_left_that_means_something_else(text):
+    commands = re.sub(
+        r"\\(text(backslash|asciitilde|asciicircum|bar|less|greater))\{\}|\$\\pm\$|\\[&%$#_{}]", "", latex(text)
+    )
+    assert not set(commands) & set("\\~^&%$#_{}±|<>")
+
+
+def test_the_order_of_arguments_changes_no_byte(two_models, tmp_path, monkeypatch):
+    folders = sorted(two_models.iterdir())
+    forth = make(monkeypatch, tmp_path / "forth", *folders)
+    back = make(monkeypatch, tmp_path / "back", *reversed(folders), two_models / ".." / two_models.name)
+    assert forth == back
+
+
+def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, tmp_path, monkeypatch):
+    written = make(monkeypatch, tmp_path / "out", two_models)
+    page = written["report.html"].decode()
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall(r'src="([^"]*)', page))
+    assert not re.search(r"<link|<script|@import|url\(|href=", page)
+    drawn = {name.removeprefix("figures/multi30k-deen-") for name in written if name.startswith("figures/")}
+    names = ("training-loss", "validation-loss", "validation-bleu")
+    assert drawn == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    assert page.count("<img ") == len(names)
+    for name in names:
+        ElementTree.fromstring(written[f"figures/multi30k-deen-{name}.svg"])
+    for fact in ("fairseq-train data --arch", "some processor", "c" * 40, "a" * 64, "nrefs:1|case:mixed", "chrF2 = "):
+        assert fact in page
+
+
+def test_the_papers_figures_stand_beside_ours_on_the_papers_data(tmp_path):
+    write_results(tmp_path / "plain", PLAIN, dataset="iwslt14-deen")
+    write_results(tmp_path / "other", PLAIN, dataset="multi30k-deen")
+    table = comparison_table(Comparison.of(find_results([tmp_path]), SCORE))
+    assert sum(name.endswith("(paper)") for name in table.header) == 3
+    assert len({*table.header}) == len(table.header)
+    assert {"2.48M", "158.31M", "33.32"} <= set(table.rows[0])
+    assert "33.32" not in comparison_table(Comparison.of(find_results([tmp_path / "other"]), SCORE)).rows[0]
+
+
+def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):
+    sizes = {"transformer_base": 44_138_496, "ea_transformer_base": 44_149_008, PLAIN: 2_482_560, EVOLVING: 2_485_224}
+    for model, size in sizes.items():
+        arch = model if model.startswith("ea_") else "transformer"
+        write_results(tmp_path / model, model, parameters=size, arch=arch)
+    comparison = Comparison.of(find_results([tmp_path]), SCORE)
+    of = {model: comparison.baseline_of(model, "multi30k-deen") for model in sizes}
+    assert of == {"transformer_base": None, "ea_transformer_base": "transformer_base", PLAIN: None, EVOLVING: PLAIN}
+    assert comparison.models == [PLAIN, "transformer_base", EVOLVING, "ea_transformer_base"]
+    shutil.rmtree(tmp_path / "transformer_base")
+    alone = Comparison.of(find_results([tmp_path]), SCORE)
+    assert alone.baseline_of("ea_transformer_base", "multi30k-deen") is None
+
+
+CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)
+
+
+@given(CURVES)
+def test_a_band_holds_its_curves_and_their_mean(curves):
+    points = [[Point(10 * index, index, loss) for index, loss in enumerate(losses)] for losses in curves]
+    found = band(points, lambda point: point.updates, lambda point: point.loss)
+    assert np.all(found.low <= found.middle + 1e-9)
+    assert np.all(found.middle <= found.high + 1e-9)
+    assert found.x.tolist() == [10 * index for index in range(min(map(len, curves)))]
+    for losses in curves:
+        assert found.low[0] <= losses[0] <= found.high[0]
+    if len(curves) == 1:
+        assert found.middle.tolist() == curves[0]
+
+
+def test_a_band_of_many_points_has_as_many_as_a_figure_shows():
+    long = [Point(step, step, 1 / step) for step in range(1, 5 * POINTS)]
+    assert len(band([long, long], lambda point: point.updates, lambda point: point.loss).x) == POINTS
+
+
+def test_without_a_common_stretch_there_is_no_band():
+    early, late = [Point(1, 1, 2.0), Point(2, 2, 2.0)], [Point(5, 5, 2.0), Point(6, 6, 2.0)]
+    assert band([early, late], lambda point: point.updates, lambda point: point.loss) is None
+    assert band([early], lambda point: point.updates, lambda point: point.bleu) is None
+
+
+def test_a_grid_has_the_models_that_differ_in_alpha_and_beta_only(tmp_path, monkeypatch):
+    for alpha, beta, kernel in [(0.1, 0.1, 3), (0.1, 0.5, 3), (0.5, 0.1, 3), (0.1, 0.1, 5)]:
+        settings = {"ea_alpha": alpha, "ea_beta": beta, "ea_kernel_size": kernel}
+        name = f"{alpha} {beta} {kernel}"
+        write_results(tmp_path / "in" / name, name, settings=settings)
+    comparison = Comparison.of(find_results([tmp_path]), SCORE)
+    (grid,) = alpha_beta_grids(comparison, "multi30k-deen")
+    assert sorted(result.model for result in grid) == ["0.1 0.1 3", "0.1 0.5 3", "0.5 0.1 3"]
+    assert "figures/multi30k-deen-alpha-beta-1.svg" in make(monkeypatch, tmp_path / "out", tmp_path / "in")
+
+
+def test_a_grid_does_not_mix_trainings_that_differ_in_more(tmp_path):
+    for rate in ("1e-3", "5e-4"):
+        for beta in (0.1, 0.5):
+            name = f"{EVOLVING} --lr {rate} --ea-beta {beta}"
+            command = f"fairseq-train {rate} --arch {EVOLVING} --lr 1 --ea-beta {beta} --seed 1 --lr {rate}"
+            settings = {"ea_alpha": 0.1, "ea_beta": beta}
+            write_results(tmp_path / name, name, settings=settings, training_command=command)
+    grids = alpha_beta_grids(Comparison.of(find_results([tmp_path]), SCORE), "multi30k-deen")
+    assert [len(grid) for grid in grids] == [2, 2]
+    assert differences(grids) == [["--lr 1e-3"], ["--lr 5e-4"]]
+
+
+@pytest.mark.parametrize("score", [SCORE, "TER"])
+def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score):
+    write_results(tmp_path / PLAIN, PLAIN, wrong=0.9)
+    for number in range(MOST + 1):
+        write_results(tmp_path / str(number), f"model {number:02}", wrong=number / 20)
+    comparison = Comparison.of(find_results([tmp_path]), score)
+    shown = shown_models(comparison, "multi30k-deen")
+    assert shown == [PLAIN, *(f"model {number:02}" for number in range(MOST - 1))]
+
+
+def test_scores_are_drawn_by_size_where_there_are_several_sizes(tmp_path):
+    write_results(tmp_path / PLAIN, PLAIN)
+    write_results(tmp_path / EVOLVING, EVOLVING)
+    one_size = Comparison.of(find_results([tmp_path]), SCORE)
+    assert score_by_size(one_size, "multi30k-deen", one_size.models) is None
+    write_results(tmp_path / "base", "transformer_base", arch="transformer", parameters=44_138_496)
+    two_sizes = Comparison.of(find_results([tmp_path]), SCORE)
+    assert "multi30k-deen-parameters" in [name for name, _, _ in plots(two_sizes)]
+
+
+@given(st.lists(st.floats(0, 1), max_size=10).map(sorted))
+def test_labels_keep_apart_on_the_axis_and_in_order(places):
+    found = apart(places, 0.09)
+    assert all(above - below >= 0.09 - 1e-9 for below, above in pairwise(found))
+    assert all(0 <= place <= 1 for place in found)
+    if all(above - below >= 0.09 for below, above in pairwise(places)):
+        assert found == places
+
+
+def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):
+    plain = write_results(tmp_path / PLAIN, PLAIN, wrong=0.22)
+    evolving = write_results(tmp_path / EVOLVING, EVOLVING, seed=2, wrong=0.2)
+    expected = p_value(plain, evolving, SCORE)
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    assert p_value(plain, evolving, SCORE) == expected
+    assert any("random seed 12345" in note for note in notes(Comparison.of([plain, evolving], SCORE), {}, True, True))
+
+
+def test_of_one_seed_of_each_a_table_tells_no_difference(tmp_path, monkeypatch):
+    for seed, model, wrong in ((1, PLAIN, 0.3), (1, EVOLVING, 0.1), (2, EVOLVING, 0.1)):
+        write_results(tmp_path / "in" / f"{model}-{seed}", model, seed, wrong=wrong)
+    one_each = Comparison.of(find_results([tmp_path / "in" / f"{model}-1" for model in (PLAIN, EVOLVING)]), SCORE)
+    table = comparison_table(one_each)
+    assert not {"difference", "p", OTHER_SEEDS} & {*table.header}
+    assert ONE_SEED in table.notes
+    assert not any("bootstrap" in note for note in table.notes)
+    assert {row[-1] for row in table.rows} == {"1"}
+    cells = table_of(tmp_path / "in")
+    assert cells[EVOLVING]["seeds"] == "2"
+    assert cells[EVOLVING]["difference"] == cells[EVOLVING]["p"] == NONE
+
+
+def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path, monkeypatch):
+    for seed in (1, 2, 3):
+        write_results(tmp_path / "published" / str(seed), PLAIN, seed, wrong=0.1 * seed)
+    write_results(tmp_path / "published" / "longer", PLAIN, 4, wrong=0.9, updates=9000)
+    rewrite(write_results(tmp_path / "published" / "other", PLAIN, 5, wrong=0.9).folder, recipe="another", seed=4)
+    monkeypatch.setattr("experiments.reports.seed_range.published", lambda: find_results([tmp_path / "published"]))
+    scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.seed < 4]
+    write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
+    write_results(tmp_path / "in" / "evolving", EVOLVING, 5)
+    cells = table_of(tmp_path / "in")
+    assert cells[PLAIN][OTHER_SEEDS] == f"{min(scores):.2f} to {max(scores):.2f}"
+    assert cells[EVOLVING][OTHER_SEEDS] == NONE
+    write_results(tmp_path / "in" / "plain again", PLAIN, 6)
+    assert OTHER_SEEDS not in table_of(tmp_path / "in")[PLAIN]
+
+
+def break_json(folder):
+    (folder / "evolving-1" / NAME).write_text("{}")
+
+
+def twice(folder):
+    shutil.copytree(folder / "plain-1", folder / "again")
+
+
+def other_data(folder):
+    rewrite(folder / "plain-1", dataset=Dataset("multi30k-deen", "de", "en", "test", None, "d" * 64))
+
+
+def other_subset(folder):
+    rewrite(folder / "plain-1", dataset=Dataset("multi30k-deen", "de", "en", "valid", None, "e" * 64))
+
+
+def other_model(folder):
+    rewrite(folder / "plain-1", parameters=1)
+
+
+def no_output(folder):
+    (folder / "evolving-1" / COUNTS).unlink()
+    (folder / "evolving-1" / TRANSLATION.replace(".txt", ".tok.txt")).unlink()
+
+
+def other_output(folder):
+    (folder / "evolving-1" / TRANSLATION.replace(".txt", ".tok.txt")).write_text("a b c d\n" * 40)
+
+
+def no_common_seed(folder):
+    for name in ("plain-1", "plain-3"):
+        shutil.rmtree(folder / name)
+
+
+def no_score(folder):
+    rewrite(folder / "plain-1", scores={})
+
+
+def nothing(folder):
+    for name in folder.iterdir():
+        shutil.rmtree(name)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "culprit"),
+    [
+        (nothing, [], "evaluate a model first"),
+        (break_json, [], "evolving-1/results.json"),
+        (twice, [], "again"),
+        (other_data, [], "different data"),
+        (other_subset, [], "translates valid"),
+        (other_model, [], "different models"),
+        (no_output, [], "evolving-1/translation.tok.txt"),
+        (other_output, [], "evolving-1"),
+        (no_common_seed, [], "no seed in common"),
+        (no_score, [], "no score 'tokenized BLEU'"),
+        (lambda folder: None, ["--score", "METEOR"], "no score 'METEOR'"),
+        (lambda folder: None, ["--baseline", "marian"], "no results of marian"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_a_sentence(two_models, tmp_path, monkeypatch, spoil, options, culprit):
+    folder = tmp_path / "results"
+    shutil.copytree(two_models, folder)
+    spoil(folder)
+    with pytest.raises(StepError, match=re.escape(culprit)) as refused:
+        make(monkeypatch, tmp_path / "out", folder, *options)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_runs_without_torch_from_any_folder(two_models, tmp_path):
+    (tmp_path / "torch.py").write_text("raise SystemExit('report.py imports torch')")
+    command = [sys.executable, ROOT / "scripts" / "report.py", "--out", "my report", two_models]
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    made = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert "ea_transformer_lite" in made.stdout
+    assert (tmp_path / "my report" / "report.html").is_file()
+    missing = subprocess.run([*command[:-1], "nowhere"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert missing.returncode == 1
+    assert missing.stderr.count("\n") == 1
+    assert "nowhere" in missing.stderr

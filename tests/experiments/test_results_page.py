@@ -1,0 +1,85 @@
+"""What report.py keeps of results to publish, and the page that it makes of it."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from step import StepError
+
+from experiments.reports.comparison import Comparison, find_results
+from experiments.reports.comparison_table import comparison_table
+from experiments.reports.results_page import keep
+from experiments.scoring.results import COUNTS, Results
+from experiments.scoring.significance import p_value
+from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
+
+SCORE = "tokenized BLEU"
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory):
+    """Three seeds of one model and two of another."""
+    return write_two_models(tmp_path_factory.mktemp("results of two"))
+
+
+def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
+    comparison = Comparison.of(find_results([two_models]), SCORE)
+    kept = [Results.read(place) for place in keep(comparison, tmp_path)]
+    assert not list(tmp_path.rglob("*.txt"))
+    by_name = {(result.model, result.seed): result for result in kept}
+    for seed in (1, 3):
+        texts = [Results.read(two_models / f"{model}-{seed}") for model in ("plain", "evolving")]
+        counts = [by_name[model, seed] for model in (PLAIN, EVOLVING)]
+        assert p_value(*counts, SCORE) == p_value(*texts, SCORE)
+    (by_name[PLAIN, 1].folder / COUNTS).write_text("4\t4\t4\t3\t2\t1\t4\t3\t2\t1\n" * 40)
+    with pytest.raises(StepError, match=r"score 100\.00, and results\.json says"):
+        p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
+
+
+def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monkeypatch):
+    shutil.copytree(two_models, tmp_path / "runs" / "again")
+    shutil.copytree(two_models, tmp_path / "runs" / "once")
+    with pytest.raises(StepError, match=r"are both \S+ with seed 1"):
+        make(monkeypatch, tmp_path / "unused", "--keep", tmp_path / "kept", tmp_path / "runs")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_models, tmp_path, monkeypatch):
+    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    for place, text in ((sections, "# All of it"), (sections / "b", "## Later"), (sections / "a", "## First")):
+        place.mkdir(exist_ok=True)
+        (place / "section.md").write_text(f"{text}\n")
+    make(monkeypatch, tmp_path / "unused", "--keep", sections / "a", two_models)
+    made = [make(monkeypatch, page.parent, "--page", page, sections) for _ in range(2)]
+    assert made[0] == made[1]
+    text = page.read_text()
+    assert text.index("# All of it") < text.index("## First") < text.index("| model |") < text.index("## Later")
+    assert comparison_table(Comparison.of(find_results([two_models]), SCORE)).markdown().strip() in text
+    assert text.count("<summary>") == 5 and "bash scripts/train.sh" in text
+    figures = re.findall(r"\]\((.*?)\)", text)
+    assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}
+    (sections / "section.md").unlink()
+    with pytest.raises(StepError, match=re.escape(f"there is no {sections}/section.md")):
+        make(monkeypatch, page.parent, "--page", page, sections)
+
+
+def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
+    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    for name in ("", "1-test", "2-valid", "3-another"):
+        (sections / name).mkdir()
+        (sections / name / "section.md").write_text(f"# Section {name}\n")
+    make(monkeypatch, tmp_path / "unused", "--keep", sections / "1-test", two_models)
+    for result in find_results([sections / "1-test"]):
+        place = sections / "2-valid" / result.model / str(result.seed)
+        shutil.copytree(result.folder, place)
+        rewrite(place, dataset=replace(result.dataset, subset="valid"))
+    write_results(sections / "3-another" / "plain-4", PLAIN, seed=4)
+    make(monkeypatch, page.parent, "--page", page, sections)
+    first, second, third = re.split("# Section [1-3]", page.read_text())[1:]
+    assert all("hours each" in text and "training-loss.png" in text for text in (first, third))
+    assert "hours each" not in second and ".png" not in second
+    assert first.count("<summary>") == second.count("<summary>") == 5

@@ -1,0 +1,263 @@
+"""scripts/benchmark.py: what it measures, writes and prints, its page of report.py, and one sentence for what fails."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from step import StepError
+
+from commands import ROOT
+from experiments.benchmark import command, measuring, workers
+from experiments.benchmark.cases import EVOLVING, PARTS, PLAIN, UNTUNED, VARIANTS, Case, Plan, Settings, Variant
+from experiments.benchmark.results import Benchmark
+from experiments.benchmark.tables import exponents, tables
+from experiments.benchmark.workers import TUNED, LeftOutError, Pool
+from experiments.reports import report
+from fake_benchmarks import fake_benchmark
+from fake_results import write_results
+from forked_launcher import fork_launchers
+
+TINY = ["--sizes", "lite", "--lengths", "4", "--tokens", "12", "--seconds", "0", "--dictionary", "20"]
+BLOCK = Case("block", "lite", length=4, sentences=3)
+
+
+@pytest.fixture
+def launchers(monkeypatch):
+    return fork_launchers(monkeypatch)
+
+
+@pytest.fixture
+def benchmark(monkeypatch, capsys, tmp_path):
+    """Runs the command in this process; returns what it printed and what it wrote."""
+
+    def run(*flags: str) -> tuple[str, Benchmark]:
+        out = tmp_path / "made for it" / "speed.json"
+        monkeypatch.setattr(sys, "argv", ["benchmark.py", *flags, "--out", str(out)])
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        command.main()
+        return capsys.readouterr().out, Benchmark.read(out)
+
+    return run
+
+
+def rows(text: str, title: str) -> dict[str, list[str]]:
+    """The cells of a printed table by the name of the row; the last of a name counts."""
+    lines = text.partition(f"\n{title}\n")[2].strip().split("\n\n")[0].splitlines()[1:]
+    return {line.strip().split("  ")[0]: line.split()[-5:] for line in lines}
+
+
+def is_alive(group: int) -> bool:
+    """Whether processes of a group are there, some seconds after they were killed."""
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_run_from_start_to_end(launchers, benchmark):
+    text, found = benchmark("--quick", "--only", "block,memory", "--rounds", "2", *TINY)
+    assert [(one.case.part, len(one.rounds)) for one in found.measurements] == [("block", 2), ("training", 0)]
+    assert found.settings.rounds == 2
+    assert "QUICK" in text
+    assert "batch" in text
+    assert found.command.startswith("python scripts/benchmark.py --quick")
+    names = [variant.name for variant in VARIANTS["block"][:3]]
+    assert [list(taken) for taken in found.measurements[0].rounds] == [names, names[::-1]]
+    costs = found.measurements[1].costs
+    assert costs[PLAIN.name].operations == costs[UNTUNED.name].operations != costs[EVOLVING.name].operations
+    assert costs[PLAIN.name].saved == costs[UNTUNED.name].saved != costs[EVOLVING.name].saved
+    assert rows(text, "Memory and operations")[PLAIN.name][-1] == "1.000"
+    assert len(launchers) == 3  # backends and allocators
+    assert not any(is_alive(launcher.pid) for launcher in launchers)
+
+
+def test_a_worker_that_dies_ends_with_a_sentence_and_leaves_no_process(launchers):
+    with pytest.raises(StepError, match="EA has ended") as stopped, Pool(threads=1) as pool:
+        worker = pool.worker(EVOLVING)
+        worker.ask("build", BLOCK, EVOLVING, Settings(dictionary=20))
+        os.killpg(launchers[0].pid, signal.SIGKILL)
+        worker.ask("sample")
+    assert "\n" not in str(stopped.value)
+    assert not is_alive(launchers[0].pid)
+
+
+def test_a_worker_at_work_does_not_outlive_its_pool(launchers):
+    with Pool(threads=1) as pool:
+        worker = pool.worker(EVOLVING)
+        worker.ask("build", BLOCK, EVOLVING, Settings(dictionary=20))
+        assert worker.ask("warm_up", 3600.0) >= 3600
+        worker.tell("sample")
+    assert not is_alive(launchers[0].pid)
+
+
+def test_ctrl_c_leaves_no_process(launchers, monkeypatch):
+    def interrupt(_):
+        os.killpg(launchers[0].pid, 0)
+        raise KeyboardInterrupt
+
+    settings = Settings(dictionary=20, seconds=0)
+    with pytest.raises(KeyboardInterrupt), Pool(threads=1) as pool:
+        measuring.measure(BLOCK, (PLAIN, EVOLVING), settings, pool, interrupt)
+    assert not is_alive(launchers[0].pid)
+
+
+def test_what_cannot_run_is_left_out_and_what_fails_is_named(launchers):
+    settings = Settings(dictionary=20, seconds=0, rounds=1, attempts=1)
+    odd = Variant("odd", criterion="no_such_criterion")
+    with Pool(threads=1) as pool:
+        found = measuring.measure(BLOCK, (PLAIN, odd), settings, pool, print)
+        assert found.names == [PLAIN.name]
+        assert "no_such_criterion" in found.left_out["odd"]
+        worker = pool.worker(odd)
+        with pytest.raises(LeftOutError):
+            worker.ask("build", BLOCK, odd, settings)
+        with pytest.raises(StepError, match=r"odd could not be measured \(AttributeError"):
+            worker.ask("sample")
+
+
+def test_a_worker_has_the_backend_the_threads_and_the_allocator_of_its_variant(monkeypatch):
+    started = []
+
+    class NoProcess:
+        pid = 0
+
+        def __init__(self, arguments, env, **options):
+            started.append((arguments, env, options["start_new_session"]))
+
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(workers, "Popen", NoProcess)
+    monkeypatch.setattr(workers.os, "killpg", lambda *_: None)
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
+    with Pool(threads=3) as pool:
+        for variant in (PLAIN, UNTUNED, Variant("other", backend="reference"), EVOLVING):
+            pool.worker(variant)
+    backends = [(env["EA_BACKEND"], arguments[:4] == TUNED) for arguments, env, _ in started]
+    assert backends == [("auto", True), ("auto", False), ("reference", True)]
+    assert all(env["OMP_NUM_THREADS"] == "3" and "MALLOC_TOP_PAD_" not in env for _, env, _ in started)
+    assert all(session for *_, session in started)
+
+
+def test_different_work_is_refused():
+    with pytest.raises(StepError, match=r"Transformer 3, EA 4"):
+        measuring.require_same_work(BLOCK, {FakeWorker(PLAIN): 3, FakeWorker(EVOLVING): 4})
+
+
+class FakeWorker:
+    def __init__(self, variant):
+        self.variant = variant
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_benchmark_survives_its_file(tmp_path, quick):
+    made = fake_benchmark(quick=quick)
+    made.write(tmp_path / "speed.json")
+    assert Benchmark.read(tmp_path / "speed.json") == made
+    assert [path.name for path in tmp_path.iterdir()] == ["speed.json"]
+
+
+def test_every_part_compares_with_the_transformer_on_equal_terms():
+    plan = Plan()
+    for part in PARTS:
+        names = [variant.name for variant in plan.variants(part)]
+        assert names[0] == PLAIN.name
+        assert len({*names}) == len(names)
+    assert {case.size for part in PARTS for case in plan.cases(part)} == {"lite", "base"}
+    for case in plan.cases("block"):
+        assert abs(case.length * case.sentences - 4100) <= case.length / 2
+    assert [(case.beam, case.sentences) for case in plan.cases("generation")][:3] == [(5, 128), (1, 128), (5, 1)]
+    assert {case.length * case.sentences for case in plan.cases("training") if case.size == "base"} == {34 * 30}
+    assert [case.sentences * case.length for case in Plan(("base",), (32,), 16384).cases("training")] == [16384]
+    assert sum(len(Plan(quick=True).cases(part)) for part in PARTS) < sum(len(plan.cases(part)) for part in PARTS) / 2
+
+
+def test_tables_have_what_was_measured():
+    made = dict(tables(fake_benchmark()))
+    assert len(made) == 6
+    block = {row[0].strip(): row for row in made["One self-attention, forward and backward"].rows}
+    assert block["EA"][1:4:2] == ["4,961", "1.10"]  # of 41 sentences of 100 words, in the middle round
+    training = {row[0].strip(): row for row in made["Training"].rows}
+    assert training["EA"][3] == f"{1 / 1.1:.2f}"
+    assert training[UNTUNED.name][-1] == "1.00"
+    assert training["EA"][-1] == f"{1.5 / 1.1:.2f}"
+    memory = {row[0].strip(): row for row in made["Memory and operations"].rows if row[3]}
+    assert memory["EA"][3:] == ["+3.00", "1,250", "1.250"]
+    assert all(row[1:] == ["2.00", "2.00"] for row in made["Exponents of growth"].rows)
+    assert len({*exponents(fake_benchmark().of("growth"))}) == 2 * 3
+
+
+def test_a_busy_machine_is_told():
+    quiet, busy = (
+        "\n".join(note for _, table in tables(fake_benchmark(others)) for note in table.notes) for others in (0.0, 0.5)
+    )
+    assert busy.count("NOT ON A QUIET MACHINE") == len(PARTS)
+    assert "QUIET" not in quiet
+
+
+def test_the_report_draws_a_benchmark(tmp_path, monkeypatch, capsys):
+    fake_benchmark().write(tmp_path / "speed.json")
+    monkeypatch.setattr(sys, "argv", ["report.py", "--out", str(tmp_path / "out"), str(tmp_path / "speed.json")])
+    report.main()
+    printed = capsys.readouterr().out.splitlines()
+    written = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    figures = {
+        f"speed-{name}.{kind}" for name in ("block", "training", "generation", "growth") for kind in ("png", "svg")
+    }
+    assert written == figures | {"report.html"} == {line.rpartition("/")[2] for line in printed}
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert page.count("<img ") == 4
+    assert "some processor" in page
+    for path in (tmp_path / "out/figures").glob("*.svg"):
+        ElementTree.parse(path)
+
+
+def test_a_report_is_of_one_kind(tmp_path, monkeypatch):
+    fake_benchmark(quick=True).write(tmp_path / "speed.json")
+    write_results(tmp_path / "model")
+    monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path / "speed.json"), str(tmp_path / "model")])
+    with pytest.raises(StepError, match=r"speed\.json"):
+        report.main()
+
+
+@pytest.mark.parametrize("spoil", [{"settings": None}, {"measurements": [{}]}, {"more": 1}, {"started": None}])
+def test_a_spoilt_file_is_refused_in_a_sentence(tmp_path, spoil):
+    fake_benchmark(quick=True).write(path := tmp_path / "speed.json")
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in (found | spoil).items() if spoil != {"started": None}}))
+    if spoil == {"started": None}:
+        path.write_text("[]")
+    with pytest.raises(StepError, match=r"speed\.json is not what") as refused:
+        Benchmark.read(path)
+    assert "\n" not in str(refused.value)
+
+
+REFUSED = {
+    "knows block, training": ["--only", "blocks"],
+    "knows lite, base": ["--sizes", "lite,huge"],
+    "at least 2": ["--lengths", "30,1"],
+    "--rounds": ["--rounds", "0"],
+    "--limit": ["--limit", "-1"],
+    "--device": ["--device", "tpu"],
+    "is a folder": ["--out", str(ROOT)],
+    "unrecognized": ["--fast"],
+    "shows no GPU": ["--device", "cuda"],
+}
+
+
+@pytest.mark.parametrize("part", REFUSED)
+def test_bad_flags_are_refused_in_one_sentence(part, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", *REFUSED[part]])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command, "gpus", list)
+    with pytest.raises((StepError, SystemExit), match=re.escape(part)) as stopped:
+        command.main()
+    assert "\n" not in str(stopped.value)

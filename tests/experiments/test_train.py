@@ -1,0 +1,161 @@
+"""scripts/train.sh starts, resumes and refuses trainings, and records what it did."""
+
+import json
+
+import pytest
+
+from experiments.environment import gpus
+from experiments.runs.training_run import TrainingRun
+from projects import RECIPE, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
+
+NAME = "toy/ea_transformer_lite"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return make_project(tmp_path_factory.mktemp("a home") / "a project")
+
+
+def train(project, *arguments, **variables) -> str:
+    return succeed(project, "train.sh", *arguments, **variables)
+
+
+def test_a_training_is_recorded_resumed_and_not_repeated(project):
+    run = project / "runs/toy/ea_transformer_lite/seed-1"
+    killed = start(project, "train.sh", NAME, PAUSE="0.5")
+    wait_until(lambda: (run / "checkpoint_last.pt").exists())
+    ((pid, _, _, tunables, *_),) = words(run, "starts")
+    assert int(pid) == killed.pid, "a kill of train.sh must end the training"
+    assert tunables == "glibc.malloc.hugetlb=1"
+    kill_group(killed)
+    assert len(TrainingRun.read(run).starts) == 1
+
+    train(project, NAME)
+    assert [int(number) for (number,) in words(run, "updates")] == [1, 2, 3]
+    recorded = TrainingRun.read(run)
+    assert len(recorded.starts) == 2
+    assert (recorded.model, recorded.recipe, recorded.overrides) == ("ea_transformer_lite", NAME, [])
+    command = ["fairseq-train", f"{project}/data/toy/data-bin", "--user-dir", f"{project}/ea_fairseq"]
+    command += ["--save-dir", str(run), "--log-file", f"{run}/train.log", "--log-format", "json"]
+    assert recorded.command == [*command, "--arch", "ea_transformer_lite", "--lr", "1e-3", "--seed", "1"]
+    assert (run / "recipe").read_text() == (project / f"scripts/recipes/{NAME}.recipe").read_text()
+
+    assert "all is trained, nothing to do" in train(project, NAME)
+    assert len(words(run, "starts")) == len(TrainingRun.read(run).starts) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "folder", "model"),
+    [
+        (["--seed", "7"], "ea_transformer_lite/seed-7", "ea_transformer_lite"),
+        (["--lr", "5e-4", "--seed=8"], "ea_transformer_lite_--lr_5e-4/seed-8", "ea_transformer_lite --lr 5e-4"),
+        (["--cpu", "--autocast", "bf16", "--seed", "9"], "ea_transformer_lite/seed-9", "ea_transformer_lite"),
+    ],
+)
+def test_folder_and_name_tell_models_and_seeds_apart(project, flags, folder, model):
+    train(project, NAME, *flags)
+    recorded = TrainingRun.read(project / "runs/toy" / folder)
+    assert recorded.model == model
+    assert recorded.overrides == flags == recorded.command[-len(flags) :]
+
+
+def test_a_recipe_may_be_a_file_and_all_folders_may_be_named(project, tmp_path):
+    recipe = tmp_path / "mine.recipe"
+    recipe.write_text(f"  [train]  \n# why\n\n--lr   1e-3\r\n--eval-bleu-args {json.dumps({'beam': 5})}\n--seed 3")
+    (tmp_path / "my data").mkdir()
+    out = project.parent / "a relative run"
+    train(project, "--data", tmp_path / "my data", "--out", out.name, "--model", "my model", recipe, "--max-epoch", "2")
+    recorded = TrainingRun.read(out)
+    assert recorded.command[1] == str(tmp_path / "my data")
+    assert recorded.command[-8:-2] == ["--lr", "1e-3", "--eval-bleu-args", '{"beam": 5}', "--seed", "3"]
+    assert (recorded.model, recorded.recipe) == ("my model", "mine")
+    assert str(out) in recorded.command
+
+
+def test_another_training_in_the_folder_is_left_as_it_is(project, tmp_path):
+    out = tmp_path / "run"
+    train(project, "--out", out, NAME)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    assert "holds a training by another command" in refusal(project, "train.sh", "--out", out, NAME, "--lr", "5e-4")
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    (out / "run.json").unlink()
+    assert "holds other checkpoints" in refusal(project, "train.sh", "--out", out, NAME)
+
+
+def test_with_another_end_the_training_goes_on(project, tmp_path):
+    train(project, "--out", tmp_path, NAME)
+    train(project, "--out", tmp_path, NAME, "--max-update", "4", "--patience=2")
+    recorded = TrainingRun.read(tmp_path)
+    assert recorded.command[-3:] == ["--max-update", "4", "--patience=2"]
+    assert len(words(tmp_path, "starts")) == len(recorded.starts) == 2
+
+
+def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):
+    status, _, errors = finish(start(project, "train.sh", "--out", tmp_path, NAME, "--broken"))
+    assert (status, errors) == (1, "fairseq-train: it is broken.\n")
+    (tmp_path / "train.log").write_text("done training")
+    train(project, "--out", tmp_path, NAME)
+    recorded = TrainingRun.read(tmp_path)
+    assert recorded.overrides == [] and len(recorded.starts) == 1
+    assert (tmp_path / "train.log").read_text().count("done training") == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "parts"),
+    [
+        ("--lr 1\n[train]\n", ["bad.recipe, line 1", "before the first section"]),
+        ("[train]\n--seed 1\n\n[training]\n", ["bad.recipe, line 4", "no section [training]"]),
+        ("[train]\n--seed 1\nlr 1e-3\n", ["bad.recipe, line 3", "'lr 1e-3' is no flag"]),
+        ("[evaluate]\n--beam 5\n", ["bad.recipe", "no section [train]"]),
+        ("[train]\n--lr 1\n", ["--seed", "bad.recipe"]),
+    ],
+)
+def test_a_bad_recipe_is_refused_by_file_and_line(project, tmp_path, recipe, parts):
+    (tmp_path / "bad.recipe").write_text(recipe)
+    sentence = refusal(project, "train.sh", "--data", tmp_path, "--out", tmp_path / "run", tmp_path / "bad.recipe")
+    assert all(part in sentence for part in parts), sentence
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_path):
+    (tmp_path / "my.recipe").write_text(RECIPE.format(arch="transformer_lite").replace("data/toy", "data/none"))
+    sentence = refusal(project, "train.sh", tmp_path / "my.recipe")
+    assert f"cd '{project}' && bash data-prep/prepare.sh data/none" in sentence
+    (tmp_path / "none.recipe").write_text("[train]\n--seed 1\n")
+    assert "no section [data]" in refusal(project, "train.sh", tmp_path / "none.recipe")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "name a recipe"),
+        (["--colour", NAME], "--colour"),
+        (["--out"], "--out needs a value"),
+        (["toy/none"], "no recipe toy/none"),
+        (["--data", "/none", NAME], "no folder /none"),
+        ([NAME, "--seed"], "--seed needs a whole number"),
+        ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
+        ([NAME, "--save-dir", "x"], "--out"),
+        (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
+    ],
+)
+def test_bad_options_are_named_in_one_sentence(project, arguments, part):
+    assert part in refusal(project, "train.sh", *arguments)
+
+
+@pytest.mark.parametrize(("visible", "seen"), [(None, ["A", "B, big"]), ("1", ["B, big"]), ("GPU-a", ["A"]), ("", [])])
+def test_the_gpus_of_a_training_are_those_it_sees(tmp_path, monkeypatch, visible, seen):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '0, GPU-a, A\\n1, GPU-b, B, big\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpus() == seen
+
+
+def test_help_has_an_example_and_the_recipes(project):
+    usage = train(project, "--help")
+    assert "example:\n  bash scripts/train.sh" in usage
+    assert f"recipes: {NAME} toy/transformer_lite" in usage

@@ -1,0 +1,333 @@
+"""scripts/translate.sh translates raw text line for line, as fairseq-generate translates the prepared text."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+from argparse import Namespace
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from apply_subword import make_segmenter
+from fairseq import options
+from fairseq.data import Dictionary
+from fairseq_cli import generate
+from hypothesis import given
+from hypothesis import strategies as st
+from learn_subword import learn_sentencepiece
+from step import StepError
+from text_lines import read_lines as prepared_lines
+
+from checkpoints import save_loud
+from commands import PLUGIN, ROOT
+from corpora import LOWERCASED, NO_LINE_FEED, SIZES, WORDS, environment, prepared, sentence, write_corpus
+from experiments.runs.preparation import Preparation
+from experiments.scoring.evaluation import best_lines
+from scripts.translate import Translator, load, read_lines, uninterrupted
+
+SCRIPT = ROOT / "scripts" / "translate.sh"
+POSITIONS = ["--max-source-positions", "100", "--max-target-positions", "30"]
+RAW = {
+    "de": [
+        "Der Hund läuft über die Wiese.",
+        "Er sagt: „Ja & nein“ [1]",
+        "Hund",
+        "Die Hund-Katze schläft ca. über dem  BAUM…",
+        "die grünen\u2028Katze\x0cgrößer\x85die Wiese",
+    ],
+    "en": ["The dog runs.", "He says: “Yes”", "dog", "The cat - dog sleeps...", "a\u2028tree"],
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """'data-bin' is a corpus prepared with lower-casing, moses and BPE; 'a model' has checkpoints trained on it."""
+    home = tmp_path_factory.mktemp("a home")
+    corpus = write_corpus(home / "a corpus")
+    for language, lines in RAW.items():
+        (corpus / f"test.{language}").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    prepared(*LOWERCASED, corpus, home / "out")
+    (home / "data-bin").symlink_to("out/data-bin")
+    (home / "a model").mkdir()
+    for seed, name in enumerate(("a.pt", "b.pt")):
+        save_loud(home / "data-bin", home / "a model" / name, *POSITIONS, languages=("de", "en"), seed=seed)
+    shutil.copy(home / "a model/a.pt", home / "a model/checkpoint_best.pt")
+    return home
+
+
+def start(home, *flags, **files) -> subprocess.Popen:
+    command = ["bash", SCRIPT, *flags, home / "a model", "--cpu"]
+    return subprocess.Popen(command, env=environment() | {"OMP_NUM_THREADS": "1"}, cwd="/", **files)
+
+
+def translate(home, text: bytes, *flags) -> tuple[int, list[str], list[str]]:
+    """Exit status, lines of stdout and lines of stderr."""
+    with start(home, *flags, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        output, errors = process.communicate(text, timeout=120)
+    assert not output or output.endswith(b"\n")
+    return process.returncode, output.decode().split("\n")[:-1], re.split("[\r\n]+", errors.decode().strip())
+
+
+def arguments(folder: Path, **changes) -> Namespace:
+    defaults = {"checkpoint": None, "data": None, "beam": 3, "lenpen": 1.0, "max_tokens": 4096, "cpu": True}
+    return Namespace(model_dir=folder, **defaults | changes)
+
+
+@pytest.fixture(scope="module")
+def translator(home) -> Translator:
+    return load(arguments(home / "a model"))
+
+
+def test_translations_are_those_of_fairseq_generate_line_for_line(home):
+    checkpoints = [home / "a model" / name for name in ("a.pt", "b.pt")]
+    flags = [str(home / "data-bin"), "--path", ":".join(map(str, checkpoints)), "--user-dir", str(PLUGIN), "--cpu"]
+    flags += ["-s", "de", "-t", "en", "--results-path", str(home / "results")]
+    flags += ["--beam", "4", "--lenpen", "2", "--remove-bpe", "--tokenizer", "moses", "--max-tokens", "300"]
+    flags += ["--required-batch-size-multiple", "1"]
+    generate.main(options.parse_args_and_arch(options.get_generation_parser(), flags))
+    expected = best_lines((home / "results/generate-test.txt").read_text(encoding="utf-8"), "D", SIZES["test"])
+    assert len(set(expected)) > 3
+
+    first, second, third, fourth, fifth = RAW["de"]
+    lines = ["\ufeff" + first, "", second, " \t\u2028 ", third, fourth, "\r", fifth]
+    search = ["--checkpoint", "a.pt:b.pt", "--beam", "4", "--lenpen", "2", "--buffer-size", "3"]
+    status, output, errors = translate(home, "\r\n".join(lines).encode(), *search)
+    assert status == 0, errors
+    assert output == [expected[0], "", expected[1], "", *expected[2:4], "", expected[4]]
+    assert errors == [""], "a handful of lines needs no progress"
+
+
+def test_ctrl_c_leaves_whole_lines_and_says_how_many(home):
+    pipe = subprocess.PIPE
+    with start(home, "--buffer-size", "2", stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdin.write("".join(line + "\n" for line in RAW["de"][:3]).encode())
+        process.stdin.flush()
+        translated = process.stdout.readline() + process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert translated.count(b"\n") == 2 and output == b""
+    assert errors.decode().splitlines()[-1] == "translate: stopped; the first 2 lines are translated."
+    assert b"Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(home):
+    pipe = subprocess.PIPE
+    with start(home, "--buffer-size", "1", stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdin.write(b"Hund\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b"Hund\n")
+        errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == -signal.SIGPIPE
+    assert all("lines/s" in line for line in re.split("[\r\n]+", errors) if line)
+
+
+def test_a_terminal_shows_nothing_but_translations(home, translator):
+    terminal, end = pty.openpty()
+    with start(home, "--buffer-size", "1", "--beam", "3", stdin=subprocess.PIPE, stdout=end, stderr=end) as process:
+        os.close(end)
+        process.stdin.write("".join(line + "\n" for line in RAW["de"]).encode())
+        process.stdin.close()
+        shown = b"".join(written_to(terminal))
+    assert shown.decode().split("\r\n") == [*translator(RAW["de"]), ""]
+
+
+def written_to(terminal: int):
+    """What a terminal is given until all programs have left it."""
+    while True:
+        try:
+            yield os.read(terminal, 1000)
+        except OSError:  # so Linux says that nobody writes any more
+            return
+
+
+def test_long_lines_are_translated_in_parts_and_text_that_is_not_utf8_is_refused(home):
+    lines = [b"Hund", "Der Hund läuft über die Wiese. ".encode() * 20, b"", b"Hund \xff", b"Hund"]
+    status, output, errors = translate(home, b"\n".join(lines), "--buffer-size", "1")
+    assert status == 1
+    assert len(output) == 3 and output[0] and len(output[1].split()) > 30 and not output[2]
+    (report,) = [line for line in errors if "line 2 " in line]
+    assert re.search(r"more than the 100 tokens .* in \d parts", report)
+    assert errors[-1] == "translate: line 4 of the input is not UTF-8: convert the input with iconv."
+
+
+def test_order_is_restored_and_an_empty_line_stays_empty(translator):
+    lines = ["die Katze schläft größer über", "", "Hund", "Der Hund läuft.", "", "die Katze"]
+    together = translator(lines)
+    assert together == [translator([line])[0] for line in lines]
+    assert [index for index, line in enumerate(together) if not line] == [1, 4]
+    assert len(set(together)) == 5
+    assert translator([""]) == [""]
+
+
+def test_batches_smaller_than_a_line_change_nothing(home, translator):
+    assert load(arguments(home / "a model", max_tokens=1))(RAW["de"]) == translator(RAW["de"])
+
+
+def test_a_higher_length_penalty_gives_longer_translations(home):
+    lengths = []
+    for penalty in (0.0, 3.0):
+        translator = load(arguments(home / "a model", lenpen=penalty))
+        decoder = translator.hub.models[0].decoder
+        with torch.no_grad():  # a constant lets sentences end anywhere
+            decoder.layers[-1].final_layer_norm.bias.fill_(1)
+            decoder.output_projection.weight[translator.hub.tgt_dict.eos()] += 0.5
+        lengths.append(sum(len(line.split()) for line in translator(RAW["de"])))
+    assert lengths[0] < lengths[1]
+
+
+def test_a_long_line_is_the_translations_of_its_sentences_or_words(translator, capsys):
+    sentence = "Der Hund schläft über die grünen Wiese."
+    fitting = next(count for count in range(9, 0, -1) if len(translator.cut(" ".join([sentence] * count), 1)) == 1)
+    half = " ".join([sentence] * fitting)
+    assert translator([f"{half} {half}", half], first=7) == [" ".join(translator([half]) * 2), *translator([half])]
+    assert "line 7 has more than the 100 tokens" in capsys.readouterr().err
+
+
+@given(st.text("ab .!?\u3002", max_size=60), st.integers(2, 12))
+def test_parts_hold_all_of_a_line_and_none_is_too_long(text, limit):
+    hub = SimpleNamespace(max_positions=(limit, 9), binarize=lambda text: [*text.replace(" ", ""), "</s>"])
+    parts = Translator(hub, str, {}).cut(text.strip(), 1)
+    assert all(len(part) <= limit for part in parts)
+    assert "".join(token for part in parts for token in part[:-1]) == text.replace(" ", "")
+
+
+def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
+    hub = SimpleNamespace(max_positions=(12, 9), binarize=lambda text: [*text, "</s>"])
+    translator = Translator(hub, str, {})
+
+    def parts(text):
+        return ["".join(part[:-1]) for part in translator.cut(text, 1)]
+
+    assert parts("Ja. Aber ja. Nein.") == ["Ja.", "Aber ja.", "Nein."]
+    assert parts("eins zwei drei vier") == ["eins zwei", "drei vier"]
+    assert parts("x" * 20) == ["x" * 10, "x" * 10]
+    hub.max_positions = (1, 9)
+    with pytest.raises(StepError, match="line 1 has a character of more than the 1 tokens"):
+        Translator(hub, str, {}).cut("x", 1)
+
+
+def test_text_is_prepared_as_the_data_was(home):
+    preparation = Preparation.read(home / "data-bin")
+    for language in WORDS:
+        raw = read_lines(BytesIO("".join(line + "\n" for line in RAW[language]).encode()))
+        expected = list(prepared_lines(home / f"out/subword/test/text.{language}"))
+        assert list(map(preparation.preparer(language), raw)) == expected
+
+
+def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
+    words = Dictionary()
+    for language, name in (("de", "one.model"), ("en", "two.model")):
+        text = tmp_path / f"train.{language}"
+        text.write_text("".join(sentence(language, number) + "\n" for number in range(40)), encoding="utf-8")
+        learn_sentencepiece([text], 32, tmp_path / name)
+        segment = make_segmenter("sentencepiece", tmp_path / name)
+        for piece in " ".join(map(segment, prepared_lines(text))).split():
+            words.add_symbol(piece)
+    for language in WORDS:
+        words.save(str(tmp_path / f"dict.{language}.txt"))
+    description = {"source_lang": "de", "target_lang": "en", "tokenizer": "none", "lowercase": False}
+    description |= {"subword": "sentencepiece", "models": ["one.model", "two.model"]}
+    (tmp_path / "preparation.json").write_text(json.dumps(description))
+    for source, target, model in (("de", "en", "one.model"), ("en", "de", "two.model")):
+        save_loud(tmp_path, tmp_path / "model.pt", *POSITIONS, languages=(source, target))
+        translator = load(arguments(tmp_path))
+        line = sentence(source, 3)
+        assert translator.prepare(line) == make_segmenter("sentencepiece", tmp_path / model)(line)
+        assert translator.hub.decode(translator.hub.binarize(translator.prepare(line))) == line
+        assert "\u2581" not in translator([line])[0]
+
+
+@given(st.lists(st.text(NO_LINE_FEED), min_size=1))
+def test_only_a_line_feed_ends_a_line(lines):
+    for end in ("", "\n"):
+        if lines[-1] or end:
+            text = "\n".join(lines) + end
+            assert len(list(read_lines(BytesIO(text.encode())))) == len(lines)
+
+
+def test_ctrl_c_waits_until_a_window_is_written():
+    written = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        written.append("whole")
+    assert written == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("what", "changes", "parts"),
+    [
+        ("no folder", {}, ["no folder", "a copy"]),
+        ("no checkpoint", {}, ["no checkpoint", "checkpoint_best.pt"]),
+        ("whole", {"checkpoint": "checkpoint_best.pt:c.pt"}, ["no checkpoint", "c.pt"]),
+        ("no target dictionary", {}, ["no dictionary", "a copy/dict.en.txt"]),
+        ("no dictionaries", {}, ["a copy has no dictionaries", "/nowhere", "--data"]),
+        ("no codes", {}, ["no subword model", "a copy/bpe.codes"]),
+        ("no preparation", {}, ["no", "a copy/preparation.json"]),
+        ("half a preparation", {}, ["preparation.json", "'tokenizer'"]),
+        ("whole", {"data": Path("/none")}, ["/none"]),
+    ],
+)
+def test_what_a_folder_lacks_is_named_in_one_sentence(home, tmp_path, what, changes, parts):
+    folder = tmp_path / "a copy"
+    if what != "no folder":
+        shutil.copytree(home / "a model", folder)
+        for name in ("dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"):
+            shutil.copy(home / "data-bin" / name, folder)
+    match what:
+        case "no checkpoint":
+            (folder / "checkpoint_best.pt").unlink()
+        case "no target dictionary":
+            (folder / "dict.en.txt").unlink()
+        case "no dictionaries":
+            for dictionary in folder.glob("dict.*"):
+                dictionary.unlink()
+            state = torch.load(folder / "checkpoint_best.pt")
+            state["cfg"]["task"]["data"] = "/nowhere"
+            torch.save(state, folder / "checkpoint_best.pt")
+        case "no codes":
+            (folder / "bpe.codes").unlink()
+        case "no preparation":
+            (folder / "preparation.json").unlink()
+        case "half a preparation":
+            (folder / "preparation.json").write_text(json.dumps({"source_lang": "de", "target_lang": "en"}))
+    with pytest.raises(StepError) as refusal:
+        load(arguments(folder, **changes))
+    assert all(part in str(refusal.value) for part in parts), refusal.value
+    assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
+
+
+def test_a_folder_that_has_all_needs_no_data_folder(home, tmp_path, translator):
+    for path in [home / "a model/checkpoint_best.pt", *(home / "data-bin").glob("[dbp]*.*")]:
+        shutil.copy(path, tmp_path)
+    (tmp_path / "checkpoint_best.pt").rename(tmp_path / "model.pt")
+    assert load(arguments(tmp_path))(RAW["de"]) == translator(RAW["de"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        (["--beam", "0"], "--beam: needs a whole number of at least 1, not '0'"),
+        (["--lenpen", "much"], "--lenpen: needs a number of at least 0, not 'much'"),
+        (["--max-tokens", "2.5"], "--max-tokens: needs a whole number"),
+        (["--colour"], "--colour"),
+    ],
+)
+def test_bad_options_are_named_in_one_sentence(home, flags, part):
+    status, output, errors = translate(home, b"Hund\n", *flags)
+    assert status != 0 and output == [] and len(errors) == 1
+    assert part in errors[0]
+
+
+def test_help_has_an_example():
+    usage = subprocess.run(["bash", SCRIPT, "--help"], capture_output=True, text=True, env=environment(), check=True)
+    assert "example:\n  bash scripts/translate.sh runs/quickstart/ea_transformer_lite" in usage.stdout

@@ -1,0 +1,89 @@
+"""The models in checkpoints/: whole, described as they are, and as good as their cards say."""
+
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+from experiments.runs.checkpoint import Checkpoint
+from experiments.runs.model_card import card
+from experiments.scoring.results import Results
+from experiments.scoring.scores import raw_score
+from scripts.translate import load
+
+CHECKPOINTS = ROOT / "checkpoints"
+MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
+MOST_BYTES = 10_000_000
+PLACES = ("data", "save_dir", "log_file", "user_dir", "tensorboard_logdir")
+MADE_BY = ("train.sh", "evaluate.sh", "release.py")
+NEAR = 0.2  # BLEU: other processors add up in another order
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """The embedded corpus, whose test set the models are scored on."""
+    out = tmp_path_factory.mktemp("embedded corpus")
+    script = ROOT / "data-prep" / "embedded_corpus.py"
+    subprocess.run([sys.executable, script, "--out", out, "--train", "0"], check=True)
+    return out
+
+
+def test_an_evolving_and_a_plain_model_are_released():
+    assert {Results.read(folder).arch for folder in MODELS} == {"transformer_lite", "ea_transformer_lite"}
+
+
+@pytest.mark.parametrize("folder", sorted(CHECKPOINTS.glob("*/SHA256SUMS")), ids=lambda path: path.parent.name)
+def test_checksums_are_those_of_the_files_and_of_the_card(folder):
+    sums = dict(reversed(line.split("  ")) for line in folder.read_text().splitlines())
+    assert "model.pt" in sums
+    assert sums["model.pt"] in (folder.parent / "README.md").read_text()
+    for name, expected in sums.items():
+        path = folder.parent / name
+        if (folder.parent / "model.pt").exists() or path.exists():
+            assert sha256(path.read_bytes()).hexdigest() == expected, path
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_model_is_small_has_no_optimizer_and_knows_no_other_folder(folder):
+    path = folder / "model.pt"
+    assert path.stat().st_size < MOST_BYTES
+    state = Checkpoint.read(path).state
+    assert "last_optimizer_state" not in state
+    groups = [vars(group) if isinstance(group, Namespace) else group or {} for group in state["cfg"].values()]
+    assert not [group[name] for group in groups for name in PLACES if str(group.get(name)).startswith("/")]
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_model_has_the_scores_of_its_card(folder, corpus):
+    source, reference = ((corpus / f"test.{language}").read_text().splitlines() for language in ("de", "en"))
+    options = {"checkpoint": None, "data": None, "cpu": True, "beam": 5, "lenpen": 1.0, "max_tokens": 4096}
+    found = raw_score("BLEU", load(Namespace(model_dir=folder, **options))(source), reference)
+    released = Results.read(folder).scores
+    assert abs(found.score - released["BLEU"].score) <= NEAR
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_card_is_made_of_the_results_beside_it(folder):
+    model, about = (folder / "model.pt").read_bytes(), (CHECKPOINTS / "embedded-corpus.md").read_text()
+    made = card(folder.name, Results.read(folder), len(model), sha256(model).hexdigest(), about, True)
+    assert (folder / "README.md").read_text() == made
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_a_stranger_can_repeat_what_a_card_says(path):
+    made = path.read_text().partition("## Made by")[2]
+    assert all(re.search(rf"^(bash|python) scripts/{name} .*", made, re.MULTILINE) for name in MADE_BY)
+    assert not re.search(r"[\s=]/\w|checkpoint_released", made)
+
+
+@pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_the_rows_of_a_cards_tables_have_as_many_cells_as_their_heads(path):
+    tables = [table.splitlines() for table in path.read_text().split("\n\n") if table.startswith("|")]
+    assert len(tables) == 2
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table}) == 1

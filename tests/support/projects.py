@@ -1,0 +1,168 @@
+"""Projects whose scripts are ours and whose trainings and evaluations are pretended: quick, and easy to kill."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from commands import ROOT
+from experiments.scoring.results import Dataset, Results, Score
+
+RECIPE = (
+    "[data]\nbash data-prep/prepare.sh data/toy\n[train]\n--arch {arch}\n--lr 1e-3\n--seed 1\n[evaluate]\n--beam 5\n"
+)
+TRAIN = """#!/usr/bin/env bash
+# Three updates, a checkpoint after each, resumed where it stopped; fails where it finds the flag --broken.
+flags="$*"
+until [[ $1 == --save-dir ]]; do shift; done
+cd "$2"
+echo "$$ ${OMP_NUM_THREADS-unset} ${CUDA_VISIBLE_DEVICES-unset} ${GLIBC_TUNABLES-unset} $flags" >>starts
+[[ $flags != *--broken* ]] || { echo 'fairseq-train: it is broken.' >&2 && exit 1; }
+for ((update = $(cat checkpoint_last.pt 2>/dev/null || echo 0) + 1; update <= 3; update++)); do
+  sleep "${PAUSE:-0.01}"
+  echo "$update" >>updates
+  echo "$update" >checkpoint.tmp && mv checkpoint.tmp checkpoint_last.pt
+done
+echo 'done training in 0.1 seconds' >>train.log
+"""
+EVALUATE = """#!/usr/bin/env bash
+# A score that depends on the name of the model and the seed alone; DATA_BIN RUN --subset SUBSET.
+set -euo pipefail
+mkdir -p "$2/evaluation"
+cd "$2"
+echo "$*" >>evaluations
+sleep "${EVALUATION_PAUSE:-0}"
+name=$(sed -n 's/^ "model": "\\(.*\\)",$/\\1/p' run.json) seed=${2##*-}
+score=$(cksum <<<"$name $seed" | cut -c 1-2)
+sed "s|MODEL|$name|; s|\\"SEED\\"|$seed|; s|\\"SCORE\\"|$score|" "$(dirname "$0")/results" >evaluation/results.tmp
+mv evaluation/results.tmp evaluation/results.json
+"""
+PYTHON = f"""#!/usr/bin/env bash
+[[ $1 != -c ]] || exit 0 # what find_python asks
+exec '{sys.executable}' "$@"
+"""
+
+
+def results(folder: Path, model: str, seed: int, score: float) -> Results:
+    """Results of which the name, the seed and the score are known."""
+    return Results(
+        folder=folder,
+        model=model,
+        arch="transformer_lite",
+        settings={},
+        recipe=None,
+        seed=seed,
+        updates=1,
+        epochs=1,
+        seconds=1.0,
+        parameters=1,
+        flops=1,
+        dataset=Dataset("toy", "src", "tgt", "valid", None, ""),
+        checkpoints=[],
+        search={},
+        scores={"tokenized BLEU": Score(score, "", "")},
+        training_command=None,
+        commands=[],
+        training_device=None,
+        device="",
+        versions={},
+        commit=None,
+        train_curve=[],
+        valid_curve=[],
+    )
+
+
+def make_project(folder: Path) -> Path:
+    """A project with our scripts, recipes toy/transformer_lite and toy/ea_transformer_lite, and their data."""
+    scripts = folder / "scripts"
+    (scripts / "recipes/toy").mkdir(parents=True)
+    for script in (ROOT / "scripts").glob("*.sh"):
+        shutil.copy(script, scripts)
+    (scripts / "experiments").symlink_to(ROOT / "scripts/experiments")
+    (folder / "ea_fairseq").symlink_to(ROOT / "ea_fairseq")
+    for arch in ("transformer_lite", "ea_transformer_lite"):
+        (scripts / f"recipes/toy/{arch}.recipe").write_text(RECIPE.format(arch=arch))
+    (folder / "data/toy/data-bin").mkdir(parents=True)
+    results(scripts, "MODEL", "SEED", "SCORE").write()
+    (scripts / "results.json").rename(scripts / "results")
+    (folder / "bin").mkdir()
+    programs = {"bin/python": PYTHON, "bin/fairseq-train": TRAIN, "scripts/evaluate.sh": EVALUATE}
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def start(project: Path, script: str, *arguments: object, **variables: str) -> subprocess.Popen:
+    """A script at work, in a process group of its own and a folder that is not the project's."""
+    hidden = {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment["PATH"] = f"{project / 'bin'}{os.pathsep}{environment['PATH']}"
+    return subprocess.Popen(
+        ["bash", project / "scripts" / script, *map(str, arguments)],
+        env=environment | variables,
+        cwd=project.parent,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    try:
+        output, errors = process.communicate(timeout=900)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        raise
+    return process.returncode, output, errors
+
+
+def succeed(*arguments, **variables) -> str:
+    """The output of a script that must end well."""
+    status, output, errors = finish(start(*arguments, **variables))
+    assert status == 0, output + errors
+    return output
+
+
+def refusal(*arguments) -> str:
+    """The one sentence of a script that must refuse what it is given."""
+    status, _, errors = finish(start(*arguments))
+    assert status == 1 and len(errors.splitlines()) == 1, errors
+    return errors.strip()
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def words(run: Path, name: str) -> list[list[str]]:
+    """What the pretended commands noted of a run, the words of each line."""
+    path = run / name
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait_until(condition) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def is_at_work(session: int) -> bool:
+    """Whether a process that the leader of a session started, or itself, is alive."""
+    states = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True).stdout.split()
+    return any(not state.startswith("Z") for state in states)
+
+
+def score_of(evaluation: Path) -> tuple[str, float]:
+    """Model and score."""
+    found = json.loads((evaluation / "results.json").read_text())
+    return found["model"], found["scores"]["tokenized BLEU"]["score"]
