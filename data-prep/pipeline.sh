@@ -2,7 +2,6 @@
 # What all prepare-*.sh share. A script sets its defaults, calls parse_options, says where its text comes from
 # (from_archive or from_corpus), and calls prepare.
 
-OUT_DIR=''
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 # shellcheck source=data-prep/options.sh

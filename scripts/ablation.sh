@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # Trains and evaluates the eight models of the papers' ablation; see --help.
 set -euo pipefail
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source=scripts/recipe.sh
-source "$repository/scripts/recipe.sh"
 # shellcheck source=scripts/jobs.sh
 source "$repository/scripts/jobs.sh"
 seeds=1,2,3
@@ -58,14 +55,9 @@ check_path "$data"
 full=$(find_recipe "$recipe")
 baseline=$(find_recipe "${baseline_recipe:-${recipe/ea_transformer/transformer}}")
 [[ $full != "$baseline" ]] || die "--recipe and --baseline-recipe are both $full: name a recipe for each."
-check_jobs
-OUT_DIR=${out:-$repository/runs/ablation/$(name_of "$full")}
-check_out_dir
-find_python
-open_out_dir
-OUT_DIR=$(cd "$OUT_DIR" && pwd)
+open_jobs "$repository/runs/ablation/$(name_of "$full")"
 
-# row LABEL RECIPE_FILE FLAGS...: adds a row of the table.
+# row LABEL RECIPE FLAGS...: adds a row of the table.
 row() {
   local seed
   for seed in ${seeds//,/ }; do
@@ -75,12 +67,10 @@ row() {
 
 row "$(basename "$baseline" .recipe)" "$baseline"
 row "$(basename "$full" .recipe)" "$full"
-row 'w/o encoder convolution' "$full" --no-encoder-conv
-row 'w/o decoder convolution' "$full" --no-decoder-conv
-row 'w/o encoder-decoder convolution' "$full" --no-cross-conv
-row 'w/o skip connection' "$full" --no-encoder-skip
-row 'with 1x1' "$full" --ea-kernel-size 1
-row 'with 5x5' "$full" --ea-kernel-size 5
+while IFS=$'\t' read -r label flags; do
+  read -ra words <<<"$flags"
+  row "$label" "$full" "${words[@]}"
+done < <(tail -n +2 "$recipes/ablation.tsv")
 run_jobs
 say "the table: python ${repository@Q}/scripts/report.py ${OUT_DIR@Q}/*/*/evaluation"
 report_failures

@@ -2,7 +2,6 @@
 # Translates a test set with a trained model and scores the translations; see --help.
 set -euo pipefail
 shopt -s extglob
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

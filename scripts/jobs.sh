@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # scripts use `out` and `flags_of_all`; lib.sh sets repository
 # Jobs: trainings and their evaluations, each in a folder of OUT_DIR, as many at once as there are places for them.
 
+# shellcheck source=scripts/recipe.sh
+source "$repository/scripts/recipe.sh"
+
 # The options that sweep.sh and ablation.sh share, and what they ask for.
 data='' out='' seeds=1 jobs='' devices='' flags_of_all=()
 subset='test'                        # that is translated for the scores
@@ -39,17 +42,27 @@ check_jobs() {
   for ((index = 0; index < jobs; index++)); do places+=("${list[index % ${#list[@]}]}"); done
 }
 
+# open_jobs FOLDER: checks the options that sweep.sh and ablation.sh share, and makes OUT_DIR, by default FOLDER.
+open_jobs() {
+  check_jobs
+  OUT_DIR=${out:-$1}
+  check_out_dir
+  find_python
+  open_out_dir
+  OUT_DIR=$(cd "$OUT_DIR" && pwd)
+}
+
 # gpu_numbers: prints the numbers of the GPUs there are, with commas between them.
 gpu_numbers() {
   nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | paste -sd , || true
 }
 
-# add_job FOLDER RECIPE_FILE WORDS...: adds the training by train.sh WORDS in a folder of OUT_DIR, and its evaluation.
+# add_job FOLDER RECIPE WORDS...: adds the training by train.sh WORDS in a folder of OUT_DIR, and its evaluation.
 add_job() {
   [[ ! ${training[$1]-} ]] || die "$1 would be trained twice: give each seed and each value once."
   folders+=("$1")
   training[$1]=$(printf '%q ' "${@:3}")
-  done_with[$1]="$data $subset $(cksum <"$2") ${training[$1]}"
+  done_with[$1]="$data $subset $(recipe_text "$2" | cksum) ${training[$1]}"
 }
 
 # run_jobs: does what is not done yet, and notes in `failed` what fails.

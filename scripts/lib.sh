@@ -1,6 +1,8 @@
 # shellcheck shell=bash
-# Shell functions that the scripts share. Those for work in stages speak of the folder OUT_DIR, which the script sets.
+# Shell functions that the scripts share. Those for work in stages speak of the folder OUT_DIR, which the script
+# sets once it knows it.
 
+OUT_DIR=''
 unset CDPATH # with it, cd prints folders and goes to others than the one named
 script=$(basename "$0" .sh)
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Trains an EA-Transformer and its baseline and shows what they translate; see --help.
 set -euo pipefail
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=scripts/environment.sh
 source "$repository/scripts/environment.sh"
+# shellcheck source=scripts/recipe.sh
+source "$repository/scripts/recipe.sh"
 
 usage() {
   cat <<'USAGE'
@@ -98,7 +99,7 @@ cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
 trainings=()
 for arch in "${archs[@]}"; do
-  settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(cksum <"$repository/scripts/recipes/quickstart/$arch.recipe")"
+  settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(recipe_text "quickstart/$arch" | cksum)"
   settings+=" ${learning[*]} $max_tokens $max_update $seed"
   if ! is_made "$arch" "$settings"; then
     rm -rf "${OUT_DIR:?}/$arch"

@@ -1,30 +1,54 @@
 # shellcheck shell=bash disable=SC2154 # lib.sh sets repository
-# Recipes: files that state in flat lines what data a model needs, what it is trained with and evaluated with.
+# Recipes state in flat lines what data a model needs, what it is trained with and evaluated with. A recipe is a file, or
+# DATASET/MODEL: a file of scripts/recipes/models and one of scripts/recipes/datasets.
 
-# find_recipe NAME: prints the path of a recipe, given by that or by its name in scripts/recipes.
+recipes=$repository/scripts/recipes
+
+# find_recipe NAME: prints which recipe is meant, DATASET/MODEL or the path of a file.
 find_recipe() {
-  local candidate
-  for candidate in "$1" "$repository/scripts/recipes/$1.recipe"; do
-    [[ -f $candidate ]] || continue
-    printf '%s/%s\n' "$(cd "$(dirname "$candidate")" && pwd)" "$(basename "$candidate")"
-    return
-  done
-  die "there is no recipe $1: give a file, or one of $(list_recipes)."
+  if [[ -f $1 ]]; then
+    printf '%s/%s\n' "$(cd "$(dirname "$1")" && pwd)" "$(basename "$1")"
+  elif list_recipes | tr ' ' '\n' | grep -qxF -- "$1"; then
+    printf '%s\n' "$1"
+  else
+    die "there is no recipe $1: give a file, or one of $(list_recipes)."
+  fi
 }
 
-# list_recipes: prints the names of the recipes in scripts/recipes.
+# list_recipes: prints all DATASET/MODEL: a data set has recipes for the models whose size it has a section [train SIZE] for.
 list_recipes() {
-  (cd "$repository/scripts/recipes" && printf '%s\n' */*.recipe | sed 's/\.recipe$//' | paste -sd ' ')
+  local dataset model names=()
+  for dataset in "$recipes"/datasets/*.recipe; do
+    for model in "$recipes"/models/*.recipe; do
+      model=$(basename "$model" .recipe)
+      ! grep -q "^\[train ${model##*_}\]" "$dataset" || names+=("$(basename "$dataset" .recipe)/$model")
+    done
+  done
+  echo "${names[@]}"
 }
 
-# name_of RECIPE_FILE: prints the name of a recipe: DATASET/MODEL in scripts/recipes, that of its file elsewhere.
+# name_of RECIPE: prints its name: DATASET/MODEL, or that of its file.
 name_of() {
-  local name=${1%.recipe} own=$repository/scripts/recipes/
-  [[ $name == "$own"* ]] || own=${name%/*}/
-  printf '%s\n' "${name#"$own"}"
+  [[ $1 != /* ]] || set -- "$(basename "$1" .recipe)"
+  printf '%s\n' "$1"
 }
 
-# read_recipe FILE SECTION [FLAGS]: sets `flags` to the words in a section: of each line the flag and all that follows
+# recipe_text RECIPE: prints a recipe as one text: of DATASET/MODEL, what the model's file says, and then the data set's
+# for models of this size, which is the last part of the model's name.
+recipe_text() {
+  if [[ $1 == /* ]]; then
+    cat "$1"
+  else
+    cat "$recipes/models/${1#*/}.recipe"
+    echo
+    awk -v section="[train ${1##*_}]" '
+      /^\[/ { of_other_sizes = /^\[train / && $0 != section; sub(/^\[train .*/, "[train]") }
+      !of_other_sizes
+    ' "$recipes/datasets/${1%/*}.recipe"
+  fi
+}
+
+# read_recipe RECIPE SECTION [FLAGS]: sets `flags` to the words in a section: of each line the flag and all that follows
 # it. With FLAGS, a list with a space around each, the section may have no others; those with a value end in '='.
 read_recipe() {
   local line number=0 section='' flag value
@@ -44,10 +68,10 @@ read_recipe() {
     [[ $# == 2 || $3 == *" $flag${value:+=} "* ]] ||
       die "$1, line $number: '$line' is not for a recipe beside checkpoints: only$3may stand there, with their values."
     flags+=("$flag" ${value:+"$value"})
-  done <"$1"
+  done < <(recipe_text "$1")
 }
 
-# find_data RECIPE_FILE: sets `data`, unless it is set, to the binarised data that a recipe is for.
+# find_data RECIPE: sets `data`, unless it is set, to the binarised data that a recipe is for.
 find_data() {
   if [[ ! $data ]]; then
     read_recipe "$1" data

@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # Searches hyper-parameters on the validation set; see --help.
 set -euo pipefail
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-# shellcheck source=scripts/recipe.sh
-source "$repository/scripts/recipe.sh"
 # shellcheck source=scripts/jobs.sh
 source "$repository/scripts/jobs.sh"
 
@@ -71,12 +68,7 @@ done
 [[ ${combinations[0]} ]] || die "say what to try, such as --try --lr 5e-4 1e-3: see --help."
 recipe=$(find_recipe "$recipe")
 find_data "$recipe"
-check_jobs
-OUT_DIR=${out:-$repository/runs/sweep/$(name_of "$recipe")}
-check_out_dir
-find_python
-open_out_dir
-OUT_DIR=$(cd "$OUT_DIR" && pwd)
+open_jobs "$repository/runs/sweep/$(name_of "$recipe")"
 for combination in "${combinations[@]}"; do
   eval "words=($combination)"
   for seed in ${seeds//,/ }; do

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests in the project's own environment; see --help.
 set -euo pipefail
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Trains a model by a recipe; see --help.
 set -euo pipefail
-OUT_DIR=''
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -14,7 +13,7 @@ usage() {
   cat <<USAGE
 usage: bash scripts/train.sh [options] RECIPE [flags of fairseq-train]
 
-Trains by a recipe: a file, or the name of one in scripts/recipes. Flags of fairseq-train after it take the place of the
+Trains by a recipe: a file, or DATASET/MODEL. Flags of fairseq-train after it take the place of the
 recipe's. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and the machine go into one
 folder; stopped at any moment, the same command goes on, and when all is trained it does nothing.
 
@@ -89,7 +88,7 @@ if [[ $trained ]]; then
   say "$trained"
   exit
 fi
-[[ $recipe -ef $out/recipe ]] || { cp "$recipe" "$out/recipe.tmp" && mv "$out/recipe.tmp" "$out/recipe"; } 2>/dev/null ||
+[[ $recipe -ef $out/recipe ]] || { recipe_text "$recipe" >"$out/recipe.tmp" && mv "$out/recipe.tmp" "$out/recipe"; } 2>/dev/null ||
   die "cannot write in $out: check its permissions and the space on its disk."
 use_huge_pages
 exec "$(dirname "$python")/${command[0]}" "${command[@]:1}"

@@ -100,17 +100,18 @@ def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
 
 
 def test_one_that_fails_is_told_at_the_end_and_the_others_go_on(project, tmp_path):
-    (project / "scripts/recipes/toy/mine.recipe").write_text("[train]\n--broken\n--seed 1\n")
-    command = ["ablation.sh", project / "data/toy/data-bin", "--seeds", "1", "--out", tmp_path, "--jobs", "3"]
-    status, output, errors = finish(start(project, *command, "--baseline-recipe", "toy/mine"))
+    mine = tmp_path / "mine.recipe"
+    mine.write_text("[train]\n--broken\n--seed 1\n")
+    command = ["ablation.sh", project / "data/toy/data-bin", "--seeds", "1", "--out", tmp_path / "out", "--jobs", "3"]
+    status, output, errors = finish(start(project, *command, "--baseline-recipe", mine))
     assert status == 1
     assert errors.startswith("ablation: 1 of 8 failed: ") and len(errors.splitlines()) == 1
     assert output.count(": done\n") == 7
     (told,) = [line for line in output.splitlines() if "mine/seed-1 failed, see " in line]
-    assert told.endswith(f"see {tmp_path}/logs/mine.seed-1.log, which ends: fairseq-train: it is broken.")
+    assert told.endswith(f"see {tmp_path}/out/logs/mine.seed-1.log, which ends: fairseq-train: it is broken.")
 
-    (project / "scripts/recipes/toy/mine.recipe").write_text("[train]\n--lr 1\n--seed 1\n")
-    output = succeed(project, *command, "--baseline-recipe", "toy/mine")
+    mine.write_text("[train]\n--lr 1\n--seed 1\n")
+    output = succeed(project, *command, "--baseline-recipe", mine)
     assert output.count("already done") == 7 and output.count(": done\n") == 1
 
 
@@ -198,9 +199,8 @@ def test_an_ablation_of_real_trainings_killed_at_any_moment_repeats_nothing_that
     fairseq = shlex.quote(str(program("fairseq-train")))
     wrapper = f'#!/usr/bin/env bash\necho $$ >>"$5/starts"\nexec {fairseq} "$@"\n'
     (project / "bin/fairseq-train").write_text(wrapper)
-    for arch in ("transformer_lite", "ea_transformer_lite"):
-        text = f"[train]\n--arch {arch}\n--optimizer adam\n--lr 0.01\n--max-tokens 60\n--seed 1\n"
-        (project / f"scripts/recipes/toy/{arch}.recipe").write_text(text)
+    toy = "[train lite]\n--optimizer adam\n--lr 0.01\n--max-tokens 60\n--seed 1\n"
+    (project / "scripts/recipes/datasets/toy.recipe").write_text(toy)
     out = tmp_path / "an out"
     command = ["ablation.sh", home / DATA, "--recipe", RECIPE, "--seeds", "1", "--out", out, "--jobs", "2"]
     command += ["--devices", "cpu", "--", *SIZES, "--max-epoch", "3"]

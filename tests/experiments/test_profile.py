@@ -14,6 +14,7 @@ from commands import ROOT
 from experiments.costs import profile, profiled_model
 from experiments.costs.profile_tables import size
 from experiments.reports.papers import DATASETS, FLAGS, PAPER
+from recipes import flags_of
 
 LITE = ["--arch", "ea_transformer_lite", "--share-all-embeddings", "--vocab", "8848"]
 SMALL = ["--encoder-layers", "1", "--decoder-layers", "1", "--vocab", "50"]
@@ -97,9 +98,7 @@ def test_dictionaries_may_differ(profiles):
 
 
 def test_the_flags_of_a_recipe_are_taken(profiles):
-    recipe = (ROOT / "scripts/recipes/multi30k-deen/ea_transformer_lite.recipe").read_text(encoding="utf-8")
-    lines = recipe.partition("[train]\n")[2].partition("\n\n")[0].splitlines()
-    flags = [word for line in lines for word in line.split(" ", 1)]
+    flags = flags_of("multi30k-deen/ea_transformer_lite")
     assert "2,485,224 parameters, 162.97M FLOPs" in re.sub(r"\s+", " ", profiles(*flags))
 
 

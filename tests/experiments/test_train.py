@@ -6,7 +6,7 @@ import pytest
 
 from experiments.environment import gpus
 from experiments.runs.training_run import TrainingRun
-from projects import RECIPE, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
+from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
 
@@ -38,7 +38,8 @@ def test_a_training_is_recorded_resumed_and_not_repeated(project):
     command = ["fairseq-train", f"{project}/data/toy/data-bin", "--user-dir", f"{project}/ea_fairseq"]
     command += ["--save-dir", str(run), "--log-file", f"{run}/train.log", "--log-format", "json"]
     assert recorded.command == [*command, "--arch", "ea_transformer_lite", "--lr", "1e-3", "--seed", "1"]
-    assert (run / "recipe").read_text() == (project / f"scripts/recipes/{NAME}.recipe").read_text()
+    model, dataset = MODEL.format(arch="ea_transformer_lite"), DATASET.replace("[train lite]", "[train]")
+    assert (run / "recipe").read_text() == f"{model}\n{dataset}"
 
     assert "all is trained, nothing to do" in train(project, NAME)
     assert len(words(run, "starts")) == len(TrainingRun.read(run).starts) == 2
@@ -118,7 +119,7 @@ def test_a_bad_recipe_is_refused_by_file_and_line(project, tmp_path, recipe, par
 
 
 def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_path):
-    (tmp_path / "my.recipe").write_text(RECIPE.format(arch="transformer_lite").replace("data/toy", "data/none"))
+    (tmp_path / "my.recipe").write_text("[data]\nbash data-prep/prepare.sh data/none\n[train]\n--seed 1\n")
     sentence = refusal(project, "train.sh", tmp_path / "my.recipe")
     assert f"cd '{project}' && bash data-prep/prepare.sh data/none" in sentence
     (tmp_path / "none.recipe").write_text("[train]\n--seed 1\n")

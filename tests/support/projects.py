@@ -12,8 +12,9 @@ from pathlib import Path
 from commands import ROOT
 from experiments.scoring.results import Dataset, Results, Score
 
-RECIPE = (
-    "[data]\nbash data-prep/prepare.sh data/toy\n[train]\n--arch {arch}\n--lr 1e-3\n--seed 1\n[evaluate]\n--beam 5\n"
+MODEL = "[train]\n--arch {arch}\n"
+DATASET = (
+    "[data]\nbash data-prep/prepare.sh data/toy\n[train lite]\n--lr 1e-3\n[train]\n--seed 1\n[evaluate]\n--beam 5\n"
 )
 TRAIN = """#!/usr/bin/env bash
 # Three updates, a checkpoint after each, resumed where it stopped; fails where it finds the flag --broken.
@@ -79,13 +80,16 @@ def results(folder: Path, model: str, seed: int, score: float) -> Results:
 def make_project(folder: Path) -> Path:
     """A project with our scripts, recipes toy/transformer_lite and toy/ea_transformer_lite, and their data."""
     scripts = folder / "scripts"
-    (scripts / "recipes/toy").mkdir(parents=True)
+    for kind in ("models", "datasets"):
+        (scripts / "recipes" / kind).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/recipes/ablation.tsv", scripts / "recipes")
+    (scripts / "recipes/datasets/toy.recipe").write_text(DATASET)
     for script in (ROOT / "scripts").glob("*.sh"):
         shutil.copy(script, scripts)
     (scripts / "experiments").symlink_to(ROOT / "scripts/experiments")
     (folder / "ea_fairseq").symlink_to(ROOT / "ea_fairseq")
     for arch in ("transformer_lite", "ea_transformer_lite"):
-        (scripts / f"recipes/toy/{arch}.recipe").write_text(RECIPE.format(arch=arch))
+        (scripts / f"recipes/models/{arch}.recipe").write_text(MODEL.format(arch=arch))
     (folder / "data/toy/data-bin").mkdir(parents=True)
     results(scripts, "MODEL", "SEED", "SCORE").write()
     (scripts / "results.json").rename(scripts / "results")

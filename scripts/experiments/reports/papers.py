@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from experiments.runs.recipe import ablation, model_flags
+
 CONVENTION = (
     "Parameters: without embeddings and output projection. FLOPs: twice the multiply-accumulates that torchprofile "
     "counts on one pair of {length} source and {length} target tokens, without the output projection."
@@ -47,16 +49,7 @@ PAPER = {
     "with 1x1": table_6(33.15, 21.20, 33.52),
     "with 5x5": table_6(33.54, 21.40, 34.08),
 }
-LITE = ["--arch", "ea_transformer_lite"]
 FLAGS = {  # of fairseq-train, that make each of the models
-    "transformer_lite": ["--arch", "transformer_lite"],
-    "ea_transformer_lite": LITE,
-    "transformer_base": ["--arch", "transformer"],
-    "ea_transformer_base": ["--arch", "ea_transformer_base"],
-    "w/o encoder convolution": [*LITE, "--no-encoder-conv"],
-    "w/o decoder convolution": [*LITE, "--no-decoder-conv"],
-    "w/o encoder-decoder convolution": [*LITE, "--no-cross-conv"],
-    "w/o skip connection": [*LITE, "--no-encoder-skip"],
-    "with 1x1": [*LITE, "--ea-kernel-size", "1"],
-    "with 5x5": [*LITE, "--ea-kernel-size", "5"],
+    **{model: model_flags(model) for model, row in PAPER.items() if row.source == TABLE_5},
+    **{label: [*model_flags("ea_transformer_lite"), *flags] for label, flags in ablation().items()},
 }

@@ -1,10 +1,13 @@
 """Recipes of trainings; scripts/recipe.sh reads the rest of them."""
 
+import csv
 from pathlib import Path
 
+from experiments import SCRIPTS
 from experiments.records import is_command
 
 RECIPE = "recipe"  # the copy that train.sh puts beside the checkpoints
+RECIPES = SCRIPTS / "recipes"
 
 
 def data_command(recipe: Path) -> str | None:
@@ -16,3 +19,15 @@ def data_command(recipe: Path) -> str | None:
             command = next((line for line in lines if line and not line.startswith("#")), "")
             return command if is_command(command) else None
     return None
+
+
+def model_flags(model: str) -> list[str]:
+    """The flags of fairseq-train, in words, by which a model of scripts/recipes/models differs from all others."""
+    lines = (RECIPES / "models" / f"{model}.recipe").read_text(encoding="utf-8").splitlines()
+    return [word for line in lines if line.startswith("--") for word in line.split(maxsplit=1)]
+
+
+def ablation() -> dict[str, list[str]]:
+    """The rows of the papers' ablation by their labels: the flags that each adds to those of the full model."""
+    with (RECIPES / "ablation.tsv").open(encoding="utf-8", newline="") as file:
+        return {row["model"]: row["flags"].split() for row in csv.DictReader(file, delimiter="\t")}
