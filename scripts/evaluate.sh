@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Translates a test set with a trained model and scores the translations; see --help.
 set -euo pipefail
-shopt -s extglob
+shopt -s extglob globstar
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -138,7 +138,7 @@ generate() {
 of_checkpoints="${selection[*]}"$'\n'$(stat -c '%n %s %.Y' -- "${checkpoints[@]}")$'\n'${facts[*]}
 stage model.pt "$of_checkpoints" \
   "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" --output
-of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/*.py | cksum)"
+of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/**/*.py | cksum)"
 stage generated "$of_search" generate
 for name in results.json counts.tsv {translation,reference}{,.tok}.txt; do
   [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
