@@ -1,5 +1,6 @@
 """What the tests of fairseq's console commands start from."""
 
+import gc
 import os
 import signal
 
@@ -14,6 +15,12 @@ from reversal import binarize
 
 # A shell that starts the tests in the background lets all they start ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Garbage is not looked for among what is imported and collected by now, which stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

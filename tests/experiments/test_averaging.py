@@ -18,6 +18,7 @@ from commands import ROOT
 from experiments.runs.averaging import EPOCH, UPDATES, average, best, last, mean, require_same_model
 from experiments.runs.checkpoint import Checkpoint
 from experiments.runs.data_bin import DataBin
+from warm_python import folder_of_python
 
 FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4)
 SCRIPT = ROOT / "scripts" / "average_checkpoints.py"
@@ -39,8 +40,8 @@ def save(folder: Path, name: str, *arguments, **options) -> None:
     checkpoint(str(folder / name), *arguments, **options).write()
 
 
-def run_script(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, SCRIPT, *arguments], cwd="/", capture_output=True, text=True)
+def run_script(*arguments, python: str | Path = sys.executable) -> subprocess.CompletedProcess:
+    return subprocess.run([python, SCRIPT, *arguments], cwd="/", capture_output=True, text=True)
 
 
 @given(st.lists(FLOATS, min_size=1, max_size=5))
@@ -202,7 +203,7 @@ def test_the_command_lists_what_it_averages_and_fairseq_loads_it(trained, tmp_pa
     files = [trained / "a model" / f"checkpoint{seed}.pt" for seed in (1, 2)]
     outputs = [tmp_path / name for name in ("an average.pt", "again.pt")]
     printed = [run_script(trained / "a model", "--last", "2", "--output", outputs[0])]
-    printed.append(run_script(*reversed(files), "--output", outputs[1]))
+    printed.append(run_script(*reversed(files), "--output", outputs[1], python=folder_of_python() / "python"))
     assert [result.returncode for result in printed] == [0, 0], printed
     assert printed[0].stdout == printed[1].stdout
     assert re.findall(r"^  (\S+): 0 updates", printed[0].stdout, re.MULTILINE) == ["checkpoint1.pt", "checkpoint2.pt"]

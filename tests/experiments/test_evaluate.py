@@ -17,7 +17,7 @@ from step import StepError
 
 from checkpoints import save_loud
 from commands import ROOT
-from corpora import environment
+from corpora import environment, warm_environment
 from experiments.runs.data_bin import DataBin
 from experiments.runs.training_run import Start, TrainingRun
 from experiments.scoring.evaluation import Texts, best_lines, detokenizer
@@ -71,7 +71,9 @@ def command(home: Path, *options, data="some data", run="a run") -> dict:
 
 
 def evaluate(home: Path, *options, **folders) -> subprocess.CompletedProcess:
-    return subprocess.run(**command(home, *options, **folders), capture_output=True, text=True, timeout=300)
+    call = command(home, *options, **folders)
+    call["env"] |= {"PATH": warm_environment()["PATH"]}
+    return subprocess.run(**call, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Runs fairseq's commands like `run` of commands.py, in processes forked from one that has imported fairseq already."""
 
 import atexit
+import gc
 import multiprocessing
 import os
 import sys
@@ -48,6 +49,7 @@ def run_forked_well(*command, **options) -> str:
 
 def become(code: str, command: list[str], cwd: Path, environment: dict[str, str], stdout: Path, stderr: Path):
     """Turns this process into the command."""
+    gc.freeze()  # a collection would write to all that is shared with the server, and the kernel copy it
     for stream, path in ((sys.stdout, stdout), (sys.stderr, stderr)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), stream.fileno())
     os.chdir(cwd)
