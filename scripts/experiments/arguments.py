@@ -24,6 +24,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str):
+        """Ends the program with one sentence, which names the flag."""
         name = self.prog.split()[-1].rpartition("/")[2].partition(".")[0]
         sys.exit(f"{name}: {message.removeprefix('argument ')}: see --help.")
 

@@ -48,11 +48,13 @@ def processor() -> str:
 
 
 def cpu_lines() -> list[str]:
+    """/proc/cpuinfo by lines; none where there is no such file."""
     path = Path("/proc/cpuinfo")
     return path.read_text().splitlines() if path.is_file() else []
 
 
 def cores() -> set[int]:
+    """The numbers of the cores that this process may run on."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 

@@ -43,6 +43,7 @@ def page(title: str, tables: str, figures: list[tuple[Path, str]], runs: list[st
 
 
 def figure(path: Path, caption: str) -> str:
+    """A figure of the page, with the SVG file in it."""
     data = base64.b64encode(path.read_bytes()).decode()
     text = html.escape(caption)
     image = f'<img src="data:image/svg+xml;base64,{data}" alt="{text}">'

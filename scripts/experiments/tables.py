@@ -25,6 +25,8 @@ class Table:
     notes: list[str]
 
     def markdown(self) -> str:
+        """The table in Markdown, notes below it."""
+
         def line(cells: list[str]) -> str:
             return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
@@ -48,6 +50,8 @@ class Table:
         return "\n".join([*lines, r"\end{tabular}\par\smallskip", r"{\footnotesize\raggedright", *notes, "}"]) + "\n"
 
     def html(self) -> str:
+        """The table in HTML, notes below it."""
+
         def row(tag: str, cells: list[str]) -> str:
             return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 

@@ -33,6 +33,7 @@ class Case:
 
     @property
     def title(self) -> str:
+        """What tables call the case: size, length in tokens, batch in sentences, and the search of generation."""
         name = f"{self.size.capitalize()}, N = {self.length}"
         if self.part == "generation":
             search = f"beam {self.beam}" if self.beam > 1 else "greedy"
@@ -119,9 +120,11 @@ class Plan:
     quick: bool = False
 
     def variants(self, part: str) -> tuple[Variant, ...]:
+        """The variants that are measured in a part."""
         return (QUICK_VARIANTS if self.quick else VARIANTS)[part]
 
     def cases(self, part: str) -> list[Case]:
+        """The cases of a part, sizes and lengths in the order of the tables."""
         return [
             case for size in self.sizes if not self.quick or self._in_quick(part, size) for case in self._of(part, size)
         ]

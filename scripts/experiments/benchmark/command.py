@@ -48,10 +48,12 @@ def one_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
+    """Numbers of at least 2 with commas between them."""
     return tuple(at_least(2)(number) for number in text.split(","))
 
 
 def parse_arguments() -> Namespace:
+    """The command line, each value checked."""
     parser = Parser(COMMAND, DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
     add, default = parser.add_argument, Settings()
     whole, number, words, parts = at_least(1), at_least(0, float), at_least(10), (*PARTS, MEMORY)
@@ -81,6 +83,7 @@ def parse_arguments() -> Namespace:
 
 
 def settings_of(args: Namespace) -> Settings:
+    """How to measure, by the command line."""
     settings = Settings(args.device, len(cores()), args.dictionary, args.seed, limit=args.limit)
     if args.quick:
         settings = replace(settings, **QUICK)
@@ -101,6 +104,7 @@ def say(text: str) -> None:
 
 
 def print_tables(benchmark: Benchmark) -> None:
+    """Prints a benchmark as text."""
     print(heading(benchmark))
     for title, found in tables(benchmark):
         notes = [fill(note, WIDTH) for note in found.notes]

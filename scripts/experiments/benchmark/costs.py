@@ -24,6 +24,7 @@ class OperationCount(TorchDispatchMode):
 
 
 def count_operations(step: Callable[[], object]) -> int:
+    """How many operations of torch a step takes, views not counted."""
     with OperationCount() as count:
         step()
     return count.operations

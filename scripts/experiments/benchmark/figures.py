@@ -32,15 +32,18 @@ def figures(benchmark: Benchmark) -> Iterator[tuple[str, str, Figure]]:
 
 
 def timed(benchmark: Benchmark, part: str) -> list[Measurement]:
+    """The measurements of a part that were timed, not only counted."""
     return [found for found in benchmark.of(part) if found.rounds]
 
 
 def by_size(measurements: list[Measurement]) -> dict[str, list[Measurement]]:
+    """Measurements by the size of their model."""
     sizes = dict.fromkeys(found.case.size for found in measurements)
     return {size: [found for found in measurements if found.case.size == size] for size in sizes}
 
 
 def names_of(measurements: list[Measurement]) -> list[str]:
+    """The names of the variants in measurements, each once, in their order."""
     return list(dict.fromkeys(name for found in measurements for name in found.names))
 
 

@@ -53,15 +53,18 @@ class Bench:
         return (time.perf_counter() - begin) / self.steps
 
     def synchronize(self) -> None:
+        """Waits until the GPU has done all that it was given."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def sample(self) -> Sample:
+        """The seconds of one run, and the part of the processor's time that others took meanwhile."""
         before = Reading.now()
         seconds = self.timed()
         return Sample(seconds, before.taken_by_others(Reading.now()))
 
     def cost(self) -> Cost:
+        """What a step costs; without a backward pass, operations and saved storages are None."""
         peak = memory(self.device, "VmHWM") - self.before
         workload, options = self.workload, self.workload.options
         case = workload.case

@@ -26,6 +26,7 @@ class Reading:
 
     @classmethod
     def now(cls) -> "Reading":
+        """Seconds of wall clock, of this process, and of all that the cores did."""
         usage, allowed = resource.getrusage(resource.RUSAGE_SELF), cores()
         busy = busy_seconds(Path("/proc/stat").read_text(), allowed)
         return cls(time.perf_counter(), usage.ru_utime + usage.ru_stime, busy, len(allowed))

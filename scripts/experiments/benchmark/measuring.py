@@ -47,6 +47,7 @@ def measure(
 
 
 def require_same_work(case: Case, words: dict[Worker, int]) -> None:
+    """Raises StepError where variants count different numbers of words in a case."""
     if len({*words.values()}) != 1:
         counts = ", ".join(f"{worker.variant.name} {count}" for worker, count in words.items())
         raise StepError(f"{case.title}: the variants work on different numbers of words ({counts}).")

@@ -52,9 +52,11 @@ class Measurement:
 
     @property
     def names(self) -> list[str]:
+        """The names of the variants, in their order."""
         return [variant.name for variant in self.variants]
 
     def seconds(self, name: str) -> Spread:
+        """The spread of a variant's seconds for one step, over the rounds."""
         return Spread.of(taken[name].seconds for taken in self.rounds)
 
     def speed(self, name: str, baseline: str = PLAIN.name) -> Spread:
@@ -87,6 +89,7 @@ class Benchmark:
     measurements: list[Measurement] = field(default_factory=list)
 
     def of(self, *parts: str) -> list[Measurement]:
+        """The measurements of some parts."""
         return [found for found in self.measurements if found.case.part in parts]
 
     def write(self, path: Path) -> None:
@@ -112,6 +115,7 @@ class Benchmark:
 
 
 def as_measurement(found: dict) -> Measurement:
+    """A measurement from what JSON has of it."""
     return Measurement(
         **found
         | {

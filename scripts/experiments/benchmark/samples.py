@@ -63,6 +63,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Iterable[float]) -> "Spread":
+        """The median and an interval of ranks about it; see numbers_outside."""
         ordered = sorted(numbers)
         last = len(ordered) - 1
         outside = numbers_outside(len(ordered))

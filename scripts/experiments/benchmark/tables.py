@@ -106,6 +106,7 @@ def remarks(measurements: list[Measurement], limit: float) -> Iterator[str]:
 
 
 def memory_table(measurements: list[Measurement]) -> Table:
+    """Peak and saved memory in MiB, operations, and their ratio to the plain model's."""
     rows = []
     for found in measurements:
         rows.append([found.case.title + (" (training)" if found.case.part == "training" else ""), *[""] * 5])
@@ -151,6 +152,7 @@ def per_sentence(measurements: list[Measurement], name: str) -> tuple[dict[int, 
 
 
 def exponent_table(measurements: list[Measurement]) -> Table:
+    """How time and saved memory grow with the length of sentences, as a power of it."""
     powers = exponents(measurements)
     rows = [[f"{size.capitalize()}, {name}", f"{time:.2f}", f"{saved:.2f}"] for size, name, time, saved in powers]
     note = (
@@ -160,18 +162,22 @@ def exponent_table(measurements: list[Measurement]) -> Table:
 
 
 def inverse(spread: Spread) -> Spread:
+    """The spread of 1 / x."""
     return Spread(1 / spread.median, 1 / spread.high, 1 / spread.low)
 
 
 def times(spread: Spread, factor: float) -> Spread:
+    """The spread of factor * x."""
     return Spread(factor * spread.median, factor * spread.low, factor * spread.high)
 
 
 def ratio_cells(ratio: Spread, name: str) -> list[str]:
+    """Two cells: a ratio and its interval, empty for the plain model, whose ratio is 1."""
     return [f"{ratio.median:.2f}", "" if name == PLAIN.name else f"{ratio.low:.2f} - {ratio.high:.2f}"]
 
 
 def span(spread: Spread) -> str:
+    """An interval as text."""
     return f"{number(spread.low)} - {number(spread.high)}"
 
 

@@ -52,6 +52,7 @@ class Worker:
         return answer
 
     def ask(self, request: str, *arguments):
+        """What the process answers to a request."""
         self.tell(request, *arguments)
         return self.answer()
 
@@ -99,6 +100,7 @@ class Launcher:
         return Worker(variant, Connection(ours.detach()), self._complaints)
 
     def close(self) -> None:
+        """Ends the process and all its workers."""
         with suppress(ProcessLookupError):  # it may have ended, with all its workers
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -114,6 +116,7 @@ class Pool:
         self._stack = ExitStack()
 
     def worker(self, variant: Variant) -> Worker:
+        """A new worker for a variant; those of the same backend and tuning share a launcher."""
         settings = variant.backend, variant.tuned
         if settings not in self._launchers:
             self._launchers[settings] = launcher = Launcher(*settings, self.threads, self._complaints)

@@ -46,6 +46,7 @@ class Workload:
         self.seed = seed
 
     def autocast(self) -> torch.autocast:
+        """The context in which the variant's forward pass runs: bfloat16 or none."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.variant.bf16)
 
     def forward(self) -> list[Tensor]:
@@ -53,9 +54,11 @@ class Workload:
         raise NotImplementedError
 
     def backward(self, outputs: list[Tensor]) -> None:
+        """The backward pass from what `forward` returned."""
         raise NotImplementedError
 
     def step(self) -> None:
+        """One forward and one backward pass: what is timed."""
         self.backward(self.forward())
 
 

@@ -121,6 +121,7 @@ def difference(ours: str, paper: str) -> float | None:
 
 
 def paragraph(text: str) -> str:
+    """Text in lines of at most WIDTH characters."""
     return fill(text, WIDTH)
 
 

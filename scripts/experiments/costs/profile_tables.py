@@ -60,6 +60,7 @@ def by_part(model: ProfiledModel) -> str:
 
 
 def totals(model: ProfiledModel) -> str:
+    """Parameters, MACs and FLOPs in all, with and without embeddings and output projection."""
     rows = [["total", "parameters", "MACs", "FLOPs"]]
     for name, without in TOTALS.items():
         count = model.total(without=without)
@@ -68,6 +69,7 @@ def totals(model: ProfiledModel) -> str:
 
 
 def checks(model: ProfiledModel) -> str:
+    """What the formula says beside what was counted on the built model."""
     rows = [["check", "by formula", "counted", "match"]]
     for name, (formula, counted) in model.checks.items():
         rows.append([name, f"{formula:,}", f"{counted:,}", "yes" if formula == counted else "NO"])
@@ -75,6 +77,7 @@ def checks(model: ProfiledModel) -> str:
 
 
 def memory_note(model: ProfiledModel) -> str:
+    """What the tables of memory count, in words."""
     evolves = any(attention.evolves for attention in model.attentions.values())
     return MEMORY + MEMORY_EVOLVING * evolves + MEMORY_HALF
 
@@ -86,6 +89,7 @@ def memory(model: ProfiledModel) -> list[str]:
 
 
 def memory_table(model: ProfiledModel, lengths: list[int], half: bool) -> str:
+    """Bytes of the attention maps of one sentence pair, by length in tokens."""
     precision = "fp16, bf16" if half else "fp32"
     rows = [[precision, "encoder layer", "decoder layer", "all layers", "kept", "kept, plain"]]
     for words in lengths:

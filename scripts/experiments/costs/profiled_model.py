@@ -45,6 +45,7 @@ class ProfiledModel:
 
     @classmethod
     def of(cls, model: TransformerModelBase, source: Side, target: Side) -> "ProfiledModel":
+        """Profiles a built model on one pair of sentences of these lengths."""
         evolution = EvolutionOptions.from_namespace(model.cfg) if isinstance(model, EATransformerModel) else None
         return cls(
             parts(model.cfg, evolution, source, target),
@@ -138,6 +139,7 @@ def build(args: Namespace, source_words: int, target_words: int) -> TransformerM
 
 
 def dictionary(words: int) -> Dictionary:
+    """A dictionary of this many types, fairseq's special ones included."""
     made = Dictionary()
     for number in range(words - len(made)):
         made.add_symbol(str(number))

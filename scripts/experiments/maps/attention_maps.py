@@ -48,6 +48,7 @@ def heads(text: str) -> list[str]:
 
 
 def parse_arguments() -> argparse.Namespace:
+    """The command line."""
     parser = Parser(
         "python scripts/attention_maps.py",
         "Draws the attention maps of a trained model while it reads a sentence and its translation: all layers in\n"
@@ -119,15 +120,18 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
+    """The models that are shown: one, or two to compare."""
     return [args.checkpoint] if args.compare is None else [args.checkpoint, args.compare]
 
 
 def load(checkpoint: Path, args: argparse.Namespace) -> TrainedModel:
+    """The model of a checkpoint, or of a training's folder."""
     folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
     return TrainedModel.load(folder, name, args.data, args.cpu)
 
 
 def languages(model: TrainedModel) -> str:
+    """SOURCE-TARGET of a model."""
     return "{source_lang}-{target_lang}".format_map(model.hub.task.cfg)
 
 

@@ -76,14 +76,17 @@ class Layout:
         return min(8.0, 0.95 * self.cell / POINT)
 
     def words(self, letters: int) -> float:
+        """The width of a word of so many letters, in inches, with its gap."""
         return 0.6 * letters * self.font * POINT + GAP
 
     @property
     def left(self) -> float:
+        """Inches left of the first map, for the words of queries."""
         return EDGE + LINE + self.words(self.longest_query)
 
     @property
     def bottom(self) -> float:
+        """Inches below the last map, for the words of keys."""
         return EDGE + LINE + self.words(self.longest_key)
 
     @property
@@ -93,6 +96,7 @@ class Layout:
 
     @property
     def size(self) -> tuple[float, float]:
+        """Width and height of the figure in inches."""
         rows = self.rows * (self.down * self.cell + ROW_LABEL)
         return max(PAGE, self.right + GAP + BAR + BAR_NUMBERS), self.bottom + rows + HEADING
 
@@ -103,6 +107,7 @@ class Layout:
         return self.left + layer * (width + GAP), up, width, height
 
     def bar(self, row: int) -> tuple[float, float, float, float]:
+        """Where the colour bar of a row stands: left, bottom, width and height in inches."""
         _, up, _, height = self.panel(row, 0)
         return self.right + GAP, up, BAR, height
 

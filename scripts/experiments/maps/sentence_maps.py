@@ -120,4 +120,5 @@ def comparison(models: list[SentenceMaps], attention: str, head: str, stages: tu
 
 
 def same(row: Row, other: Row) -> bool:
+    """Whether two rows have the same maps, NaN at the same entries."""
     return all(map(lambda x, y: np.array_equal(x, y, equal_nan=True), row.maps, other.maps))

@@ -21,6 +21,7 @@ def draw_statistics(models: dict[str, Statistics], out: Path) -> list[Path]:
 
 
 def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list[Path]:
+    """Draws one measure of some models, a panel for each kind of attention and view; returns the files."""
     attentions = list(next(iter(models.values()))[measure])
     views = {"heads: mean, lowest to highest": draw_heads, "mean of the heads' maps": draw_mean}
     shape = (len(views), len(attentions)) if len(attentions) > 1 else (1, len(views))
@@ -41,6 +42,7 @@ def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list
 
 
 def draw_heads(panel: Axes, curve: Curve, **look) -> None:
+    """Draws the mean over heads by layer, and a band from the lowest to the highest; heads (layers, heads)."""
     layers = range(1, len(curve.heads) + 1)
     panel.plot(layers, curve.heads.mean(1), **look)
     lowest, highest = curve.heads.aminmax(dim=1)
@@ -48,10 +50,12 @@ def draw_heads(panel: Axes, curve: Curve, **look) -> None:
 
 
 def draw_mean(panel: Axes, curve: Curve, **look) -> None:
+    """Draws what the mean of the heads' maps has, by layer."""
     panel.plot(range(1, len(curve.mean) + 1), curve.mean, **look)
 
 
 def dress(panel: Axes, title: str, unit: str) -> None:
+    """Gives a panel its title and its axes."""
     panel.set_title(title)
     panel.set_xlabel("layer")
     panel.set_ylabel(unit)

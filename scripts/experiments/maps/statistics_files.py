@@ -75,6 +75,7 @@ def table(models: dict[str, Statistics]) -> str:
 
 
 def block(title: str, rows: dict[str, Tensor]) -> str:
+    """A table in plain text: a row for each label, a column for each layer."""
     width = max(map(len, rows))
     lines = [f"{title:{width + 2}}" + "".join(f"{layer:7}" for layer in range(1, max(map(len, rows.values())) + 1))]
     lines += [f"  {label:{width}}" + "".join(f"{value:7.3f}" for value in row.tolist()) for label, row in rows.items()]

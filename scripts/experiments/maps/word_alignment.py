@@ -58,6 +58,7 @@ def read_alignments(path: Path, pairs: int) -> list[WordAlignment]:
 
 
 def parsed(lines: Iterator[str], path: Path) -> Iterator[WordAlignment]:
+    """The alignments of lines of links; raises StepError, which names file and line, where one is none."""
     for number, line in enumerate(lines, 1):
         try:
             yield WordAlignment.parse(line)

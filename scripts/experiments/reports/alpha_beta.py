@@ -45,6 +45,7 @@ def differences(grids: list[list[Results]]) -> list[list[str]]:
 
 
 def place(result: Results) -> tuple[float, float]:
+    """Alpha and beta of a result."""
     return tuple(float(result.settings[name]) for name in EVOLUTION)
 
 
@@ -75,6 +76,7 @@ def line_figure(spreads: dict[tuple[float, float], Spread], axis: int, score: st
 def alpha_beta_map(
     spreads: dict[tuple[float, float], Spread], alphas: list[float], betas: list[float], score: str
 ) -> Figure:
+    """Mean scores as a map, alpha from left to right, beta upwards."""
     cells = np.full((len(betas), len(alphas)), np.nan)
     for (alpha, beta), value in spreads.items():
         cells[betas.index(beta), alphas.index(alpha)] = value.mean

@@ -52,6 +52,7 @@ class Comparison:
         return comparison
 
     def all_results(self) -> list[Results]:
+        """By model, then data set, then seed."""
         return [
             result
             for model in self.models
@@ -65,6 +66,7 @@ class Comparison:
 
     @property
     def datasets(self) -> list[str]:
+        """The names of the data sets, sorted."""
         return sorted({dataset for _, dataset in self.by_seed})
 
     @property
@@ -79,6 +81,7 @@ class Comparison:
         return next(iter(next(seeds for (name, _), seeds in self.by_seed.items() if name == model).values()))
 
     def scores(self, model: str, dataset: str) -> dict[int, float]:
+        """Scores in points by seed."""
         return {seed: result.scores[self.score].score for seed, result in self.results(model, dataset).items()}
 
     def baseline_of(self, model: str, dataset: str) -> str | None:
@@ -100,6 +103,7 @@ class Comparison:
         return self.example(model).arch.startswith("ea_")
 
     def require_baseline(self) -> None:
+        """Raises StepError where a data set has no results of the baseline that was asked for."""
         for dataset in self.datasets:
             if not self.results(self.baseline, dataset):
                 raise StepError(
@@ -117,6 +121,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
+        """Mean and sample deviation; without the latter for a single value."""
         values = list(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
@@ -140,6 +145,7 @@ def find_results(places: Iterable[Path]) -> list[Results]:
 
 
 def require_score(result: Results, score: str) -> None:
+    """Raises StepError where a result lacks the score that is compared."""
     if score not in result.scores:
         raise StepError(
             f"{result.folder} has no score '{score}': choose one of {', '.join(result.scores)} with --score, or "

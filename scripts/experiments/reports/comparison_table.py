@@ -78,14 +78,17 @@ def is_compared(comparison: Comparison) -> bool:
 
 
 def columns(name: str, in_paper: bool) -> list[str]:
+    """The headings of a quantity: ours, and the paper's where its figures are shown."""
     return [name, f"{name} (paper)"] if in_paper else [name]
 
 
 def beside(ours: str, paper: str | None, in_paper: bool) -> list[str]:
+    """The cells of a quantity: ours, and the paper's where its figures are shown."""
     return [ours, paper or NONE] if in_paper else [ours]
 
 
 def bleu_in_paper(model: str) -> dict[str, float]:
+    """BLEU in the paper by data set; empty for a model that it does not have."""
     return PAPER[model].bleu if model in PAPER else {}
 
 
@@ -113,11 +116,13 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
 
 
 def spread(value: Spread) -> str:
+    """Mean ± deviation as text."""
     deviation = "" if value.deviation is None else f" ± {value.deviation:.2f}"
     return f"{value.mean:.2f}{deviation}"
 
 
 def signed(value: Spread) -> str:
+    """A difference as text: with its sign, ± its deviation."""
     mean = f"{value.mean:+.2f}".replace("-", MINUS)
     return mean if value.deviation is None else f"{mean} ± {value.deviation:.2f}"
 
@@ -162,6 +167,7 @@ def notes(comparison: Comparison, seeds: Mapping[object, SeedRange], compared: b
 
 
 def pairs(comparison: Comparison) -> Iterable[str]:
+    """Which model is compared with which, as text."""
     for model in comparison.models:
         for dataset in comparison.datasets:
             if comparison.results(model, dataset) and (baseline := comparison.baseline_of(model, dataset)):

@@ -53,11 +53,13 @@ def learning_curves(comparison: Comparison, dataset: str, models: list[str], nam
 
 
 def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
+    """One band a model over the curves of its seeds; models without curves are left out."""
     found = {model: band(lines, x, y) for model, lines in curves.items()}
     return {model: line for model, line in found.items() if line is not None}
 
 
 def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> None:
+    """Draws the mean of the seeds, and a band from the lowest to the highest."""
     panel.plot(line.x, line.middle, label=model, markevery=0.2, **style)
     if not np.array_equal(line.low, line.high):
         panel.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.2, linewidth=0)

@@ -63,10 +63,12 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
 
 
 def bands(comparison: Comparison, dataset: str) -> str:
+    """What lines and bands are, for a caption."""
     several = any(len(seeds) > 1 for (_, name), seeds in comparison.by_seed.items() if name == dataset)
     return "Lines are means over seeds, bands reach from the lowest to the highest." if several else "One seed each."
 
 
 def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:
+    """Which models a figure does not show, for its caption."""
     total = sum(name == dataset for _, name in comparison.by_seed)
     return f"Of {total} models, the baselines and those of the best scores." if len(models) < total else ""

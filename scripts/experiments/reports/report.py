@@ -93,11 +93,13 @@ def main() -> None:
 
 
 def require_folder(out: Path) -> None:
+    """Raises StepError where --out is a file."""
     if out.exists() and not out.is_dir():
         raise StepError(f"--out: {out} is not a folder: give one to write the report into.")
 
 
 def write(path: Path, text: str) -> None:
+    """Writes a text file whole or not at all."""
     unfinished = path.with_name(f"{path.name}.tmp")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)

@@ -52,6 +52,7 @@ def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
 
 
 def text_of(section: Path) -> str:
+    """The heading and text of a section; raises StepError where it has none."""
     path = section / SECTION
     if not path.is_file():
         raise StepError(f"there is no {path}: write the heading and the text of this part of the page into it.")
@@ -74,6 +75,7 @@ def cost_table(comparison: Comparison) -> Table:
 
 
 def costs_of(results: list[Results]) -> Iterator[str]:
+    """Cells of a table: updates, hours of training, devices."""
     yield f"{Spread.of(result.updates for result in results).mean:,.0f}"
     yield f"{Spread.of(result.seconds / 3600 for result in results).mean:.2f}"
     yield listed(result.training_device or NONE for result in results)

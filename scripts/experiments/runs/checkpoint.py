@@ -43,6 +43,7 @@ class Checkpoint:
 
     @property
     def updates(self) -> int:
+        """How many updates the model was trained for."""
         return self.state["optimizer_history"][-1]["num_updates"]
 
     @property

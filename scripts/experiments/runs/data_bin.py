@@ -91,6 +91,7 @@ class DataBin:
 
     @property
     def languages(self) -> tuple[str, str]:
+        """Source and target."""
         return self.source_lang, self.target_lang
 
     @property

@@ -71,6 +71,7 @@ class Preparation:
             raise ValueError("'models' must be one or two, and none where 'subword' is none")
 
     def model_files(self) -> list[Path]:
+        """The files of the subword models."""
         return [self.folder / name for name in self.models]
 
     def preparer(self, language: str) -> Callable[[str], str]:

@@ -82,6 +82,7 @@ class Progress:
         ]
 
     def bar(self, width: int) -> str:
+        """A bar of so many characters, filled as far as the training is."""
         filled = width * min(self.done, self.updates) // self.updates
         return "█" * filled + "░" * (width - filled)
 

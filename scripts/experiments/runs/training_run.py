@@ -35,6 +35,7 @@ class Start:
 
     @classmethod
     def now(cls) -> "Start":
+        """The start of a training at this moment, on this machine."""
         device = ", ".join(gpus()) or processor()
         return cls(datetime.now(UTC).isoformat(timespec="seconds"), commit(), device, versions())
 

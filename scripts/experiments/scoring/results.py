@@ -166,6 +166,7 @@ class Results:
             raise StepError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
 
     def has(self, name: str) -> bool:
+        """Whether a file lies beside results.json."""
         return (self.folder / name).is_file()
 
     def _lines(self, name: str) -> list[str]:

@@ -63,4 +63,5 @@ def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
 
 
 def metric_of(score: str) -> Metric:
+    """sacreBLEU's metric for the name of a score."""
     return METRICS[score]() if score in METRICS else multi_bleu()
