@@ -1,4 +1,4 @@
-"""``python -m ea_fairseq``: what is installed and who computes, for bug reports."""
+"""``python -m ea_fairseq``: a report on the installation, for bug reports."""
 
 from ea_fairseq.installation import main
 

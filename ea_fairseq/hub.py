@@ -1,4 +1,4 @@
-"""Trained models in Python: translating and scoring raw text, and looking at its attention maps."""
+"""Trained models in Python: translation, scores and attention maps of raw text."""
 
 import copy
 from argparse import Namespace
@@ -12,7 +12,8 @@ from fairseq.data import FairseqDataset, LanguagePairDataset, encoders
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from ea_fairseq.analysis.maps import AttentionMaps, recording
+from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.attention.recording import recording
 from ea_fairseq.checkpoint.file import building
 from ea_fairseq.user_error import UserError
 
@@ -21,11 +22,11 @@ SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path")
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a model, or an ensemble, finds a translation.
+    """The log-probabilities that a model, or an ensemble, gives to a translation.
 
     Args:
-        words: the T target words as the model has them, subwords and ``</s>`` included.
-        log_probs: (T,) natural logarithms of their probabilities, each after the words before it.
+        words: the T target tokens: subwords, and ``</s>`` at the end.
+        log_probs: (T,) float32 on the CPU, the natural logarithm of each token's probability given those before it.
     """
 
     words: list[str]
@@ -33,22 +34,28 @@ class Score:
 
     @property
     def total(self) -> float:
+        """The log-probability of the whole translation, in nats."""
         return self.log_probs.sum().item()
 
     @property
     def mean(self) -> float:
-        """Beam search's score of a hypothesis with a length penalty of 1."""
+        """The mean log-probability of a token: beam search's score with a length penalty of 1."""
         return self.log_probs.mean().item()
 
 
 class TranslationHub(hub_utils.GeneratorHubInterface):
-    """fairseq's interface to a trained model, or an ensemble, for translation: text in, text, scores or maps out.
+    """fairseq's hub interface to a trained translation model or ensemble, with scores and attention maps.
 
-    Text goes through the tokenizer and the subword model that :meth:`load` was given. fairseq's own
-    :meth:`translate` takes a sentence or a list of them, and the options of beam search, such as ``beam=5``.
+    Methods take raw text and apply the tokenizer and the subword model that :meth:`load` was given. fairseq's
+    :meth:`translate` takes a sentence or a list of sentences, and options of beam search such as ``beam=5``.
     """
 
     def __init__(self, cfg: DictConfig, task, models, target_subword: str | None = None):
+        """Takes what ``fairseq.hub_utils.from_pretrained`` loads, and the file of the target's own subword model.
+
+        Raises:
+            UserError: where a subword model's file is not named or not there.
+        """
         require_subword_file(cfg.bpe)
         target_tokenizer, target_bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))
         if cfg.tokenizer is not None and "source_lang" in cfg.tokenizer:  # by default, fairseq's moses takes English
@@ -73,7 +80,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         target_subword: str | Path | None = None,
         **options,
     ) -> "TranslationHub":
-        """See :meth:`ea_fairseq.EATransformerModel.from_pretrained`."""
+        """Loads models; the arguments are those of :meth:`ea_fairseq.EATransformerModel.from_pretrained`.
+
+        Raises:
+            UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
+        """
         folder, data = Path(folder), Path(data_name_or_path)
         if str(data_name_or_path).startswith("."):
             data = folder / data
@@ -95,7 +106,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             return cls(loaded["args"], loaded["task"], loaded["models"], target_subword)
 
     def encode_target(self, sentence: str) -> Tensor:
-        """Tokens (T,) of a raw sentence of the target language, as :meth:`encode` gives those of the source."""
+        """Token ids (T,), int64, of a raw target sentence; :meth:`encode` is for source sentences."""
         if self.target_tokenizer is not None:
             sentence = self.target_tokenizer.encode(sentence)
         if self.target_bpe is not None:
@@ -103,10 +114,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.tgt_dict.encode_line(sentence, add_if_not_exist=False).long()
 
     def score(self, source: str | list[str], target: str | list[str]) -> Score | list[Score]:
-        """Scores a raw translation of a raw sentence, or each of a list of them.
+        """Scores a given translation: a raw source and target sentence, or two lists of them.
 
         Raises:
-            UserError: when sources and targets differ in number, or one is empty or longer than the model can read.
+            UserError: where sources and targets differ in number, or a sentence is empty or longer than the model
+                can read.
         """
         if isinstance(source, str) and isinstance(target, str):
             return self.score([source], [target])[0]
@@ -115,7 +127,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.score_tokens(list(map(self.encode, source)), list(map(self.encode_target, target)))
 
     def score_tokens(self, sources: list[Tensor], targets: list[Tensor]) -> list[Score]:
-        """Scores pairs of token sequences (S,) and (T,), as :meth:`encode` and beam search give them."""
+        """:meth:`score` of token ids: a list of sources (S,) and one of targets (T,), each with ``</s>``."""
         scorer = self.task.build_generator(self.models, Namespace(score_reference=True))
         scores = {}
         for batch in self._pair_batches(sources, targets):
@@ -126,23 +138,22 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return [scores[index] for index in range(len(sources))]
 
     def attention(self, source: str, target: str, model: int = 0) -> dict[str, AttentionMaps]:
-        """The maps of every attention while one model reads a raw pair, its target given, in one pass.
+        """The attention maps of a raw sentence pair, from one teacher-forced pass.
 
         Args:
-            model: which of an ensemble.
+            model: index into the ensemble.
 
         Returns:
-            The maps on the CPU by the attention's name, such as ``encoder.layers.0.self_attn`` or
-            ``decoder.layers.1.encoder_attn``. Those of a plain Transformer's attention have equal ``own``, ``input``
-            and ``logits``.
+            The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn`` or
+            ``decoder.layers.1.encoder_attn``. In a plain Transformer, ``own``, ``input`` and ``logits`` are equal.
 
         Raises:
-            UserError: when there is no such model, it has no attention, or a sentence is empty or too long.
+            UserError: where there is no such model, it has no attention, or a sentence is empty or too long.
         """
         return self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
 
     def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> dict[str, AttentionMaps]:
-        """:meth:`attention` of token sequences (S,) and (T,), as :meth:`encode` and beam search give them."""
+        """:meth:`attention` of token ids: source (S,) and target (T,), each with ``</s>``."""
         ((batch, records),) = self.recorded_batches([source], [target], model)
         words = {
             "encoder": [self.src_dict[token] for token in batch["net_input"]["src_tokens"][0]],
@@ -161,7 +172,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
     def recorded_batches(
         self, sources: list[Tensor], targets: list[Tensor], model: int = 0
     ) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
-        """Batches of pairs of token sequences, each with what :func:`recording` has of one model's pass over it.
+        """Yields batches of sentence pairs, each with the maps that :func:`recording` keeps of one model's pass.
+
+        Args:
+            sources, targets: token ids, (S,) and (T,) each.
+            model: index into the ensemble.
 
         Raises:
             UserError: as :meth:`attention` does.
@@ -176,12 +191,14 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             yield batch, records
 
     def _build_batches(self, tokens: list[Tensor], skip_invalid_size_inputs: bool) -> Iterator[dict]:
+        """fairseq's batches of source sentences; one that is too long is a UserError unless it is to be skipped."""
         if skip_invalid_size_inputs:
             return super()._build_batches(tokens, skip_invalid_size_inputs)
         require_length("source", tokens, self.max_positions[0])
         return self._batches(self.task.build_dataset_for_inference(tokens, list(map(len, tokens))))
 
     def _pair_batches(self, sources: list[Tensor], targets: list[Tensor]) -> Iterator[dict]:
+        """Batches of sentence pairs; raises UserError for one that is empty or too long."""
         for side, tokens, limit in zip(("source", "target"), (sources, targets), self.max_positions, strict=True):
             require_words(side, tokens)
             require_length(side, tokens, limit)
@@ -190,7 +207,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self._batches(LanguagePairDataset(src=sources, tgt=targets, **dictionaries, **sizes, shuffle=False))
 
     def _batches(self, dataset: FairseqDataset) -> Iterator[dict]:
-        """Batches of the size the model was trained with, or of one sentence where that is longer."""
+        """Batches on the model's device, of the size in its configuration, ``id`` being the index in the data set."""
         options = self.cfg.get("dataset") or {}
         max_tokens = options.get("max_tokens")
         if max_tokens is not None:
@@ -203,7 +220,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
 
 def find_checkpoints(folder: Path, names: str) -> list[Path]:
-    """The files of an ensemble ``"a.pt:b.pt"``; raises UserError naming the one that is not there."""
+    """The paths of the checkpoints of an ensemble, whose names are separated by colons: ``"a.pt:b.pt"``.
+
+    Raises:
+        UserError: naming the folder or the file that is not there.
+    """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give the folder of a trained model.")
     checkpoints = [folder / name for name in names.split(":")]
@@ -214,7 +235,7 @@ def find_checkpoints(folder: Path, names: str) -> list[Path]:
 
 
 def require_subword_file(bpe: DictConfig | None):
-    """Raises UserError unless the file that a subword encoder reads is named and there."""
+    """Raises UserError unless the file of the subword model is named and there; None needs no file."""
     for name in SUBWORD_FILES:
         if bpe is None or name not in OmegaConf.to_container(bpe):
             continue
@@ -225,7 +246,14 @@ def require_subword_file(bpe: DictConfig | None):
 
 
 def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: dict, data: Path):
-    """Raises UserError where a checkpoint names a subword model that lies neither beside it nor with the data."""
+    """Refuses a subword model that a checkpoint names outside of its own folder and the data's: it is untrusted input.
+
+    Args:
+        options: the user's own, which may name any file.
+
+    Raises:
+        UserError: naming the file and the option to give it with.
+    """
     for name in SUBWORD_FILES:
         if bpe is None or name in options or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
             continue
@@ -235,14 +263,14 @@ def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: 
 
 
 def require_words(side: str, sentences: list[Tensor]):
-    """Raises UserError where a sentence has no word but </s>."""
+    """Raises UserError where one of the sentences (T,) has no token but ``</s>``."""
     for number, tokens in enumerate(sentences, 1):
         if len(tokens) < 2:
             raise UserError(f"{side} sentence {number} is empty: give it at least one word.")
 
 
 def require_length(side: str, sentences: list[Tensor], limit: int):
-    """Raises UserError where a sentence has more tokens than a model has positions."""
+    """Raises UserError where one of the sentences (T,) has more tokens than ``limit``, the model's positions."""
     for number, tokens in enumerate(sentences, 1):
         if len(tokens) > limit:
             raise UserError(

@@ -1,4 +1,4 @@
-"""What is installed, who computes evolving attention here and why, and what is missing: for bug reports.
+"""``python -m ea_fairseq``: versions, the backend that computes attention, and what is missing, for bug reports.
 
 Works without fairseq and torch, too, to say that they are missing.
 """
@@ -19,7 +19,7 @@ DESCRIPTION = "Prints versions, who computes evolving attention, and what is mis
 
 
 def main(problem: str | None = None) -> None:
-    """Prints :func:`report` of the same argument."""
+    """Parses the command line and prints :func:`report`."""
     argparse.ArgumentParser(prog="python -m ea_fairseq", description=DESCRIPTION).parse_args()
     print(report(problem))
 
@@ -30,12 +30,12 @@ def is_asked_for() -> bool:
 
 
 def report(problem: str | None = None) -> str:
-    """Facts, each in a line after its name, and a sentence for all that is missing; without the name of a home folder.
+    """The report: a line for each fact, and a sentence for each thing that is missing; ``~`` for the home folder.
 
     Args:
-        problem: why fairseq cannot be used, where that is so.
+        problem: why fairseq cannot be used, or None where it can.
     """
-    computing, lacks = computation()
+    computing, lacks = backend_facts()
     installed = {name: installed_version(name) for name in (*NEEDED, *USEFUL)}
     if torch := sys.modules.get("torch"):
         installed["torch"] = torch.__version__  # tells the build, such as +cpu, as not every wheel's version does
@@ -57,6 +57,7 @@ def report(problem: str | None = None) -> str:
 
 
 def installed_version(package: str) -> str | None:
+    """The version of a package by its name on PyPI, or None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -64,17 +65,18 @@ def installed_version(package: str) -> str | None:
 
 
 def fairseq_versions() -> str:
-    """Of both packages that bring a ``fairseq``, where they are installed."""
+    """Name and version of those packages that are installed and bring a module ``fairseq``."""
     versions = {name: installed_version(name) for name in ("fairseq-fixed", "fairseq")}
     return " and ".join(f"{name} {found}" for name, found in versions.items() if found) or "not installed by pip"
 
 
 def system() -> str:
+    """Operating system, kernel, architecture and C library."""
     return " ".join([platform.system(), platform.release(), platform.machine(), *platform.libc_ver()])
 
 
 def processor() -> str:
-    """Its name, and how many of its cores this process may use."""
+    """The processor's name, and the number of cores that this process may use."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -82,35 +84,35 @@ def processor() -> str:
     return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
 
 
-def computation() -> tuple[dict[str, str], list[str]]:
-    """Facts about who computes evolving attention, and sentences about what is missing for that."""
+def backend_facts() -> tuple[dict[str, str], list[str]]:
+    """Facts about the backend: threads, GPUs, native code and what is chosen; and sentences about what it lacks."""
     try:
         import torch
         from torch._subclasses import FakeTensorMode
 
-        from ea_fairseq.kernels import dispatch as backend
+        from ea_fairseq.kernels import availability, dispatch
         from ea_fairseq.kernels.cpu import library as native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
-    limits = [f"{name}={shown(os.environ[name])}" for name in LIMITS if name in os.environ]
+    limits = [f"{name}={printable(os.environ[name])}" for name in LIMITS if name in os.environ]
     facts = {
         "threads": ", ".join([str(torch.get_num_threads()), *limits]),
         "GPU": gpus(),
-        "EA_BACKEND": shown(backend.backend) if "EA_BACKEND" in os.environ else "not set",
+        "EA_BACKEND": printable(dispatch.backend) if "EA_BACKEND" in os.environ else "not set",
         "native code": native_code(),
-        "attention by": backend.who_computes(torch.empty(0)),
+        "attention by": availability.who_computes(torch.empty(0)),
     }
     if torch.cuda.is_available():
         with FakeTensorMode():  # a GPU at fault must not end the report
-            facts["attention by"] += f", {backend.who_computes(torch.empty(0, device='cuda'))} on the GPU"
-    refusal = backend.refusal()
+            facts["attention by"] += f", {availability.who_computes(torch.empty(0, device='cuda'))} on the GPU"
+    refusal = availability.refusal()
     if not refusal and native_library.WHY_NOT:
         refusal = f"{native_library.WHY_NOT}; {native_library.remedy()}"
     return facts, [refusal] if refusal else []
 
 
 def gpus() -> str:
-    """The names of those that CUDA shows."""
+    """The names of the GPUs that CUDA shows, or why it shows none."""
     import torch
 
     try:
@@ -121,7 +123,7 @@ def gpus() -> str:
 
 
 def native_code() -> str:
-    """The instruction set for this processor, what compiled it, and whose threads it takes."""
+    """The native library's instruction set, compiler and threads, or that there is none."""
     from ea_fairseq.kernels.cpu import library as native_library
 
     if native_library.LIBRARY is None:
@@ -131,12 +133,13 @@ def native_code() -> str:
     return f"{native_library.instruction_set()}, compiled with {compiler}, {threads}"
 
 
-def shown(value: str) -> str:
+def printable(value: str) -> str:
+    """A string as it is, or escaped where it has characters that do not print."""
     return value if value.isprintable() else repr(value)
 
 
 def architectures() -> list[str]:
-    """Those that this package registers with fairseq."""
+    """Names of the architectures that this package registers with fairseq."""
     from fairseq.models import ARCH_CONFIG_REGISTRY
 
     return sorted(
@@ -145,7 +148,7 @@ def architectures() -> list[str]:
 
 
 def without_home(text: str) -> str:
-    """A text with ``~`` for the home folder."""
+    """A text with ``~`` in place of the home folder, which may hold the user's name."""
     try:
         home = os.fspath(Path.home())
     except RuntimeError:

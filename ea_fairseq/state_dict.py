@@ -5,30 +5,32 @@ import re
 
 from torch import Tensor, nn
 
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.options import Options
 from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
-EVOLUTION = re.compile(r"_attn\.(conv\.(weight|bias)|skip)$")
+MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)")  # what fairseq's own attention does not have
 
 
-def missing_evolution(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+def missing_mechanism(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
     """What ``model`` adds to a plain Transformer, its own tensors, where the checkpoint is one's; else nothing."""
-    if any(EVOLUTION.search(name) for name in state_dict):
+    if any(MECHANISM.search(name) for name in state_dict):
         return {}
-    return {name: tensor for name, tensor in model.state_dict().items() if EVOLUTION.search(name)}
+    return {name: tensor for name, tensor in model.state_dict().items() if MECHANISM.search(name)}
 
 
-def start_evolution(model: nn.Module, identity: bool):
-    """Gives the convolutions of ``model`` the start for a plain Transformer's checkpoint, and logs it in one line."""
-    convolved = [module for module in model.modules() if getattr(module, "conv", None) is not None]
-    if identity:
-        for attention in convolved:
-            attention.start_as_identity()
-    parameters = sum(parameter.numel() for attention in convolved for parameter in attention.conv.parameters())
-    logger.info(
-        f"the checkpoint is a plain Transformer's: {len(convolved)} convolutions with {parameters:,} parameters are "
-        f"new and start {'as the identity' if identity else 'at random'}, all else is the checkpoint's"
-    )
+def start_mechanism(model: nn.Module, options: Options) -> None:
+    """Gives a mechanism's parameters their start for a plain Transformer's checkpoint, and logs it in one line."""
+    added = {name: parameter for name, parameter in model.named_parameters() if MECHANISM.search(name)}
+    attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
+    starts = {attention.start_from_plain(options) for _, attention in attentions}
+    changed = sum(any(parameter.startswith(f"{name}.") for parameter in added) for name, _ in attentions)
+    new = f"{model.family.attention.title} is new and has no parameters"
+    if added:
+        parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
+        new = f"{changed} {model.family.attention.adds} with {parameters:,} parameters are new and start {start}"
+    logger.info(f"the checkpoint is a plain Transformer's: {new}, all else is the checkpoint's")
 
 
 def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]):

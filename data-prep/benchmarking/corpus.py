@@ -12,8 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
-GROWTH = 0.53  # of types with text, as a power: Heaps' law, fitted to news, talks, parliament and single sentences
-FEW = 100  # pairs in the other archives
+# Exponent of Heaps' law, by which types grow with text: fitted to news, talks, parliament and single sentences.
+GROWTH = 0.53
+FEW = 100  # pairs in each archive but europarl
 
 FILES = {
     "europarl-v7": "training-parallel-europarl-v7.tgz",
@@ -28,12 +29,12 @@ LANGUAGES = ("de", "en")
 
 @dataclass(frozen=True)
 class Corpus:
-    """The training pairs of a folder with train.de and train.en, plain or .gz; ValueError if there are none."""
+    """The training pairs of a folder with train.de and train.en, plain or .gz."""
 
     folder: Path
 
     def pairs(self) -> Iterator[Pair]:
-        """The pairs, without line feeds."""
+        """Yields the pairs, without line feeds; raises ValueError where there are none."""
         source, target = map(self._open, LANGUAGES)
         with source, target:
             if source.readline() == "":
@@ -43,13 +44,13 @@ class Corpus:
                 yield tuple(line.removesuffix("\n") for line in pair)
 
     def repeated(self) -> Iterator[Pair]:
-        """The pairs again and again."""
+        """Yields the pairs over and over, without end."""
         return chain.from_iterable(self.pairs() for _ in repeat(None))
 
     def growing(self, seed: int = 1) -> Iterator[Pair]:
-        """The pairs again and again, but repeated ones get new words, so that types grow as in a corpus so large.
+        """Yields the pairs over and over, with new words in repeated ones, so that types grow by Heaps' law.
 
-        A new word is the head of one word and the tail of another, as compounds are.
+        A new word joins the head of one word and the tail of another, like a compound.
         """
         size, types = 0, set()
         for pair in self.pairs():
@@ -63,6 +64,7 @@ class Corpus:
             others = pair
 
     def _open(self, language: str) -> IO[str]:
+        """Opens the text of a language."""
         plain = self.folder / f"train.{language}"
         zipped = plain.with_name(f"{plain.name}.gz")
         if plain.exists():
@@ -71,6 +73,7 @@ class Corpus:
 
 
 def _with_new_word(line: str, other: str, chance: Random, rate: float) -> str:
+    """The line with, at this probability, its longest word compounded with the longest of another line."""
     if chance.random() >= rate or not line:
         return line
     head, tail = (max(text.split(" "), key=len) for text in (line, other))
@@ -79,7 +82,11 @@ def _with_new_word(line: str, other: str, chance: Random, rate: float) -> str:
 
 
 def write_archives(folder: Path, pairs: Iterator[Pair], size: int) -> tuple[dict[str, str], int]:
-    """Write archives with so many of the pairs in europarl; the checksum of each archive, and the bytes of europarl."""
+    """Write archives like those of WMT'14, with ``size`` pairs in europarl.
+
+    Returns:
+        The checksum of each archive, and the bytes of europarl's text.
+    """
     text = folder / "text"
     europarl = _write_lines(text, "training/europarl-v7.de-en", islice(pairs, size))
     few = list(islice(pairs, FEW))
@@ -97,6 +104,7 @@ def write_archives(folder: Path, pairs: Iterator[Pair], size: int) -> tuple[dict
 
 
 def _write_lines(folder: Path, name: str, pairs: Iterable[Pair]) -> list[str]:
+    """Writes pairs as plain text; returns the names of the two files."""
     members = [f"{name}.{language}" for language in LANGUAGES]
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     source, target = ((folder / member).open("w", encoding="utf-8") for member in members)
@@ -108,6 +116,7 @@ def _write_lines(folder: Path, name: str, pairs: Iterable[Pair]) -> list[str]:
 
 
 def _write_segments(folder: Path, pairs: list[Pair]) -> list[str]:
+    """Writes pairs as SGML segments; returns the names of the two files."""
     members = ["test-full/newstest2014-deen-ref.de.sgm", "test-full/newstest2014-deen-src.en.sgm"]
     (folder / "test-full").mkdir()
     for member, lines in zip(members, zip(*pairs, strict=True), strict=True):
@@ -117,6 +126,7 @@ def _write_segments(folder: Path, pairs: list[Pair]) -> list[str]:
 
 
 def _pack(archive: Path, folder: Path, members: list[str]) -> str:
+    """Writes a .tgz of files of a folder; returns its checksum."""
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for member in members:
             tar.add(folder / member, member)

@@ -1,4 +1,4 @@
-"""The memory and the processor time of running processes, as Linux tells them in /proc."""
+"""Memory and processor time of running processes, from Linux' /proc."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Process:
-    """A process at a moment; `cpu` is in seconds, and its own alone."""
+    """A process at a moment; ``cpu`` is its own processor time in seconds, without its children's."""
 
     pid: int
     parent: int
@@ -19,12 +19,12 @@ class Process:
 
 
 def session(leader: int) -> list[Process]:
-    """The processes of the session that a process leads: itself and what it started, and what that started."""
+    """The processes of the session that a process leads: itself and its descendants."""
     return [process for process in map(_read, PROC.glob("[0-9]*")) if process and process.session == leader]
 
 
 def memory(pid: int) -> int:
-    """The bytes of memory of a process, where it shares some with n others one nth of those; 0 when it has ended."""
+    """The proportional set size (PSS) of a process in bytes; 0 when it has ended."""
     try:
         rollup = (PROC / str(pid) / "smaps_rollup").read_text()
     except OSError:
@@ -33,6 +33,7 @@ def memory(pid: int) -> int:
 
 
 def _read(folder: Path) -> Process | None:
+    """The process of a folder in /proc, or None when it has ended."""
     try:
         numbers = (folder / "stat").read_text().rpartition(")")[2].split()
     except OSError:

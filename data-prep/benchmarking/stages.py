@@ -1,4 +1,4 @@
-"""A script's stages, measured while it runs."""
+"""Measurement of a script's stages while it runs."""
 
 import os
 import re
@@ -18,10 +18,16 @@ BEGINNING = re.compile(r"(\S+): making it$")
 
 @dataclass
 class Stage:
-    """A stage: seconds it took, the most bytes that all its processes had in memory, and the bytes of its output.
+    """A stage of a script.
 
-    Processor time in seconds is of the process that the script started (`step`) and of those which that one started
-    (`workers`).
+    Args:
+        name: of its output.
+        begin: when it began, on the monotonic clock.
+        seconds: wall time.
+        memory: peak of all its processes together, in bytes.
+        bytes: of its output.
+        step: processor seconds, by pid, of the process that the script started.
+        workers: processor seconds, by pid, of that one's children.
     """
 
     name: str
@@ -32,8 +38,8 @@ class Stage:
     step: dict[int, float] = field(default_factory=dict)
     workers: dict[int, float] = field(default_factory=dict)
 
-    def look(self, script: int, out: Path) -> None:
-        """See what there is of it now."""
+    def sample(self, script: int, out: Path) -> None:
+        """Updates the figures from the running processes; to be called every ``POLL`` seconds."""
         processes = [process for process in session(script) if process.pid != script]
         self.memory = max(self.memory, sum(memory(process.pid) for process in processes))
         for process in processes:
@@ -42,15 +48,22 @@ class Stage:
         self.bytes = max(self.bytes, size_of(out / self.name), size_of(out / f"{self.name}.tmp"))
 
     def described(self) -> dict[str, object]:
-        """The figures, to write down."""
+        """The figures as JSON."""
         figures = {"name": self.name, "seconds": self.seconds, "memory": self.memory, "bytes": self.bytes}
         return figures | {"step_cpu": sum(self.step.values()), "workers_cpu": sum(self.workers.values())}
 
 
 def measure(command: list[str], out: Path, log: Path) -> tuple[list[Stage], int]:
-    """The stages of a script that says `NAME: making it` before it makes OUT/NAME, and the most bytes that OUT had.
+    """Runs a script that prints ``NAME: making it`` before it makes OUT/NAME, and measures each stage.
 
-    What the script says goes to the log. Raises CalledProcessError when it fails.
+    Args:
+        log: receives what the script prints.
+
+    Returns:
+        The stages, and the peak size of ``out`` in bytes.
+
+    Raises:
+        CalledProcessError: where the script fails.
     """
     stages, disk = [], 0
     script = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -59,7 +72,7 @@ def measure(command: list[str], out: Path, log: Path) -> tuple[list[Stage], int]
     try:
         while script.poll() is None:
             if stages:
-                stages[-1].look(script.pid, out)
+                stages[-1].sample(script.pid, out)
                 disk = max(disk, size_of(out))
             time.sleep(POLL)
     except BaseException:
@@ -78,7 +91,7 @@ def measure(command: list[str], out: Path, log: Path) -> tuple[list[Stage], int]
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of the files in a folder, links left out; what vanishes meanwhile counts nothing."""
+    """The bytes of a file, or of all files in a folder; links are not followed, and what vanishes counts 0."""
     try:
         if path.is_dir() and not path.is_symlink():
             return sum(map(size_of, path.iterdir()))
@@ -88,6 +101,7 @@ def size_of(path: Path) -> int:
 
 
 def _listen(lines: Iterable[str], log: Path, found: Callable[[Stage], None]) -> None:
+    """Copies lines to the log and calls ``found`` with each stage that one of them begins."""
     with log.open("w", encoding="utf-8") as copy:
         for line in lines:
             copy.write(line)

@@ -13,21 +13,23 @@ from options import add_text_options, text_options
 from step import StepError, run
 from transform import Transform, transform
 
-MOST_WORDS = 200_000  # that a process remembers the segments of
+CACHE_SIZE = 200_000  # words whose segments a process keeps
 VERSION = re.compile(r"#version: 0\.[12]\r?")
 MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+\r?")
 
 
 class Segments(dict):
-    """The BPE segments of each word; forgets all when they are many, so that memory does not grow with the corpus."""
+    """A cache of the BPE segments of words; emptied when it is full, so that memory does not grow with the corpus."""
 
     def __init__(self, codes: IO[str]):
+        """Takes BPE codes, one merge a line, as :func:`read_codes` has checked them."""
         from subword_nmt.apply_bpe import BPE
 
         self.bpe = BPE(codes)
 
     def __missing__(self, word: str) -> str:
-        if len(self) >= MOST_WORDS:
+        """The segments of a word that is not cached, separated by spaces."""
+        if len(self) >= CACHE_SIZE:
             self.clear()
             self.bpe.cache.clear()
         self[word] = self.bpe.segment(word)
@@ -35,7 +37,11 @@ class Segments(dict):
 
 
 def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
-    """A function that segments a line of words that stand apart by single spaces; raises StepError for a bad model."""
+    """A function that segments a line of words separated by single spaces.
+
+    Raises:
+        StepError: where the file is no model of this kind.
+    """
     if kind == "bpe":
         segments = Segments(io.StringIO(read_codes(model), newline="\n"))
         return lambda line: " ".join(map(segments.__getitem__, line.split(" ")))
@@ -49,7 +55,11 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
 
 
 def read_codes(model: Path) -> str:
-    """BPE codes, of which every line is known to be a merge: subword-nmt would end at another and show it."""
+    """Reads BPE codes and checks each line, as subword-nmt exits in the middle of a line that is no merge.
+
+    Raises:
+        StepError: naming the line.
+    """
     try:
         codes = model.read_bytes().decode("utf-8").rstrip("\n")
     except UnicodeDecodeError:
@@ -63,7 +73,7 @@ def read_codes(model: Path) -> str:
 
 
 def make_segmenters(kind: str, models: list[Path]) -> Transform:
-    """A function that segments the lines of both languages."""
+    """A transform that segments both languages, with one model for both or one for each."""
     source, target = make_segmenter(kind, models[0]), make_segmenter(kind, models[-1])
     return lambda *sides: (list(map(source, sides[0])), list(map(target, sides[1])), Counter())
 

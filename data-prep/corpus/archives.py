@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """An address that an archive can be had from; its size in bytes is None where it is unknown."""
+    """An address of an archive, with the checksum and size in bytes (None: unknown) of the file there."""
 
     archive: str
     size: int | None
@@ -34,13 +34,14 @@ class WrongFileError(StepError):
     """A file that is not the archive; `reason` says why, and how to use it nevertheless."""
 
     def __init__(self, path: Path, place: Place, expected: str, found: str, sha256: str) -> None:
+        """``expected`` and ``found`` are sizes or checksums in words; ``sha256`` is the file's, to accept it by."""
         trust = f"run again with --accept {place.archive}={sha256} if you trust it"
         self.reason = f"expected {expected}, found {found}: {trust}"
         super().__init__(f"{path} is not the archive {place.archive}: {self.reason}, or fetch it anew.")
 
 
 def parse_checksum(text: str) -> str:
-    """A checksum such as md5:0cc1..., in lower case; raises StepError for anything else."""
+    """A checksum such as md5:0cc1... in lower case; raises StepError where the text is none."""
     algorithm, _, digest = text.lower().partition(":")
     if len(digest) != DIGITS.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
         raise StepError(f"'{text}' is not a checksum: it must be sha256: and 64, or md5: and 32 hexadecimal digits.")
@@ -48,7 +49,7 @@ def parse_checksum(text: str) -> str:
 
 
 def parse_place(line: str) -> Place:
-    """The place that a line of the table describes; raises StepError."""
+    """Parses a line of the table; raises StepError saying which column is wrong."""
     fields = line.split()
     if len(fields) != len(COLUMNS):
         raise StepError("it must have an archive, a size, a checksum and an address.")
@@ -64,7 +65,11 @@ def parse_place(line: str) -> Place:
 
 
 def read_table(path: Path) -> dict[str, list[Place]]:
-    """The places of each archive in a table such as archives.tsv, in its order; raises StepError naming the line."""
+    """Reads a table such as archives.tsv: the places of each archive, by its name, both in the table's order.
+
+    Raises:
+        StepError: naming the line that is wrong.
+    """
     try:
         lines = [(number, line) for number, line in enumerate(read_lines(path), 1) if line and line[0] != "#"]
     except UnicodeDecodeError:
@@ -82,7 +87,11 @@ def read_table(path: Path) -> dict[str, list[Place]]:
 
 
 def verify(path: Path, place: Place) -> str:
-    """The sha256 of a file with the size and the checksum of the place; raises WrongFileError for any other file."""
+    """Checks that a file has the place's size and checksum, and returns its sha256.
+
+    Raises:
+        WrongFileError: where it has not.
+    """
     size = path.stat().st_size
     algorithm = place.checksum.partition(":")[0]
     digests = _digests(path, {algorithm, "sha256"})
@@ -95,11 +104,12 @@ def verify(path: Path, place: Place) -> str:
 
 
 def byte_bar(label: str, total: int | None, done: int = 0) -> tqdm:
-    """A progress bar on stdout for work on bytes that takes long."""
+    """A progress bar on stdout that counts bytes; it shows after two seconds."""
     return tqdm(desc=label, total=total, initial=done, unit="B", unit_scale=True, delay=2, leave=False, file=sys.stdout)
 
 
 def _digests(path: Path, algorithms: set[str]) -> dict[str, str]:
+    """Checksums of a file, such as ``sha256:...``, by algorithm, in one pass."""
     hashes = {algorithm: hashlib.new(algorithm) for algorithm in algorithms}
     with path.open("rb") as file, byte_bar(f"verifying {path.name}", path.stat().st_size) as bar:
         while chunk := file.read(CHUNK):

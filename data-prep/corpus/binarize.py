@@ -16,10 +16,10 @@ PREPARATION = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_spl
 
 
 def binarize(args: argparse.Namespace) -> None:
-    """Write the dictionaries and the numbers of the words of all splits."""
+    """Write the dictionaries, and each split's sentences as token ids."""
     logging.getLogger("fairseq").setLevel("WARNING")
     warnings.simplefilter("ignore")
-    from binary_text import make_dictionary, write_numbers
+    from binary_text import make_dictionary, write_token_ids
 
     languages = args.languages
     folders = {split: TextFolder(getattr(args, split), languages) for split in SPLITS}
@@ -33,11 +33,11 @@ def binarize(args: argparse.Namespace) -> None:
         dictionary.save(str(args.output / f"dict.{language}.txt"))
         for split, folder in folders.items():
             prefix = args.output / f"{split}.{'-'.join(languages)}.{language}"
-            write_numbers(folder.file(language), folder.history.kept, dictionary, prefix, args.workers)
+            write_token_ids(folder.file(language), folder.history.kept, dictionary, prefix, args.workers)
 
 
 def setting(text: str) -> tuple[str, object]:
-    """The name and value of NAME=VALUE; numbers, true and false are what they are in JSON."""
+    """Parses NAME=VALUE; a value that is JSON, such as a number or true, is read as such."""
     name, _, value = text.partition("=")
     try:
         return name, json.loads(value)

@@ -16,7 +16,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file of text that is fit for preparation."""
+    """A file of text that has passed :func:`check_file`; ``size`` and ``checksum`` (sha256) are of its text."""
 
     path: Path
     lines: int
@@ -25,7 +25,7 @@ class CheckedFile:
 
 
 def find_file(corpus: Path, name: str) -> Path:
-    """The file of that name in the corpus, plain or gzipped."""
+    """The file of that name in the corpus, plain or gzipped; raises StepError where there are both or neither."""
     plain, gzipped = corpus / name, corpus / f"{name}.gz"
     if plain.is_file() and gzipped.is_file():
         raise StepError(f"{corpus} has both {name} and {name}.gz: remove the one that is not meant.")
@@ -35,7 +35,11 @@ def find_file(corpus: Path, name: str) -> Path:
 
 
 def check_file(path: Path, name: str) -> CheckedFile:
-    """Read a file to its end: it must be whole, UTF-8 and not empty, and only train may have empty lines."""
+    """Read a file to its end and check it.
+
+    Raises:
+        StepError: where it is empty, damaged or not UTF-8, or a file other than train has an empty line.
+    """
     digest = hashlib.sha256()
     number = size = 0
     try:
@@ -59,7 +63,11 @@ def check_file(path: Path, name: str) -> CheckedFile:
 
 
 def check_corpus(corpus: Path, languages: tuple[str, str]) -> list[CheckedFile]:
-    """Check all files of a corpus; the two of a pair must have the same number of lines."""
+    """Check all files of a corpus: those of both languages for each split, in turn.
+
+    Raises:
+        StepError: where a file is missing or wrong, or the two of a split differ in their number of lines.
+    """
     if not corpus.is_dir():
         raise StepError(f"there is no folder {corpus}: give the folder that holds the text of the corpus.")
     names = [f"{split}.{language}" for split in SPLITS for language in languages]

@@ -9,7 +9,7 @@ from step import StepError, run
 
 
 def counts(manifest: dict) -> dict[str, int]:
-    """The counts that can be known: pairs of each split, types of each dictionary, and training pairs with text."""
+    """Counts of a manifest by name: pairs of each split, entries of each dictionary, non-empty training pairs."""
     train = manifest["splits"]["train"]["steps"]
     return {
         **{split: description["pairs"] for split, description in manifest["splits"].items()},
@@ -19,7 +19,7 @@ def counts(manifest: dict) -> dict[str, int]:
 
 
 def differences(found: dict[str, int], known: dict[str, str]) -> str:
-    """Those of the known counts that differ from what was found."""
+    """The counts that differ from the known ones, in words; empty where none does."""
     others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != int(count)]
     return ", ".join(others)
 

@@ -11,12 +11,17 @@ from step import StepError, run
 from transform import Lines, transform
 
 REASONS = ("empty", "too_long", "ratio", "long_word")
-LONGEST_WORD = 1000  # characters, as clean-corpus-n has it
+MAX_WORD_LENGTH = 1000  # characters, as clean-corpus-n has it
 
 
 @dataclass(frozen=True)
 class PairFilter:
-    """Keeps the pairs within the limits and counts the others by the first reason to drop them."""
+    """A transform that keeps the pairs within the limits, and counts the others by the first limit they exceed.
+
+    Args:
+        max_length: tokens of a side.
+        ratio: tokens of the longer side to those of the shorter.
+    """
 
     max_length: int
     ratio: float
@@ -31,7 +36,7 @@ class PairFilter:
             return "too_long"
         if long / short > self.ratio:
             return "ratio"
-        return "long_word" if max(map(len, chain(*words))) > LONGEST_WORD else None
+        return "long_word" if max(map(len, chain(*words))) > MAX_WORD_LENGTH else None
 
     def __call__(self, source_lines: Lines, target_lines: Lines) -> tuple[Lines, Lines, Counter]:
         """The lines of the pairs to keep, and how many pairs are dropped for each reason."""

@@ -20,20 +20,23 @@ from typing import IO
 from step import StepError
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
-ROOT = re.compile(r"[/\\]|[A-Za-z]:")
+ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
-LONGEST_LINE = 10_000_000
-LONGEST_NAME = 1000
-HEADERS = 1 << 22  # bytes that an archive may have to tell of its members
+MAX_LINE = 10_000_000  # bytes
+MAX_NAME = 1000  # characters
+MAX_HEADERS = 1 << 22  # bytes of all headers of a tar, or of a zip's directory
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 DAMAGE += (ValueError, LookupError, RuntimeError)  # what zipfile raises for nonsense in a directory
 
 
 @dataclass(frozen=True)
 class Member:
-    """A file in an archive: the name it was asked for by, a phrase that says where it is, and its lines.
+    """A file in an archive.
 
-    The lines are bytes and keep their line feeds; they must be read before the next member is asked for.
+    Args:
+        name: by which it was asked for.
+        place: where it is, in words, for messages.
+        lines: its lines, with their line feeds; they must be read before the next member is asked for.
     """
 
     name: str
@@ -43,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Entry:
-    """What an archive says of a member; `target` is where a link points, as a path in the archive."""
+    """A member as the archive's headers describe it; ``target`` is where a link points, as a path in the archive."""
 
     path: str
     is_file: bool
@@ -52,10 +55,15 @@ class Entry:
 
 
 def open_members(archives: Iterable[Path], names: Collection[str]) -> Iterator[Member]:
-    """The members of these names, in one pass over the archives and in the order they have there.
+    """Yields the members of these names, in one pass over the archives and in their order there; writes no file.
 
-    A name is the end of a member's path, from a slash on, and either may end in .gz: `x.en` names `training/x.en.gz`.
-    Members may be gzipped. Nothing is written, and an archive with a member that would leave its folder is refused.
+    Args:
+        names: each the end of a member's path, from a slash on; either may end in .gz, so that ``x.en`` names
+            ``training/x.en.gz``, which is unpacked.
+
+    Raises:
+        StepError: where a name is missing or found twice, or an archive is damaged or has a member that is no
+            file or would be outside of the archive's folder.
     """
     found: dict[str, str] = {}
     for archive in archives:
@@ -84,8 +92,8 @@ def is_named(path: str, name: str) -> bool:
 
 
 def check_safe(archive: Path, entry: Entry) -> None:
-    """Refuse a path, or a link's target, outside of the archive, and a path that no file has."""
-    if len(entry.path) > LONGEST_NAME:
+    """Raises StepError where a member's path, or a link's target, is outside of the archive or too long."""
+    if len(entry.path) > MAX_NAME:
         raise StepError(
             f"{archive} has a member whose name has {len(entry.path)} characters: do not trust this archive."
         )
@@ -98,16 +106,20 @@ def check_safe(archive: Path, entry: Entry) -> None:
 
 def is_outside(path: str) -> bool:
     """Whether a path is absolute, has a drive or climbs above where it starts."""
-    return ROOT.match(path) is not None or posixpath.normpath(path).split("/")[0] == ".."
+    return ABSOLUTE.match(path) is not None or posixpath.normpath(path).split("/")[0] == ".."
 
 
-def point(link: str, target: str) -> str:
-    """Where a symbolic link points, as a path in the archive if it can be one."""
-    return target if ROOT.match(target) else posixpath.join(posixpath.dirname(link), target)
+def link_target(link: str, target: str) -> str:
+    """The target of a symbolic link as a path in the archive; an absolute one as it is."""
+    return target if ABSOLUTE.match(target) else posixpath.join(posixpath.dirname(link), target)
 
 
 def read_entries(archive: Path) -> Iterator[Entry]:
-    """What is in an archive, in order; an entry must be opened before the next."""
+    """Yields the members of an archive in order; each must be opened before the next is asked for.
+
+    Raises:
+        StepError: where the headers have more than ``MAX_HEADERS`` bytes.
+    """
     try:
         with archive.open("rb") as file:
             if file.peek(4).startswith(ZIP):
@@ -118,9 +130,9 @@ def read_entries(archive: Path) -> Iterator[Entry]:
                 yield from read_tar(stream)
             else:
                 yield Entry(archive.name, True, lambda: stream)
-    except HeadersError:
+    except HeadersTooLargeError:
         raise StepError(
-            f"{archive} tells more of its members than {HEADERS} bytes hold, which no corpus does: do not trust it."
+            f"{archive} tells more of its members than {MAX_HEADERS} bytes hold, which no corpus does: do not trust it."
         ) from None
 
 
@@ -140,39 +152,42 @@ def is_tar(stream: IO[bytes]) -> bool:
     return True
 
 
-class HeadersError(Exception):
-    """An archive tells more of its members than is safe to hold."""
+class HeadersTooLargeError(Exception):
+    """The headers of an archive have more bytes than is safe to hold."""
 
 
-class Headers:
-    """A stream that tarfile reads from: what tells of members is bounded, and where the stream ends is an error.
+class TarStream:
+    """A stream for tarfile that bounds the bytes of headers, and raises EOFError where a tar is cut short.
 
-    tarfile by itself holds names of any length, and at the end of a stream goes on without end.
+    tarfile by itself reads names of any length, and loops at the end of a stream that is cut short.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.position, self.left = stream, 0, HEADERS
-        self.counting = True  # whether what is read tells of members, and is not their content
+        """Reads on from where the stream is."""
+        self.stream, self.position, self.left = stream, 0, MAX_HEADERS
+        self.in_headers = True  # False while a member's content is read
 
     def tell(self) -> int:
+        """The position in bytes."""
         return self.position
 
     def seek(self, position: int) -> None:
-        """Goes on to a position; raises tarfile.StreamError for one that was passed."""
+        """Skips forward to a position; raises tarfile.StreamError for one that lies behind."""
         if position < self.position:
             raise tarfile.StreamError
         while self.position < position:
             self._take(min(BUFFER, position - self.position))
 
     def read(self, size: int) -> bytes:
-        """At least one byte; raises EOFError at the end, and HeadersError for too many that tell of members."""
-        if self.counting:
+        """At most ``size`` bytes, at least one; raises EOFError at the end, HeadersTooLargeError beyond the bound."""
+        if self.in_headers:
             self.left -= size
             if self.left < 0:
-                raise HeadersError
+                raise HeadersTooLargeError
         return self._take(size)
 
     def _take(self, size: int) -> bytes:
+        """Reads without the bound; raises EOFError at the end."""
         data = self.stream.read(size)
         if size and not data:
             raise EOFError
@@ -181,58 +196,58 @@ class Headers:
 
 
 def read_tar(stream: IO[bytes]) -> Iterator[Entry]:
-    """What is in a tar; the stream is read to its end, so that all of it is seen to be whole."""
-    headers = Headers(stream)
-    with tarfile.TarFile(fileobj=headers) as archive:
+    """Yields the members of a tar, then reads the stream to its end, so that a checksum of gzip is verified."""
+    tar_stream = TarStream(stream)
+    with tarfile.TarFile(fileobj=tar_stream) as archive:
         for info in iter(archive.next, None):
             archive.members.clear()  # which tarfile keeps all of
             target = info.linkname if info.islnk() else None
             if info.issym():
-                target = point(info.name, info.linkname)
-            headers.counting = False
+                target = link_target(info.name, info.linkname)
+            tar_stream.in_headers = False
             yield Entry(info.name, info.isfile(), partial(archive.extractfile, info), target)
-            headers.counting = True
+            tar_stream.in_headers = True
     while stream.read(BUFFER):
         pass
 
 
-class Directory(io.BufferedReader):
-    """A file that zipfile reads from: its directory, which is read as a whole, is bounded."""
+class ZipStream(io.BufferedReader):
+    """A file for zipfile that bounds the bytes of the directory, which zipfile reads as a whole."""
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; raises HeadersError where too many are asked for at once."""
-        if size > HEADERS:
-            raise HeadersError
+        """The next bytes; raises HeadersTooLargeError where more than ``MAX_HEADERS`` are asked for at once."""
+        if size > MAX_HEADERS:
+            raise HeadersTooLargeError
         return super().read(size)
 
 
 def read_zip(archive: Path) -> Iterator[Entry]:
-    """What is in a zip."""
-    with Directory(io.FileIO(archive)) as file, zipfile.ZipFile(file) as members:
+    """Yields the members of a zip."""
+    with ZipStream(io.FileIO(archive)) as file, zipfile.ZipFile(file) as members:
         for info in members.infolist():
             mode, target = info.external_attr >> 16, None
             if stat.S_ISLNK(mode):
                 linked = members.open(info).read(BUFFER).decode("utf-8", "surrogateescape")
-                target = point(info.filename, linked)
+                target = link_target(info.filename, linked)
             is_file = not info.is_dir() and stat.S_IFMT(mode) in (0, stat.S_IFREG)
             yield Entry(info.filename, is_file, partial(open_zipped, members, info), target)
 
 
 def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
-    """The bytes of a member of a zip."""
+    """A buffered stream of a zip's member."""
     return io.BufferedReader(archive.open(info), BUFFER)
 
 
 def read_lines(archive: Path, place: str, entry: Entry) -> Iterator[bytes]:
-    """The lines of a member, of which none may be longer than is safe to hold."""
+    """The lines of a member; raises StepError for one of more than ``MAX_LINE`` bytes, and for damage."""
     with refusing_damage(archive), entry.open() as file:
         stream = unzipped(file)
         number = 0
-        while line := stream.readline(LONGEST_LINE + 1):
+        while line := stream.readline(MAX_LINE + 1):
             number += 1
-            if len(line) > LONGEST_LINE:
+            if len(line) > MAX_LINE:
                 raise StepError(
-                    f"line {number} of {place} has more than {LONGEST_LINE} bytes, which no sentence has: "
+                    f"line {number} of {place} has more than {MAX_LINE} bytes, which no sentence has: "
                     "fetch the archive from another place."
                 )
             yield line
@@ -240,7 +255,7 @@ def read_lines(archive: Path, place: str, entry: Entry) -> Iterator[bytes]:
 
 @contextmanager
 def refusing_damage(archive: Path) -> Iterator[None]:
-    """Say in a sentence that the archive cannot be read to its end."""
+    """Turns the errors of reading a damaged archive into a StepError that names it; those of the disk pass."""
     try:
         yield
     except (*DAMAGE, OSError) as error:

@@ -32,7 +32,7 @@ class Archive:
 
 
 def accepted_checksums(choices: list[str], table: dict[str, list[Place]]) -> dict[str, str]:
-    """The checksum for each archive that --accept names; raises StepError."""
+    """The checksum of each archive that --accept names; raises StepError for a choice that is malformed or unknown."""
     accepted = {}
     for choice in choices:
         archive, equals, checksum = choice.partition("=")
@@ -50,9 +50,13 @@ def mirrored(place: Place, mirror: str) -> Place:
 
 
 def own_file(folder: Path, places: list[Place]) -> Archive | None:
-    """The user's file called like the archive's at one of the places, in the folder or one of its folders.
+    """The user's own file of an archive: one in the folder, or a folder in it, with the file name of a place.
 
-    None where there is none; raises StepError where there are only wrong ones.
+    Returns:
+        The verified archive, or None where no file has such a name.
+
+    Raises:
+        StepError: where the folder is missing, or all files of such a name have a wrong size or checksum.
     """
     if not folder.is_dir():
         raise StepError(f"there is no folder {folder}: give --archives the folder that holds your archives.")
@@ -70,9 +74,12 @@ def own_file(folder: Path, places: list[Place]) -> Archive | None:
 
 
 def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
-    """The archive from the first place that gives it, as a .part file in the folder.
+    """Downloads an archive from the first place that gives it, to a .part file in the folder.
 
-    Goes on with a .part file that is there for the same checksum. Raises StepError if no place gives the archive.
+    A .part file for the same checksum is continued.
+
+    Raises:
+        StepError: where no place gives the archive, with each place's reason.
     """
     reasons = []
     for place in places:
@@ -89,6 +96,11 @@ def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
 
 
 def _verified(place: Place, part: Path, patience: Patience) -> str:
+    """Transfers and verifies a file, a second time from scratch where it is wrong; returns its sha256.
+
+    Raises:
+        RefusedError: where it is wrong twice, or is not given.
+    """
     for _ in range(2):
         transfer(place, part, patience)
         try:

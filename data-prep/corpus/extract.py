@@ -17,7 +17,7 @@ from text_lines import open_bytes, progress, tidy, writing
 
 @dataclass
 class Tally:
-    """A member's number of lines and of sentences, and where it is."""
+    """The numbers of lines and of sentences read from a member so far; ``place`` says where it is, for messages."""
 
     place: str
     lines: int = 0
@@ -26,7 +26,16 @@ class Tally:
 
 @dataclass
 class Side:
-    """The text of a language: the members of these names in this order, in whichever order they come."""
+    """The text of a language, written in the order of ``names``, whatever the order of the members in the archives.
+
+    Args:
+        language: its suffix.
+        names: of the members.
+        path: of the text.
+        write: appends a line to it.
+        tallies: of the members read, by name.
+        complete: how many of the names, from the first on, are written.
+    """
 
     language: str
     names: list[str]
@@ -36,7 +45,7 @@ class Side:
     complete: int = 0
 
     def add(self, member: Member, parse: Callable[[str], str | None]) -> None:
-        """Append a member, or put it aside until its turn comes."""
+        """Append a member's sentences, or write them to a file aside until the members before it have come."""
         tally = self.tallies[member.name] = Tally(member.place)
         sentences = read_sentences(member, parse, tally)
         if member.name != self.names[self.complete]:
@@ -56,11 +65,19 @@ class Side:
             self.complete += 1
 
     def _aside(self, name: str) -> Path:
+        """The file for a member that came before its turn."""
         return self.path.with_name(f"{self.names.index(name)}.{self.path.name}")
 
 
 def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Tally) -> Iterator[str]:
-    """The tidied sentences of a member, counted."""
+    """Yields the tidied sentences of a member and counts lines and sentences in ``tally``.
+
+    Args:
+        parse: from a line to its sentence, or None; see ``formats.py``.
+
+    Raises:
+        StepError: naming the line that is not UTF-8 or not of the format.
+    """
     for line in progress(member.lines, member.name):
         tally.lines += 1
         try:
@@ -77,7 +94,18 @@ def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Ta
 
 
 def extract(archives: list[Path], names: dict[str, list[str]], form: str, compress: bool, output: Path) -> dict:
-    """Write the text of the named members of each language to a folder; the lines read, dropped and kept."""
+    """Write the text of each language to a new folder.
+
+    Args:
+        names: of the members of each language, in order.
+        form: a key of ``FORMATS``.
+
+    Returns:
+        What :func:`count` counts.
+
+    Raises:
+        StepError: where an archive or a member is wrong, or the languages do not match.
+    """
     output.mkdir()
     languages = {name: language for language, members in names.items() for name in members}
     with ExitStack() as stack:
@@ -91,7 +119,11 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
 
 
 def count(sides: list[Side]) -> dict[str, object]:
-    """The lines read, dropped and kept; in every pair of members, both languages must have as many sentences."""
+    """The lines read and dropped of each language, and the pairs kept, for the history.
+
+    Raises:
+        StepError: where two members of a pair differ in their number of sentences, or have none.
+    """
     tallies = {side.language: [side.tallies[name] for name in side.names] for side in sides}
     for source, target in zip(*tallies.values(), strict=True):
         if source.sentences != target.sentences:
@@ -108,7 +140,11 @@ def count(sides: list[Side]) -> dict[str, object]:
 
 
 def verified(folder: Path) -> tuple[Path, dict[str, object]]:
-    """The archive in an archive folder, once its bytes are seen to be those that source.json describes, and that."""
+    """The file in an archive folder, verified against source.json, and the content of source.json.
+
+    Raises:
+        WrongFileError: where size or checksum differ.
+    """
     source = json.loads((folder / "source.json").read_text(encoding="utf-8"))
     path = folder / source["file"]
     verify(path, Place(*(source[name] for name in ("archive", "size", "checksum", "address"))))
@@ -116,7 +152,7 @@ def verified(folder: Path) -> tuple[Path, dict[str, object]]:
 
 
 def parse_members(languages: list[str], members: list[str]) -> dict[str, list[str]]:
-    """The names of the members of each language, in order."""
+    """The names of the members of each language, from options LANGUAGE=PATH; raises StepError for bad ones."""
     names = {language: [] for language in languages}
     for member in members:
         language, _, name = member.partition("=")

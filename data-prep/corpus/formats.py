@@ -11,16 +11,16 @@ SEGMENT_TAG = re.compile(r"<seg\b|</seg>")
 
 
 class FormatError(Exception):
-    """What is wrong with a line, as the end of a sentence that begins with its place."""
+    """What is wrong with a line; the message is the end of a sentence that begins with the line's place."""
 
 
 def read_line(line: str) -> str:
-    """One sentence a line."""
+    """Plain text, one sentence a line."""
     return line
 
 
 def read_tagged(line: str) -> str | None:
-    """Talks of IWSLT for training: titles and descriptions are sentences, addresses and keywords are not."""
+    """Training talks of IWSLT: the sentence on a line, titles and descriptions included; None for other metadata."""
     if any(tag in line for tag in DROPPED):
         return None
     for tag in REMOVED:
@@ -29,7 +29,11 @@ def read_tagged(line: str) -> str | None:
 
 
 def read_segment(line: str) -> str | None:
-    """Talks and news for testing, in what is nearly XML: a segment, whole and alone on its line."""
+    """Test sets in SGML: the text of the ``<seg>`` on a line; None for a line without one.
+
+    Raises:
+        FormatError: where the line has more or less than one whole segment, or an empty one.
+    """
     if not SEGMENT_TAG.search(line):
         return None
     segment = SEGMENT.fullmatch(line)

@@ -1,4 +1,4 @@
-"""What has happened to text so far."""
+"""The history of a text: its sources and the steps of its preparation, with counts."""
 
 import json
 from collections import Counter
@@ -8,24 +8,24 @@ from pathlib import Path
 
 @dataclass
 class History:
-    """Where text comes from, and for each step how many pairs it read, dropped for which reasons, and kept."""
+    """The sources of a text, and for each step the pairs it read, those it dropped by reason, and those it kept."""
 
     sources: list[dict] = field(default_factory=list)
     steps: list[dict] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> "History":
-        """The history in a file."""
+        """Reads a history.json."""
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
     @classmethod
     def joined(cls, histories: list["History"]) -> "History":
-        """The history of texts that are joined."""
+        """The history of the concatenation of several texts."""
         sources = [source for history in histories for source in history.sources]
         return cls(sources, [step for history in histories for step in history.steps])
 
     def then(self, step: str, read: int, dropped: Counter, kept: int, **more: object) -> "History":
-        """This history and one more step."""
+        """A copy of this history with one more step; ``more`` are further facts of that step."""
         counts = {"step": step, "read": read, "dropped": dict(dropped), "kept": kept}
         return History(self.sources, [*self.steps, counts | more])
 
@@ -35,5 +35,5 @@ class History:
         return self.steps[-1]["kept"]
 
     def write(self, path: Path) -> None:
-        """Write it to a file."""
+        """Writes a history.json."""
         path.write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")

@@ -11,12 +11,16 @@ from text_folder import TextFolder
 from text_lines import progress
 from word_counts import count_words, read_lines
 
-MOST_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
-THREADS = 16  # part of what sentencepiece's rounding depends on, so the same on every machine
+MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
+THREADS = 16  # sentencepiece's rounding depends on it, so it is the same on every machine
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
-    """Learn BPE merges and write them as subword-nmt does."""
+    """Learn BPE merges from plain or gzipped files and write them as subword-nmt does.
+
+    Raises:
+        StepError: where no word has two letters.
+    """
     counts = count_words(files, workers)
     if max(map(len, counts), default=0) < 2:
         raise StepError("there is too little text to learn BPE merges from: add text.")
@@ -27,10 +31,17 @@ def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) ->
 
 
 def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
-    """Learn a sentencepiece model, from evenly spaced sentences where there is very much text."""
+    """Learn a sentencepiece model; of a text of more than ``MAX_BYTES``, from every n-th sentence.
+
+    Args:
+        size: of the vocabulary.
+
+    Raises:
+        StepError: with sentencepiece's reason, where it cannot learn this vocabulary.
+    """
     from sentencepiece import SentencePieceTrainer
 
-    step = sum(map(len, read_lines(files, "measuring"))) // MOST_BYTES + 1
+    step = sum(map(len, read_lines(files, "measuring"))) // MAX_BYTES + 1
     lines = islice(read_lines(files, "reading"), 0, None, step)
     model = io.BytesIO()
     try:

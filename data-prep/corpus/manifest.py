@@ -1,4 +1,4 @@
-"""manifest.json: all that a data set was made from and with, and what came out."""
+"""manifest.json: the sources, settings, versions, counts and checksums of a data set."""
 
 import hashlib
 import json
@@ -11,7 +11,11 @@ SPLITS = ("train", "valid", "test")
 
 
 def count_tokens(data_bin: Path, languages: tuple[str, str], split: str) -> tuple[int, dict[str, int]]:
-    """The pairs of a binarised split, and the tokens of each language, ends of sentences not counted."""
+    """The number of pairs of a binarised split, and of tokens of each language without ``</s>``.
+
+    Raises:
+        StepError: where the two languages differ in their number of sentences.
+    """
     from fairseq.data.data_utils import load_indexed_dataset
 
     prefix = data_bin / f"{split}.{'-'.join(languages)}"
@@ -24,20 +28,24 @@ def count_tokens(data_bin: Path, languages: tuple[str, str], split: str) -> tupl
 
 
 def dictionary_sizes(data_bin: Path, languages: tuple[str, str]) -> dict[str, int]:
-    """The types of each dictionary, fairseq's own symbols counted."""
+    """The size of each dictionary, fairseq's special symbols included."""
     from fairseq.data import Dictionary
 
     return {language: len(Dictionary.load(str(data_bin / f"dict.{language}.txt"))) for language in languages}
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file."""
+    """The sha256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def describe(data_bin: Path, languages: tuple[str, str], histories: dict[str, History]) -> dict[str, object]:
-    """What manifest.json says of binarised data and of the text it was made of."""
+    """The part of manifest.json that describes binarised data and the history of its text, by split.
+
+    Raises:
+        StepError: where a split has another number of pairs than its history says.
+    """
     splits, sources = {}, []
     for split, history in histories.items():
         pairs, tokens = count_tokens(data_bin, languages, split)
@@ -54,5 +62,5 @@ def describe(data_bin: Path, languages: tuple[str, str], histories: dict[str, Hi
 
 
 def write(path: Path, description: dict[str, object]) -> None:
-    """Write JSON."""
+    """Write a description as indented JSON."""
     path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Moses' own perl scripts: text through them, and which version of them a folder holds."""
+"""Moses' own perl scripts: run on text, and identified by commit and checksum."""
 
 import hashlib
 import os
@@ -15,7 +15,11 @@ PINNED = "b3836d5c8f30dd790fd6cd8c68182ffd9307a50baa625a4006cfd2175ee3fd41"
 
 
 def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> list[str]:
-    """The lines as a tokenizer script of Moses turns them out, as many as went in."""
+    """Pipes lines through a script in scripts/tokenizer of Moses; returns as many lines.
+
+    Raises:
+        StepError: where perl or the script is missing, or it fails, or writes another number of lines or no UTF-8.
+    """
     path = _script(moses, script)
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # perl obeys many variables
     text = "".join(line + "\n" for line in lines).encode()
@@ -33,9 +37,12 @@ def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> l
 
 
 def moses_version(moses: Path) -> dict[str, str | None]:
-    """The commit of a checkout of Moses (None for a mere folder) and a checksum over the scripts that we use.
+    """The commit of a checkout of Moses (None without git) and the sha256 over the scripts that are used.
 
-    Another checksum than the pinned one brings a warning on stderr; no perl, or a script that is missing, a StepError.
+    A checksum other than ``PINNED`` is warned of on stderr.
+
+    Raises:
+        StepError: where perl or a script is missing.
     """
     files = [_script(moses, script) for script in SCRIPTS]
     files += sorted((moses / "scripts/share/nonbreaking_prefixes").glob("nonbreaking_prefix.*"))
@@ -53,6 +60,7 @@ def moses_version(moses: Path) -> dict[str, str | None]:
 
 
 def _script(moses: Path, name: str) -> Path:
+    """The path of a tokenizer script; raises StepError where perl or the script is missing."""
     if shutil.which("perl") is None:
         raise StepError("Moses needs perl, which is not installed: install it, or leave --moses out.")
     path = moses / "scripts/tokenizer" / name
@@ -62,6 +70,7 @@ def _script(moses: Path, name: str) -> Path:
 
 
 def _commit(moses: Path) -> str | None:
+    """The commit of a checkout, or None for a plain folder and where git is missing."""
     if not (moses / ".git").exists():
         return None
     try:

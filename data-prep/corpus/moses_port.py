@@ -1,6 +1,6 @@
-"""Moses' tokenizing in Python: sacremoses, with what sets it apart from Moses' own scripts put right.
+"""Moses' tokenization in Python: sacremoses, corrected where it differs from Moses' scripts.
 
-The tokens are those of Moses for every language but Catalan, Finnish, Irish, Somali, Swedish and Tetun, for which Moses
+Tokens are those of Moses for every language but Catalan, Finnish, Irish, Somali, Swedish and Tetun, for which Moses
 has rules that sacremoses lacks.
 """
 
@@ -16,14 +16,14 @@ CLASSES = {
     MosesTokenizer.IsAlpha: r"\p{Alphabetic}",
     MosesTokenizer.IsN: r"\p{N}",
 }
-# What the rules of punctuation change has one of these; \xc2 begins no-break spaces, \xe2 most quotation marks.
+# The rules of punctuation change no line without one of these; \xc2 begins no-break spaces, \xe2 most quotation marks.
 CHANGED = re.compile(rb"[\r()%:;`\"\xc2\xe2]|''|  ")
 LAST_PERIOD = re.compile(r"(?<=\S)\.$")
 ENDING_PERIOD = re.compile(r"\S\.(?!\S)")
 
 
 def make_normalizer(language: str) -> Callable[[str], str]:
-    """A function that normalizes the punctuation of a line, byte by byte and with its line feed, as the script does."""
+    """A function that normalizes the punctuation of a line; it works on bytes and adds the line feed, as Moses does."""
     normalizer = MosesPunctNormalizer(language, perl_parity=True)
     rules = normalizer.substitutions
     if language not in ("cs", "cz", "de", "en", "es", "fr"):
@@ -49,9 +49,10 @@ def replace_non_printing(line: str) -> str:
 
 
 class Tokenizer(MosesTokenizer):
-    """sacremoses' tokenizer with all of Unicode's letters and a period split off the last word, whatever the word."""
+    """sacremoses' tokenizer with two corrections: all of Unicode's letters, and a last period that is always split."""
 
     def __init__(self, language: str) -> None:
+        """Compiles sacremoses' rules with Unicode's classes of characters; ``language`` is an ISO code."""
         super().__init__(language)
         for name, value in vars(MosesTokenizer).items():
             if isinstance(value, tuple) and isinstance(value[0], re.Pattern):
@@ -63,19 +64,23 @@ class Tokenizer(MosesTokenizer):
         self.has_letter = regex.compile(r"\p{Alphabetic}").search
 
     def handles_nonbreaking_prefixes(self, text: str) -> str:
+        """Splits the period off the last word, then off others as sacremoses does."""
         text = LAST_PERIOD.sub(" .", text.rstrip())
         if not ENDING_PERIOD.search(text):
             return " ".join(text.split())
         return super().handles_nonbreaking_prefixes(text)
 
     def isanyalpha(self, text: str) -> bool:
+        """Whether a text has a letter."""
         return self.has_letter(text) is not None
 
     def islower(self, text: str) -> bool:
+        """Whether the letters of a text are lower-case, and there are some."""
         return text.islower()
 
 
 def _with_classes(rule: tuple[re.Pattern, str]) -> tuple[regex.Pattern, str]:
+    """A rule of sacremoses (pattern, replacement) with ``\\p{...}`` in place of its lists of characters."""
     pattern = rule[0].pattern
     for table, name in CLASSES.items():
         pattern = pattern.replace(table, name)

@@ -7,7 +7,7 @@ from text_folder import TextFolder
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
+    """Add the options that all of these steps have."""
     parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE", help="source and target")
     parser.add_argument("--workers", type=int, default=1, help="processes to work with")
     parser.add_argument("--compress", action="store_true", help="gzip the text")
@@ -16,7 +16,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 
 def text_options(args: argparse.Namespace) -> dict[str, object]:
-    """Their values, as `transform` takes them."""
+    """Keyword arguments of :func:`transform.transform`, from the parsed options."""
     languages = tuple(args.languages)
     inputs = [TextFolder(path, languages) for path in args.inputs]
     return {"inputs": inputs, "output": args.output, "workers": args.workers, "compress": args.compress}

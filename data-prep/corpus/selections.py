@@ -1,4 +1,4 @@
-"""Choices among the pairs of a text."""
+"""Selections of the pairs of a text."""
 
 import random
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ from text_folder import Pair
 
 
 class Selection(Protocol):
-    """A choice among pairs that keeps their order."""
+    """A choice of some pairs, in their order."""
 
     reason: str  # why the others are dropped
 
     def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
-        """The pairs chosen out of `total` pairs."""
+        """Yields the chosen ones of ``total`` pairs."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A number of pairs drawn at random; each choice of that many pairs is equally likely."""
+    """``size`` pairs drawn at random without replacement, each set of pairs equally likely (selection sampling)."""
 
     size: int
     seed: int
     reason = "not sampled"
 
     def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
-        """The pairs drawn out of `total` pairs."""
+        """Yields the drawn ones of ``total`` pairs: all of them where ``size`` is larger."""
         draw, wanted = random.Random(self.seed), min(self.size, total)
         for left, pair in zip(range(total, 0, -1), pairs, strict=True):
             if draw.random() * left < wanted:
@@ -37,12 +37,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class EveryNth:
-    """Every nth pair; the others where `others` is set."""
+    """Every n-th pair, or with ``others`` all but these."""
 
     n: int
     others: bool = False
     reason = "in the other split"
 
     def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
-        """The pairs chosen."""
+        """Yields the chosen pairs; their total does not matter."""
         return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)

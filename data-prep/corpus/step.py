@@ -10,11 +10,14 @@ from text_lines import printable
 
 
 class StepError(Exception):
-    """A plain sentence that says what is wrong and what to do; it may name what others named."""
+    """Bad input or data that the user can put right; the message is one sentence that says how.
+
+    It may quote names from files, so it is escaped before it is printed.
+    """
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a step's main function; what can go wrong with data and disks becomes one sentence on stderr."""
+    """Run a command's main function; StepError, OSError and a killed worker end it with one sentence on stderr."""
     name = Path(sys.argv[0]).stem
     try:
         main()

@@ -13,7 +13,7 @@ from typing import IO
 
 from history import History
 from step import StepError
-from text_lines import FAST, named_in_errors, open_bytes
+from text_lines import GZIP_LEVEL, named_in_errors, open_bytes
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -22,7 +22,7 @@ Pair = tuple[bytes, bytes]  # of lines with their line feeds
 
 @dataclass(frozen=True)
 class TextFolder:
-    """A folder of sentence pairs."""
+    """A folder of sentence pairs; ``languages`` are the suffixes of source and target."""
 
     path: Path
     languages: tuple[str, str]
@@ -34,11 +34,11 @@ class TextFolder:
 
     @property
     def history(self) -> History:
-        """What has happened to the text so far."""
+        """The history in the folder's history.json."""
         return History.read(self.path / "history.json")
 
     def pairs(self) -> Iterator[Pair]:
-        """The pairs in order."""
+        """Yields the pairs in order; raises StepError where the two languages differ in length."""
         with ExitStack() as stack:
             source, target = (stack.enter_context(open_bytes(self.file(language))) for language in self.languages)
             try:
@@ -50,46 +50,51 @@ class TextFolder:
 
 
 class TextWriter:
-    """Writes a text folder, within a `with` statement."""
+    """A context manager that writes a text folder."""
 
     def __init__(self, folder: TextFolder, compress: bool = False):
+        """``folder`` must not exist; ``compress`` says that :meth:`write` will get gzipped lines."""
         self.folder = folder
         self.suffix = ".gz" if compress else ""
 
     def __enter__(self) -> "TextWriter":
+        """Makes the folder and opens its files."""
         self.folder.path.mkdir(parents=True)
         paths = [self.folder.path / f"text.{language}{self.suffix}" for language in self.folder.languages]
         self._files = [path.open("wb") for path in paths]
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Closes the files; an OSError names its file."""
         with ExitStack() as closing:  # each of them, even where closing another fails
             for file in self._files:
                 closing.enter_context(named_in_errors(Path(file.name)))
                 closing.callback(file.close)
 
     def write(self, source: bytes, target: bytes) -> None:
-        """Write what `packed` made of some lines of both languages."""
+        """Appends lines of both languages, as :func:`encode_lines` encodes them."""
         for file, lines in zip(self._files, (source, target), strict=True):
             with named_in_errors(Path(file.name)):
                 file.write(lines)
 
     def finish(self, history: History) -> None:
-        """Write the history."""
+        """Writes the history."""
         history.write(self.folder.path / "history.json")
 
 
-def packed(lines: list[str], compress: bool) -> bytes:
-    """Lines as they stand in a file; what is packed in parts stands in it part after part."""
+def encode_lines(lines: list[str], compress: bool) -> bytes:
+    """Lines as bytes, gzipped on demand; the bytes of several calls can be concatenated into one file."""
     text = "".join(f"{line}\n" for line in lines).encode()
-    return gzip.compress(text, FAST, mtime=0) if compress else text
+    return gzip.compress(text, GZIP_LEVEL, mtime=0) if compress else text
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file without a byte order mark, each ending with a line feed."""
     for first in islice(file, 1):
-        yield _ended(first.removeprefix(BYTE_ORDER_MARK))
-    yield from map(_ended, file)
+        yield _with_line_feed(first.removeprefix(BYTE_ORDER_MARK))
+    yield from map(_with_line_feed, file)
 
 
-def _ended(line: bytes) -> bytes:
+def _with_line_feed(line: bytes) -> bytes:
+    """The line, with a line feed if it has none, as a file's last line may."""
     return line if line.endswith(b"\n") else line + b"\n"

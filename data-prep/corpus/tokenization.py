@@ -1,4 +1,4 @@
-"""How text is turned into tokens."""
+"""Tokenization, by Moses' scripts or their port, or none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 
 @dataclass(frozen=True)
 class Tokenization:
-    """How text is turned into tokens; all but `lowercase` is for the tokenizer "moses" alone.
+    """Settings of tokenization; all but ``lowercase`` apply to the tokenizer "moses" only.
 
     Args:
         tokenizer: "moses", or "none" for text that is already tokenized
@@ -29,9 +29,10 @@ class Tokenization:
     moses: Path | None = None
 
     def tokenizer_for(self, language: str) -> Callable[[list[str]], list[str]]:
-        """A function from tidied lines to as many lines of tokens, which stand apart by single spaces.
+        """A function from tidied lines to as many lines of tokens, separated by single spaces.
 
-        It takes long to make and little to call: make one for each process. Moses' scripts rather want long lists.
+        It is slow to make and fast to call, so make one for each process. With ``moses``, each call starts perl, so
+        lists should be long.
         """
         if self.tokenizer == "none":
             tokenize = partial(map, lowercase if self.lowercase else str)
@@ -42,6 +43,7 @@ class Tokenization:
         return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
 
     def _by_scripts(self, language: str, lines: list[str]) -> list[str]:
+        """The lines tokenized by Moses' perl scripts; raises StepError where one fails."""
         steps = [("tokenizer.perl", "-q", "-l", language, *["-a"] * self.dash_splits, "-threads", "1")]
         if self.normalize:
             steps[:0] = [("normalize-punctuation.perl", "-l", language), ("remove-non-printing-char.perl",)]
@@ -52,6 +54,7 @@ class Tokenization:
         return lines
 
     def _by_port(self, language: str) -> Callable[[list[str]], list[str]]:
+        """A function that tokenizes lines with the port in ``moses_port.py``."""
         from moses_port import Tokenizer, make_normalizer, replace_non_printing
 
         steps = [partial(Tokenizer(language).tokenize, aggressive_dash_splits=self.dash_splits, return_str=True)]
@@ -63,5 +66,5 @@ class Tokenization:
 
 
 def lowercase(line: str) -> str:
-    """The line in lower case, as perl has it: each character by itself, so that a last sigma is like any other."""
+    """The line in lower case as perl does it: one character at a time, so that no sigma becomes a final sigma."""
     return SIGMA.join(part.lower() for part in line.split(SIGMA.upper()))

@@ -13,7 +13,7 @@ from transform import Transform, transform
 
 
 def make_tokenizers(tokenization: Tokenization, languages: tuple[str, str]) -> Transform:
-    """A function that tokenizes the lines of both languages."""
+    """A transform that tokenizes both languages."""
     source, target = map(tokenization.tokenizer_for, languages)
     return lambda source_lines, target_lines: (source(source_lines), target(target_lines), Counter())
 

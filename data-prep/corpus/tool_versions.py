@@ -13,7 +13,7 @@ FAIRSEQ = ("fairseq-fixed", "fairseq")
 
 
 def tool_version(tool: str) -> str:
-    """The version of an installed tool."""
+    """The version of an installed tool; raises StepError where it is not installed."""
     if find_spec(tool.replace("-", "_")) is not None:
         for distribution in FAIRSEQ if tool == "fairseq" else (tool,):
             try:

@@ -1,4 +1,4 @@
-"""Transfers over HTTP that go on after cuts, stalls and servers that are down, and end where servers mean harm."""
+"""Downloads over HTTP that resume after cuts, stalls and outages, and are bounded in size."""
 
 import os
 import re
@@ -15,23 +15,23 @@ from archives import CHUNK, Place, byte_bar
 from step import StepError
 from text_lines import printable, tidy
 
-PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-LONGEST_WAIT = 300
-PROGRESS = 10_000  # bytes that an attempt, and the time of a stall, must bring to count as progress
-LONGEST_REASON = 200
+RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+MAX_WAIT = 300  # seconds
+MIN_PROGRESS = 10_000  # bytes; an attempt, or the time of a stall, that brings fewer counts as no progress
+MAX_REASON = 200  # characters
 
 
 class BrokenTransferError(Exception):
-    """What went wrong with a transfer that may go on when tried again."""
+    """A transfer failed and is worth another attempt; the message is the reason."""
 
 
 class RefusedError(Exception):
-    """Why a place does not give the archive."""
+    """A place does not give the archive; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a server is given to answer, and how much it may send."""
+    """How often and how long a server is waited for, and how much it may send."""
 
     attempts: float = 5  # in a row that bring no progress
     wait: float = 5  # seconds before the second of them, doubled before each that follows
@@ -40,7 +40,11 @@ class Patience:
 
     @classmethod
     def from_environment(cls) -> "Patience":
-        """What DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST say, as far as they are set; raises StepError."""
+        """Values of DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST, where these are set.
+
+        Raises:
+            StepError: naming the variable that is no positive number.
+        """
         given = {}
         for name in ("attempts", "wait", "stall", "largest"):
             variable = f"DOWNLOAD_{name.upper()}"
@@ -52,31 +56,37 @@ class Patience:
 
 
 def transfer(place: Place, part: Path, patience: Patience) -> None:
-    """Bring the file at the place into `part`, from where that ends; raises RefusedError where it is not given."""
+    """Downloads the file at a place to ``part``, continuing what is there, with as many attempts as are allowed.
+
+    Raises:
+        RefusedError: where the server refuses, or no attempt succeeds.
+    """
     most, failures = _size(part), 0
     while True:
         try:
             return _attempt(place, part, patience)
         except BrokenTransferError as error:
-            failures = 1 if _size(part) >= most + PROGRESS else failures + 1
+            failures = 1 if _size(part) >= most + MIN_PROGRESS else failures + 1
             most = max(most, _size(part))
             if failures >= patience.attempts:
                 raise RefusedError(str(error)) from None
-            wait = min(patience.wait * 2 ** (failures - 1), LONGEST_WAIT)
+            wait = min(patience.wait * 2 ** (failures - 1), MAX_WAIT)
             print(printable(f"{place.address}: {error}; trying again in {wait:g} s"), flush=True)
             time.sleep(wait)
 
 
 def _size(part: Path) -> int:
+    """The bytes of a file; 0 where there is none."""
     return part.stat().st_size if part.exists() else 0
 
 
 def _attempt(place: Place, part: Path, patience: Patience) -> None:
+    """One request for what is missing of ``part``; raises BrokenTransferError or RefusedError."""
     done = _size(part)
     if done and done == place.size:
         return
     with _open(place.address, done, patience.stall) as response:
-        start, total = _announced(response)
+        start, total = _start_and_size(response)
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
             return
         if start not in (0, done):
@@ -92,6 +102,7 @@ def _attempt(place: Place, part: Path, patience: Patience) -> None:
 
 
 def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
+    """Requests an address from byte ``start`` on; returns the answer, status 416 included."""
     headers = {"User-Agent": "ea-fairseq"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         return urlopen(Request(address, headers=headers), timeout=stall)
@@ -99,15 +110,15 @@ def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
         if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
             return error
         error.close()
-        passing = error.code in PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        passing = error.code in RETRIED_STATUSES or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         answer = f"it answered {error.code} {responses.get(error.code, '')}".rstrip()
         raise (BrokenTransferError if passing else RefusedError)(answer) from None
     except (OSError, HTTPException, ValueError) as error:  # the last for an address that it redirects to
         raise BrokenTransferError(_reason(error, stall)) from None
 
 
-def _announced(response: HTTPResponse | HTTPError) -> tuple[int | None, int | None]:
-    """Where in the file the answer starts and how long the file is, as far as the server says."""
+def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int | None]:
+    """The offset at which the answer starts and the size of the whole file, in bytes; None: not known."""
     if response.status == HTTPStatus.OK:
         return 0, response.length
     span = re.fullmatch(r"bytes (?:(\d{1,18})-\d+|\*)/(?:(\d{1,18})|\*)", response.headers["Content-Range"] or "")
@@ -116,10 +127,17 @@ def _announced(response: HTTPResponse | HTTPError) -> tuple[int | None, int | No
 
 
 def _more_than(largest: float) -> str:
+    """The part of a message that says how many bytes are too many."""
     return f"more than {largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
 
 
 def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None, largest: float) -> None:
+    """Appends chunks to ``part``, of which ``done`` bytes are there.
+
+    Raises:
+        RefusedError: for more bytes than ``size``, or than ``largest`` where that is unknown.
+        BrokenTransferError: for fewer than ``size``.
+    """
     try:
         with part.open("ab" if done else "wb") as file, byte_bar(part.name, size, done) as bar:
             for chunk in chunks:
@@ -137,21 +155,23 @@ def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None, l
 
 
 def _chunks(response: HTTPResponse, stall: float) -> Iterator[bytes]:
+    """Yields what the server sends; raises BrokenTransferError for an error or a stall of so many seconds."""
     came, since = 0, time.monotonic()
     try:
         while chunk := response.read1(CHUNK):
             yield chunk
             came += len(chunk)
-            if came >= PROGRESS:
+            if came >= MIN_PROGRESS:
                 came, since = 0, time.monotonic()
             elif time.monotonic() - since > stall:
-                raise BrokenTransferError(f"it sent less than {PROGRESS} bytes in {stall:g} s")
+                raise BrokenTransferError(f"it sent less than {MIN_PROGRESS} bytes in {stall:g} s")
     except (OSError, HTTPException) as error:
         raise BrokenTransferError(_reason(error, stall)) from None
 
 
 def _reason(error: Exception, stall: float) -> str:
+    """An error of the network in a few words."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return f"it sent nothing for {stall:g} s"
-    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()[:LONGEST_REASON]
+    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()[:MAX_REASON]

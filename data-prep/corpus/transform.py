@@ -1,4 +1,4 @@
-"""From text folders to a text folder, by a function of sentence pairs."""
+"""A step from text folders to a text folder: a function of sentence pairs, applied in several processes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from history import History
 from selections import Selection
-from text_folder import Pair, TextFolder, TextWriter, packed
+from text_folder import Pair, TextFolder, TextWriter, encode_lines
 from text_lines import progress, tidy
 from workers import map_in_order
 
@@ -20,7 +20,7 @@ Transform = Callable[[Lines, Lines], tuple[Lines, Lines, Counter]]
 
 
 class Chunk(NamedTuple):
-    """What a transform made of some pairs."""
+    """The output of a transform for some pairs: encoded lines, tokens of each language, pairs read, dropped, kept."""
 
     source: bytes
     target: bytes
@@ -40,10 +40,20 @@ def transform(
     compress: bool = False,
     selection: Selection | None = None,
 ) -> History:
-    """Write to `output` what a transform makes of the pairs of all inputs, and return its history.
+    """Apply a transform to the pairs of all inputs and write the result to a new text folder.
 
-    A transform takes the lines of both languages and gives those of the pairs it keeps, in order, with the numbers of
-    those that it drops, by reason. `make` makes it once in each process.
+    Args:
+        step: its name in the history.
+        make: makes the transform, once in each process. The transform takes the lines of both languages; it returns
+            the lines of the pairs that it keeps, in order, and the number of those it drops, by reason.
+        inputs: text folders, concatenated.
+        output: the folder to make.
+        workers: processes.
+        compress: whether to gzip the text.
+        selection: chooses the pairs that the transform gets; all by default.
+
+    Returns:
+        The history of the output.
     """
     before = History.joined([folder.history for folder in inputs])
     total = sum(folder.history.kept for folder in inputs)
@@ -66,22 +76,27 @@ def transform(
 
 
 def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """Joins the lines of ``CHUNK`` pairs at a time, which pass faster between processes."""
     while chunk := list(islice(pairs, CHUNK)):
         source, target = zip(*chunk, strict=True)
         yield b"".join(source), b"".join(target)
 
 
 def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], Chunk]:
+    """A function that decodes a chunk, applies the transform and encodes its output."""
     function = make()
 
     def on_chunk(pairs: Pair) -> Chunk:
         before = [[tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs]
         source, target, dropped = function(*before)
         tokens = _count_tokens(source), _count_tokens(target)
-        return Chunk(packed(source, compress), packed(target, compress), tokens, len(before[0]), dropped, len(source))
+        return Chunk(
+            encode_lines(source, compress), encode_lines(target, compress), tokens, len(before[0]), dropped, len(source)
+        )
 
     return on_chunk
 
 
 def _count_tokens(lines: Lines) -> int:
+    """Tokens, separated by single spaces, in all lines."""
     return sum(line.count(" ") + 1 for line in lines if line)

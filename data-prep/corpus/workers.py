@@ -1,4 +1,4 @@
-"""Work shared out over several processes, its results in order."""
+"""A map over several processes that keeps the order of its results."""
 
 import multiprocessing
 import os
@@ -14,7 +14,15 @@ Result = TypeVar("Result")
 
 
 def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """The items under the function that `make` makes once in each process, in order; only a few are held at a time."""
+    """Yields the results of a function for each item, in order; at most ``2 * workers`` items are in memory.
+
+    Args:
+        make: makes the function, once in each process.
+        workers: processes; with 1 the function runs in this one.
+
+    Raises:
+        BrokenProcessPool: where a process is killed.
+    """
     if workers == 1:
         yield from map(make(), items)
         return
@@ -31,15 +39,18 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
 
 
 def _start_worker(make: Callable[[], Callable[[Item], Result]]) -> None:
+    """Makes a worker's function, and a thread that ends the worker with its parent."""
     global _function
     _function = make()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
+    """Ends this process when its parent ends, even by SIGKILL."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
 
 def _call(item: Item) -> Result:
+    """Applies the worker's function."""
     return _function(item)

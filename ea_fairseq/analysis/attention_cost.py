@@ -2,28 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from ea_fairseq.mechanisms.evolution import Evolution
+from fairseq.modules import MultiheadAttention
+
+from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.attention.attention import Attention
 
 SIZES = 4  # products of sizes in fairseq's own attention, which torchprofile counts with those of tensors
-
-
-@dataclass(frozen=True)
-class Count:
-    """Parameters, and multiply-accumulates of one sentence pair as torchprofile counts them."""
-
-    parameters: int = 0
-    macs: int = 0
-
-    def __add__(self, other: "Count") -> "Count":
-        return Count(self.parameters + other.parameters, self.macs + other.macs)
-
-    def __mul__(self, times: int) -> "Count":
-        return Count(self.parameters * times, self.macs * times)
-
-
-def linear(inputs: int, outputs: int, words: int, bias: bool = True) -> Count:
-    """A linear layer, applied to each of the words; adding the bias is no multiplication."""
-    return Count((inputs + bias) * outputs, inputs * outputs * words)
 
 
 @dataclass(frozen=True)
@@ -33,20 +17,28 @@ class AttentionCost:
     Args:
         width, key_width: of the layers that give queries, and keys and values.
         heads: K of each attention.
-        layers: number of attentions, one in each layer.
         queries, keys: words T and S.
-        evolution: None in fairseq's Transformer.
+        attentions: one of each layer; None for fairseq's own.
         cross: whether keys come from the encoder.
     """
 
     width: int
     key_width: int
     heads: int
-    layers: int
     queries: int
     keys: int
-    evolution: Evolution | None = None
+    attentions: tuple[Attention | None, ...]
     cross: bool = False
+
+    @classmethod
+    def of(cls, attentions: list[MultiheadAttention], queries: int, keys: int) -> "AttentionCost":
+        """That of a built model's attentions of one kind."""
+        if not attentions:
+            return cls(0, 0, 0, queries, keys, ())
+        first = attentions[0]
+        ours = (attention if is_ours(attention) else None for attention in attentions)
+        cross = first.encoder_decoder_attention
+        return cls(first.embed_dim, first.kdim, first.num_heads, queries, keys, tuple(ours), cross)
 
     def of_length(self, words: int) -> "AttentionCost":
         """The same for as many queries and keys."""
@@ -55,15 +47,17 @@ class AttentionCost:
     @property
     def plain(self) -> "AttentionCost":
         """The same in fairseq's Transformer."""
-        return replace(self, evolution=None)
+        return replace(self, attentions=(None,) * self.layers)
 
     @property
-    def evolves(self) -> bool:
-        return self.evolution is not None and not self.evolution.is_off
+    def layers(self) -> int:
+        """Number of attentions, one a layer."""
+        return len(self.attentions)
 
     @property
-    def convolved(self) -> bool:
-        return self.evolution is not None and self.evolution.beta > 0
+    def ours(self) -> list[Attention]:
+        """The attentions that our forward computes."""
+        return [attention for attention in self.attentions if attention is not None]
 
     @property
     def entries(self) -> int:
@@ -78,38 +72,38 @@ class AttentionCost:
 
     @property
     def maps(self) -> Count:
-        """The products Q K^T and A V."""
-        return Count(macs=2 * self.queries * self.keys * self.width * self.layers)
+        """Own logits, such as Q K^T, and the product A V."""
+        product = Count(macs=self.queries * self.keys * self.width)
+        terms = [term.cost(self.queries, self.keys, self.width) for attention in self.ours for term in attention.terms]
+        return sum(terms, product * (self.layers + self.attentions.count(None)))
 
     @property
-    def convolutions(self) -> Count:
-        """Of the maps, K to K channels with bias; margins of zeros count, too."""
-        if not self.convolved:
-            return Count()
-        taps = self.heads * self.evolution.kernel_size**2
-        return Count((taps + 1) * self.heads, taps * self.entries) * self.layers
+    def extra(self) -> Count:
+        """What the mechanism adds."""
+        return sum((attention.extra_cost(self.queries, self.keys) for attention in self.ours), Count())
 
     @property
     def element_wise(self) -> Count:
         """The scaling of the queries, which fairseq's self-attention leaves to one operation with the products."""
-        scaled = self.queries * self.width if self.cross or self.evolves else 0
-        return Count(macs=scaled + (0 if self.evolves else SIZES)) * self.layers
+        scaled = Count(macs=self.queries * self.width)
+        fairseqs = self.attentions.count(None)
+        return scaled * (self.layers if self.cross else len(self.ours)) + Count(macs=SIZES) * fairseqs
 
     def kept_for_backward(self, half: bool = False) -> int:
         """Bytes of maps that autograd keeps of all layers in plain PyTorch, without dropout of probabilities.
 
-        Kept are the probabilities, by an attention that computes them step by step, as evolving attention does; torch
-        has one fused operation for fairseq's self-attention, which keeps none. A convolution keeps its input, with
-        margins unless they are alike on all sides, and the ReLU its output; the skip connection keeps nothing.
+        Kept are the probabilities, by an attention that computes them step by step, as ours does, and what the
+        mechanism keeps; torch has one fused operation for fairseq's self-attention, which keeps none.
 
         Args:
             half: in half precision the softmax is of fp32, and its output is kept in both precisions.
         """
         number = 2 if half else 4
-        kept = self.entries * (number + 4 * half) if self.cross or self.evolves else 0
-        if self.convolved:
-            margins = self.evolution.window.margins(self.evolution.kernel_size)
-            left, right, above, below = margins if len(set(margins)) > 1 else (0, 0, 0, 0)
-            padded = self.heads * (self.queries + above + below) * (self.keys + left + right)
-            kept += (padded + self.entries) * number
-        return kept * self.layers
+        maps = self.layers if self.cross else len(self.ours)
+        extra = sum(attention.extra_kept(self.queries, self.keys, number) for attention in self.ours)
+        return maps * self.entries * (number + 4 * half) + extra
+
+
+def is_ours(attention: MultiheadAttention) -> bool:
+    """Whether the attention runs our forward, and not fairseq's."""
+    return isinstance(attention, Attention) and not attention.is_plain

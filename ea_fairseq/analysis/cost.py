@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import torch
 from fairseq.models.transformer import TransformerModelBase
 
-EMBEDDINGS, ENCODER, DECODER = "embeddings", "encoder", "decoder"
-CONVOLUTIONS, OUTPUT = "evolving-attention convolutions", "output projection"
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.state_dict import MECHANISM
+
+EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
     "embed_tokens": EMBEDDINGS,
     "embed_positions": EMBEDDINGS,
     "output_projection": OUTPUT,
     "adaptive_softmax": OUTPUT,
-    "_attn.conv.": CONVOLUTIONS,
     "encoder.": ENCODER,
     "decoder.": DECODER,
 }
@@ -24,6 +25,8 @@ GROUPS = {  # by what the name of a parameter has; those of encoder and decoder 
 
 @dataclass(frozen=True)
 class Cost:
+    """Parameters and FLOPs in the convention of the papers: without embeddings and output projection."""
+
     parameters: int
     flops: int
 
@@ -41,8 +44,16 @@ def count_parameters(model: TransformerModelBase) -> Counter[str]:
     """Parameters by group, the embeddings of positions included; tied ones count once, as embeddings."""
     groups = Counter()
     for name, parameter in model.named_parameters():
-        groups[next(group for part, group in GROUPS.items() if part in name)] += parameter.numel()
+        group = next(group for part, group in GROUPS.items() if part in name)
+        if MECHANISM.search(name):
+            group = mechanism_group(model.family.attention)
+        groups[group] += parameter.numel()
     return groups
+
+
+def mechanism_group(attention: type[Attention]) -> str:
+    """What tables call the parameters that a mechanism adds, such as ``evolving-attention convolutions``."""
+    return f"{attention.title.replace(' ', '-')} {attention.adds}"
 
 
 def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 
-from ea_fairseq.analysis.attention_cost import AttentionCost, Count, linear
-from ea_fairseq.analysis.cost import CONVOLUTIONS, DECODER, EMBEDDINGS, ENCODER, OUTPUT
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.analysis.attention_cost import AttentionCost
+from ea_fairseq.analysis.cost import DECODER, EMBEDDINGS, ENCODER, OUTPUT, mechanism_group
+from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.user_error import UserError
 
 NO_FORMULA = (
@@ -47,46 +48,40 @@ class Side:
     length: int
 
 
-def attentions(
-    cfg: TransformerConfig, evolution: EvolutionOptions | None, source_length: int, target_length: int
-) -> dict[str, AttentionCost]:
+def attentions(model: TransformerModelBase, source_length: int, target_length: int) -> dict[str, AttentionCost]:
     """The three kinds of attention: ``encoder``, ``decoder`` and ``cross``."""
-    encoder, decoder = cfg.encoder, cfg.decoder
-    evolve = {kind: evolution and getattr(evolution, kind) for kind in ("encoder", "decoder", "cross")}
-    of_encoder = (encoder.embed_dim, encoder.embed_dim, encoder.attention_heads, encoder.layers)
-    of_decoder = (decoder.attention_heads, decoder.layers, target_length)
+    encoder, decoder = (list(side.layers.children()) for side in (model.encoder, model.decoder))
     return {
-        "encoder": AttentionCost(*of_encoder, source_length, source_length, evolve["encoder"]),
-        "decoder": AttentionCost(
-            decoder.embed_dim, decoder.embed_dim, *of_decoder, target_length, evolution=evolve["decoder"]
-        ),
-        "cross": AttentionCost(
-            decoder.embed_dim, encoder.embed_dim, *of_decoder, source_length, evolve["cross"], cross=True
-        ),
+        "encoder": AttentionCost.of([layer.self_attn for layer in encoder], source_length, source_length),
+        "decoder": AttentionCost.of([layer.self_attn for layer in decoder], target_length, target_length),
+        "cross": AttentionCost.of([layer.encoder_attn for layer in decoder], target_length, source_length),
     }
 
 
-def parts(cfg: TransformerConfig, evolution: EvolutionOptions | None, source: Side, target: Side) -> list[Part]:
+def parts(model: TransformerModelBase, source: Side, target: Side) -> list[Part]:
     """The parts of a model, for one pair of sentences without padding.
-
-    Args:
-        cfg: the options, as the built model has them: ``model.cfg``.
-        evolution: those of evolving attention, None for fairseq's own Transformer.
 
     Raises:
         UserError: naming the flag of an option that has no formula here.
     """
+    cfg = model.cfg
     refuse_unknown(cfg)
-    kinds = attentions(cfg, evolution, source.length, target.length)
+    kinds = attentions(model, source.length, target.length)
+    ours = isinstance(model, MechanismTransformer)
     return [
         *embedding_parts(cfg, source, target),
-        *encoder_parts(cfg, kinds["encoder"], masked=evolution is None),
+        *encoder_parts(cfg, kinds["encoder"], masked=not ours),
         *decoder_parts(cfg, kinds["decoder"], kinds["cross"]),
-        Part(CONVOLUTIONS, "encoder self-attention", kinds["encoder"].convolutions),
-        Part(CONVOLUTIONS, "decoder self-attention", kinds["decoder"].convolutions),
-        Part(CONVOLUTIONS, "encoder-decoder attention", kinds["cross"].convolutions),
+        *(mechanism_parts(mechanism_group(model.family.attention), kinds) if ours else ()),
         output_part(cfg, target),
     ]
+
+
+def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
+    """What a mechanism adds to the three kinds of attention."""
+    names = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
+    names["cross"] = "encoder-decoder attention"
+    return [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
 
 
 def refuse_unknown(cfg: TransformerConfig) -> None:
@@ -134,6 +129,7 @@ def encoder_parts(cfg: TransformerConfig, attention: AttentionCost, masked: bool
 
 
 def decoder_parts(cfg: TransformerConfig, own: AttentionCost, cross: AttentionCost) -> list[Part]:
+    """The decoder's parts: both attentions, feed-forward, norms, element-wise operations and a change of width."""
     side, words = cfg.decoder, own.queries
     alignment = Count(macs=words * cross.keys)  # the mean over heads that the last layer returns
     norms = 3 * side.layers + (side.normalize_before and not cfg.no_decoder_final_norm) + cfg.layernorm_embedding
@@ -156,15 +152,18 @@ def decoder_parts(cfg: TransformerConfig, own: AttentionCost, cross: AttentionCo
 
 
 def feed_forward(side, words: int) -> Count:
+    """Of all layers of a side (``cfg.encoder`` or ``cfg.decoder``), for a number of words."""
     into = linear(side.embed_dim, side.ffn_embed_dim, words)
     return (into + linear(side.ffn_embed_dim, side.embed_dim, words)) * side.layers
 
 
 def activation(cfg: TransformerConfig, side, words: int) -> Count:
+    """The products of the activation function in all layers of a side."""
     return Count(macs=ACTIVATION_MACS.get(cfg.activation_fn, 0) * side.ffn_embed_dim * words * side.layers)
 
 
 def output_part(cfg: TransformerConfig, target: Side) -> Part:
+    """The product with the table of the target vocabulary, whose parameters may be tied."""
     projection = linear(cfg.decoder.output_dim, target.vocabulary, target.length, bias=False)
     if not cfg.share_decoder_input_output_embed:
         return Part(OUTPUT, OUTPUT, projection)

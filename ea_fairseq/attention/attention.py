@@ -1,64 +1,106 @@
-"""Multi-head attention whose logits continue the previous layer's and pass through a convolution."""
+"""The one attention: own logits, combined with the layer below, transformed, softmax, values.
 
-from typing import NamedTuple
+Training, decoding steps, recorded passes and the counting of FLOPs all run :meth:`Attention.forward`; a decoding step
+differs by its :class:`Inputs`.
+"""
 
 import torch
-import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks, probabilities
-from ea_fairseq.attention.projections import project
-from ea_fairseq.decoding.cache import AttentionCache
-from ea_fairseq.decoding.step import decode, of_hypotheses
-from ea_fairseq.kernels.attention_operator import attend, map_shape, words_of
-from ea_fairseq.kernels.dispatch import is_fused, is_native
-from ea_fairseq.kernels.evolution_operator import evolve
-from ea_fairseq.kernels.tensors import spread
-from ea_fairseq.mechanisms.evolution import Evolution
+from ea_fairseq.attention.mechanism import Mechanism, Place
+from ea_fairseq.attention.terms import DotProduct, Term
+from ea_fairseq.decoding.cache import DecodingStep, repeat_for_beam
+from ea_fairseq.kernels.attend import attend, join_heads, project, split_heads, split_qkv
+from ea_fairseq.kernels.dispatch import spread
+from ea_fairseq.kernels.evolve import evolve, takes_maps
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.options import Options
 
 
-class LayerLogits(NamedTuple):
-    """The logits one layer hands to the next: (B, K, T, S) for B sentences, K heads, T queries and S keys.
+class Sentences(Inputs):
+    """The inputs of whole sentences.
 
-    None stands for an attention that hands nothing on, because its evolution is off or it does not exist.
+    Args:
+        query: (T, B, C); key, value: (S, B, C), not yet projected.
+        masks, previous: see ``Inputs``; before :meth:`prepare` they may have one row or column for all.
     """
 
-    self_attention: Tensor | None = None
-    cross_attention: Tensor | None = None
+    def __init__(
+        self,
+        attention: "Attention",
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        masks: AttentionMasks,
+        previous: Tensor | None,
+    ):
+        q_proj, k_proj, v_proj = attention.q_proj, attention.k_proj, attention.v_proj
+        self.x, self.scale, self.masks, self.previous = query, attention.scaling, masks, previous
+        if query is key and key is value:
+            self.query, self.memory = project(query, q_proj, k_proj, v_proj), None  # (T, B, 3 C)
+        elif key is value:
+            self.query, self.memory = q_proj(query), project(key, k_proj, v_proj)  # (T, B, C), (S, B, 2 C)
+        else:
+            self.query, self.memory = q_proj(query), torch.cat((k_proj(key), v_proj(value)), dim=-1)
+        sentences = key.size(1) if query.size(1) == 1 else query.size(1)  # one sentence serves all
+        self.size = sentences, attention.num_heads, query.size(0), key.size(0)
+
+    def prepare(self) -> None:
+        sentences, heads, queries, keys = self.size
+        self.q, self.k, self.v = (split_heads(x, heads) for x in split_qkv(self.query, self.memory))
+        self.masks = self.masks.of_size(sentences, queries, keys)
+        self.previous = spread("previous_logits", self.previous, *self.size)
+
+    @property
+    def positions(self) -> tuple[Tensor, Tensor]:
+        *_, queries, keys = self.size
+        return torch.arange(queries, device=self.x.device), torch.arange(keys, device=self.x.device)
+
+    def rows_before(self, name: str, rows: Tensor, count: int) -> None:
+        return None
+
+    def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, None, Tensor] | None:
+        if need_weights:
+            return None
+        found = attend(self.query, self.memory, self.size[1], self.scale, fused, self.previous, self.masks)
+        return found and (found[0], None, found[1])
+
+    def evolve(self, fused: FusedLogits, exact: bool, scores) -> tuple[Tensor, Tensor] | None:
+        if not takes_maps(self.q, self.k, self.masks, exact):
+            return None
+        own, scale = scores(self)
+        return evolve(own, scale, fused, self.previous, self.masks, exact)
 
 
-class EvolvingAttention(MultiheadAttention):
-    """fairseq's multi-head attention with evolving logits (Evolving Attention with Residual Convolutions, ICML 2021).
+class Attention(Mechanism, MultiheadAttention):
+    """fairseq's multi-head attention with its steps open to a mechanism.
 
-    Parameters are fairseq's plus ``conv`` (a K x K convolution with bias) where the evolution has one. With the
-    evolution off this is fairseq's attention itself.
+    As it is, this is plain attention, and computed by fairseq's own forward unless its maps are recorded.
     """
 
-    IDENTITY_SHIFT = 20.0
-
-    def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
-        super().__init__(embed_dim, num_heads, **kwargs)
-        self.evolution = evolution
-        self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
-        self.recorded: dict[str, Tensor | None] | None = None  # where ea_fairseq.analysis.maps has the maps put
-        if self.conv is not None and evolution.identity:
-            self.start_as_identity()
-        if self.conv is None and evolution.alpha > 0:
-            # Marks the checkpoint: a plain Transformer would load it, and lose the skip connection, without a word.
-            self.register_buffer("skip", torch.empty(0))
-
-    @torch.no_grad()
-    def start_as_identity(self):
-        """Lets each head of ``conv`` copy its own entry and add a constant.
-
-        beta * ReLU(x + c) + (1 - beta) * x = x + beta * c wherever x > -c, and the softmax does not see what is added
-        to a whole row: the attention starts out with the probabilities it would have without its convolution.
+    def __init__(self, embed_dim: int, num_heads: int, terms: tuple[Term, ...] = (), **kwargs):
         """
-        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
-        self.conv.weight.zero_()
-        self.conv.weight[:, :, above, left].fill_diagonal_(1.0)
-        self.conv.bias.fill_(self.IDENTITY_SHIFT)
+        Args:
+            terms: whose sum own logits are; the dot product by default.
+            kwargs: those of fairseq's ``MultiheadAttention``.
+        """
+        super().__init__(embed_dim, num_heads, **kwargs)
+        kind = type(self)
+        self.terms = nn.ModuleList(terms or [DotProduct()])
+        self.scores_dots = not terms  # own logits are the dot product alone
+        self.fuses_values = self.scores_dots and (kind.reweigh, kind.values) == (Mechanism.reweigh, Mechanism.values)
+        self.is_plain = kind is Attention and self.scores_dots  # fairseq's own forward computes the same
+        self.recorded: dict[str, Tensor | None] | None = None  # see ea_fairseq.attention.recording
+        if self.marker:
+            self.register_buffer(self.marker, torch.empty(0))
+
+    @classmethod
+    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs) -> "Attention":
+        """The attention of a place in a stack, from the mechanism's options."""
+        return cls(embed_dim, num_heads, **kwargs)
 
     def forward(
         self,
@@ -80,13 +122,13 @@ class EvolvingAttention(MultiheadAttention):
         Args:
             query: (T, B, C); key, value: (S, B, C).
             key_padding_mask: (B, S), true where a key is padding.
-            query_padding_mask: (B, T), true where a query is padding; such rows are zero for the convolution.
+            query_padding_mask: (B, T), true where a query is padding; the mechanism reads such rows as zeros.
             incremental_state: with it, ``query`` is one step and earlier steps are remembered.
             need_weights, need_head_weights: return the probabilities (B, T, S), or by head (K, B, T, S).
             static_kv: keys and values do not change between steps.
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
-                there. The convolution and the next layer read a zero where a key is not seen, and no other number of
-                the mask. With the evolution off it is fairseq's.
+                there. The mechanism and the next layer read a zero where a key is masked, and no other number of
+                the mask. Where the attention is plain it is fairseq's.
             previous_logits: (B, K, T, S) from the layer before.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
@@ -97,157 +139,73 @@ class EvolvingAttention(MultiheadAttention):
             ValueError, TypeError, RuntimeError: where a tensor is of another size or type. Masks and previous logits
                 may have one row or column for all.
         """
-        if self.evolution.is_off and self.recorded is None:
+        if self.is_plain and self.recorded is None:
             if masks is not None:
-                key_padding_mask, attn_mask = masks.keys, masks.attn_mask(query)
-            elif attn_mask is not None and attn_mask.dtype is torch.bool:  # which fairseq's steps would add as ones
-                attn_mask = AttentionMasks(later=attn_mask).attn_mask(query)
+                key_padding_mask, attn_mask = masks.padded_keys, masks.attn_mask(query.dtype)
+            elif attn_mask is not None and attn_mask.dtype is torch.bool:  # fairseq's decoding steps would add ones
+                attn_mask = AttentionMasks(future=attn_mask).attn_mask(query.dtype)
             if static_kv and not self._get_input_buffer(incremental_state):
-                key, value, key_padding_mask = of_hypotheses(incremental_state, key, value, key_padding_mask)
-            output, weights = super().forward(
-                query,
-                key,
-                value,
-                key_padding_mask=key_padding_mask,
-                incremental_state=incremental_state,
-                need_weights=need_weights,
-                static_kv=static_kv,
-                attn_mask=attn_mask,
-                need_head_weights=need_head_weights,
-            )
-            return output, weights, None
-
+                key, value, key_padding_mask = repeat_for_beam(incremental_state, key, value, key_padding_mask)
+            memory = key, value, key_padding_mask, incremental_state, need_weights, static_kv, attn_mask
+            return *super().forward(query, *memory, need_head_weights=need_head_weights), None
         if masks is None:
             masks = AttentionMasks.of(key_padding_mask, query_padding_mask, attn_mask)
-        need_weights = need_weights or need_head_weights
-        if incremental_state is not None:
-            step = self, query, key, value, masks, need_weights, previous_logits
-            output, weights, logits = decode(*step, incremental_state)
+        previous = previous_logits if self.hands_on_logits else None
+        if incremental_state is None:
+            inputs = Sentences(self, query, key, value, masks, previous)
         else:
-            output, weights, logits = self._attend(query, key, value, masks, need_weights, previous_logits)
+            inputs = DecodingStep(self, query, key, value, masks, previous, incremental_state)
+        output, weights, logits = self.attend(inputs, need_weights or need_head_weights)
         output = self.out_proj(output)
         if need_head_weights:
             return output, weights.transpose(0, 1), logits
         return output, weights.mean(dim=1) if need_weights else None, logits
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        masks: AttentionMasks,
-        need_weights: bool,
-        previous: Tensor | None,
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Output (T, B, C) before its projection, probabilities, if they are needed, and logits (B, K, T, S)."""
-        if query is key and key is value:
-            query, memory = project(query, self.q_proj, self.k_proj, self.v_proj), None
-        elif key is value:
-            query, memory = self.q_proj(query), project(key, self.k_proj, self.v_proj)
+    def attend(self, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Output (T, B, C) before its projection, probabilities if they are needed, and logits (B, K, T, S)."""
+        fused = self.fused if self.recorded is None else None
+        if fused is not None and self.fuses_values and not self.drops_out:
+            found = inputs.attend(fused, need_weights)
+            if found is not None:
+                return found
+        inputs.prepare()
+        found = None if fused is None else inputs.evolve(fused, need_weights, self.scores)
+        if found is not None:
+            logits, weights = found
         else:
-            query, memory = self.q_proj(query), torch.cat((self.k_proj(key), self.v_proj(value)), dim=-1)
-        kernels = self.recorded is None and masks.added is None
-        if kernels and not need_weights and not self.drops_out and is_native(query) and has_maps(query, memory):
-            evolving = self._evolving(previous, masks, map_shape(query, memory, self.num_heads))
-            output, logits = attend(query, memory, *evolving, heads=self.num_heads, **self._numbers())
-            return output, None, logits
-        q, k, v = (self.split_heads(x) for x in words_of(query, memory))
-        if kernels and is_fused(q, exact=need_weights) and has_maps(query, memory):
-            scores = q @ k.transpose(-1, -2)
-            logits, weights = evolve(scores, *self._evolving(previous, masks, scores.shape), **self._numbers())
-        else:
-            own = (q * self.scaling) @ k.transpose(-1, -2)  # (B, K, T, S), EA eq. 1
-            previous, _, _, masks = self._evolving(previous, masks, own.shape)
-            logits = self.evolve(own, previous, masks.blank)
-            weights = probabilities(logits, masks)
+            own = self.own_logits(inputs)
+            combined = self.combine(own, inputs)
+            logits = self.transform(combined, inputs)
+            weights = probabilities(logits, inputs.masks)
             if self.recorded is not None:
-                self.recorded.update(own=own, logits=logits, unseen=masks.unseen, probabilities=weights)
-        output = self.dropout_module(weights.type_as(v)) @ v  # (B, K, T, d), EA eq. 5
-        return self.join_heads(output), weights, logits
+                self.recorded.update(own=own, input=combined, logits=logits, probabilities=weights)
+                self.recorded["masked"] = inputs.masks.masked
+            if self.hands_on_logits:
+                logits = inputs.masks.cleared(logits)
+        weights = self.reweigh(weights, inputs)
+        output = self.values(self.dropout_module(weights.type_as(inputs.v)), inputs)
+        return join_heads(output), weights, logits
+
+    def own_logits(self, inputs: Inputs) -> Tensor:
+        """The sum of the terms, (B, K, T, S)."""
+        first, *others = (term(inputs) for term in self.terms)
+        return sum(others, first)
+
+    def scores(self, inputs: Inputs) -> tuple[Tensor, float]:
+        """Own logits (B, K, T, S), and the number that kernels still have to scale them by."""
+        if self.scores_dots:
+            return inputs.q @ inputs.k.transpose(-1, -2), inputs.scale
+        return self.own_logits(inputs), 1.0
 
     @property
     def drops_out(self) -> bool:
+        """Whether probabilities are dropped out."""
         dropout = self.dropout_module
         return dropout.p > 0 and (dropout.training or dropout.apply_during_inference)
 
-    def _evolving(self, previous: Tensor | None, masks: AttentionMasks, size: tuple[int, ...]) -> tuple:
-        """What scores of a size (B, K, T, S) evolve with: previous logits, weight and bias, masks."""
-        sentences, _, queries, keys = size
-        parameters = (None, None) if self.conv is None else (self.conv.weight, self.conv.bias)
-        previous = None if self.evolution.alpha == 0 else spread("previous_logits", previous, *size)
-        return previous, *parameters, masks.of_size(sentences, queries, keys)
-
-    def _numbers(self) -> dict[str, float]:
-        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
-        alpha, beta = self.evolution.alpha, self.evolution.beta
-        return {"scale": self.scaling, "alpha": alpha, "beta": beta, "above": above, "left": left}
-
-    def evolve(
-        self,
-        own: Tensor,
-        previous: Tensor | None,
-        blank: Tensor | None = None,
-        cache: AttentionCache | None = None,
-    ) -> Tensor:
-        """Mixes this layer's own logits with the previous layer's, then with their convolution.
-
-        Args:
-            own, previous: (B, K, T, S); ``previous`` is None in the first layer.
-            blank: broadcastable to (B, 1, T, S), true where an entry is padding or lies in the future.
-            cache: has the rows of earlier decoding steps, and keeps this one, where T is one step.
-
-        Returns:
-            (B, K, T, S). Real entries depend on no blank one; what blank ones hold is cleared before it is read.
-        """
-        logits = own
-        if self.evolution.alpha > 0 and previous is not None:
-            logits = torch.lerp(own, previous, self.evolution.alpha)  # EA eq. 4
-        if self.recorded is not None:
-            self.recorded["input"] = logits
-        if self.conv is None:
-            return logits
-        if blank is not None:
-            # Zero, not -inf, and before the convolution: its neighbours must not tell how much padding there is.
-            logits = logits.masked_fill(blank, 0.0)
-        convolved = self._convolve(channels_last(logits), cache)
-        return torch.lerp(logits, F.relu(convolved), self.evolution.beta)  # EA eq. 4
-
-    def _convolve(self, logits: Tensor, cache: AttentionCache | None) -> Tensor:
-        margins = self.evolution.window.margins(self.evolution.kernel_size)
-        if len(set(margins)) == 1:
-            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=margins[0])
-        return self.conv(self._with_margins(logits, cache))
-
-    def _with_margins(self, logits: Tensor, cache: AttentionCache | None) -> Tensor:
-        """Surrounds the map with the entries a tap reads beyond it: zeros, or the rows of earlier decoding steps."""
-        left, right, above, below = self.evolution.window.margins(self.evolution.kernel_size)
-        if cache is None or above == 0:
-            return F.pad(logits, (left, right, above, below))
-        return F.pad(cache.below_earlier_rows(logits), (left, right))
-
-    def split_heads(self, x: Tensor) -> Tensor:
-        """(T, B, C) -> (B, K, T, d)"""
-        return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
-
-    def join_heads(self, x: Tensor) -> Tensor:
-        """(B, K, T, d) -> (T, B, C)"""
-        return x.permute(2, 0, 1, 3).flatten(2)
-
     def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor):
-        """Lets what is remembered follow the hypotheses of beam search, unless their decoder sees to that."""
+        """Lets the KV cache follow beam search where no decoder does; ``new_order`` (B,) are rows of before."""
         cache = self.get_incremental_state(incremental_state, "cache")
-        if cache is not None and cache.is_alone:
-            cache.hypotheses.reorder(new_order)
+        if cache is not None and cache.owns_beam:
+            cache.beam.reorder(new_order)
         return super().reorder_incremental_state(incremental_state, new_order)
-
-
-def has_maps(query: Tensor, memory: Tensor | None) -> bool:
-    """Whether kernels take words (T, B, C) and (S, B, 2 C): not where there are none, nor one sentence for all."""
-    if memory is None:
-        return query.numel() > 0
-    return query.size(1) == memory.size(1) and query.numel() > 0 and memory.numel() > 0
-
-
-def channels_last(logits: Tensor) -> Tensor:
-    """In the memory format in which a CPU convolves few channels fastest: its gradient takes a third of the time."""
-    return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits

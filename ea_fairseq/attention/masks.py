@@ -1,51 +1,50 @@
-"""What an attention's map must not show."""
+"""Padding and causal masks."""
+
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.tensors import spread
+from ea_fairseq.kernels.dispatch import spread
 
-# What a mask that is added to logits has where a query must not see a key: -inf, or what others write in its place. It
-# is far below whatever a bias may be, and float16 has it.
-HIDING = -1e4
+# A float mask has -inf where a query must not see a key, or what others write instead: it is far below whatever a bias
+# may be, and float16 can hold it.
+MASKED_FROM = -1e4
 
 
+@dataclass
 class AttentionMasks:
-    """Where the map (B, K, T, S) of an attention holds nothing; made once for all layers that share it.
+    """Which entries of an attention's maps (B, K, T, S) are masked; made once for all layers that share it.
 
     Args:
-        keys: (B, S), true at padding.
-        queries: (B, T), true at padding whose rows the convolution must read as zeros.
-        later: (T, S), true where a query must not see a key, as one that comes later.
-        added: (T, S), what the softmax adds to logits, and nobody else.
+        padded_keys: (B, S), true at padding.
+        padded_queries: (B, T), true at padding; a convolution must read such rows as zeros.
+        future: (T, S), true where a query must not see a key, such as one that comes later.
+        float_mask: (T, S), finite numbers that the softmax adds to logits, and nobody else reads.
     """
 
-    def __init__(
-        self,
-        keys: Tensor | None = None,
-        queries: Tensor | None = None,
-        later: Tensor | None = None,
-        added: Tensor | None = None,
-    ):
-        self.keys, self.queries, self.later = (mask if mask is None else mask.bool() for mask in (keys, queries, later))
-        self.added = added
-        self._unseen = self._blank = self._sum = self._hiding = None
+    padded_keys: Tensor | None = None
+    padded_queries: Tensor | None = None
+    future: Tensor | None = None
+    float_mask: Tensor | None = None
+    _made: dict[object, Tensor | None] = field(default_factory=dict, repr=False)  # of these, so far
 
     @classmethod
-    def of(cls, keys: Tensor | None, queries: Tensor | None, attn_mask: Tensor | None) -> "AttentionMasks":
-        """From fairseq's mask (T, S): true where a query must not see a key, or numbers to add, HIDING or less there.
+    def of(cls, padded_keys: Tensor | None, padded_queries: Tensor | None, attn_mask: Tensor | None):
+        """From fairseq's masks; ``attn_mask`` (T, S) is true where a query must not see a key, or is added to logits.
 
         Raises:
-            TypeError: where it is of whole numbers.
+            TypeError: where ``attn_mask`` is of whole numbers.
         """
+        padding = (mask if mask is None else mask.bool() for mask in (padded_keys, padded_queries))
         if attn_mask is None or attn_mask.dtype is torch.bool:
-            return cls(keys, queries, attn_mask)
+            return cls(*padding, attn_mask)
         if not attn_mask.is_floating_point():
             raise TypeError(f"attn_mask must be of bool or of numbers to add to logits, not of {attn_mask.dtype}")
-        later = attn_mask <= HIDING
-        added = attn_mask.masked_fill(later, 0.0)
-        matters = torch.compiler.is_compiling() or attn_mask.requires_grad or added.any()
-        return cls(keys, queries, later, added if matters else None)
+        future = attn_mask <= MASKED_FROM
+        finite = attn_mask.masked_fill(future, 0.0)
+        matters = torch.compiler.is_compiling() or attn_mask.requires_grad or finite.any()
+        return cls(*padding, future, finite if matters else None)
 
     def of_size(self, sentences: int, queries: int, keys: int) -> "AttentionMasks":
         """The masks of B sentences, T queries and S keys; those with one row or column for all are spread.
@@ -53,60 +52,72 @@ class AttentionMasks:
         Raises:
             ValueError: where a mask is of another size.
         """
-        own = self.keys, self.queries, self.later, self.added
-        full = (
-            spread("key_padding_mask", self.keys, sentences, keys),
-            spread("query_padding_mask", self.queries, sentences, queries),
-            spread("attn_mask", self.later, queries, keys),
-            spread("attn_mask", self.added, queries, keys),
+        return AttentionMasks(
+            spread("key_padding_mask", self.padded_keys, sentences, keys),
+            spread("query_padding_mask", self.padded_queries, sentences, queries),
+            spread("attn_mask", self.future, queries, keys),
+            spread("attn_mask", self.float_mask, queries, keys),
         )
-        return self if all(mask is of_size for mask, of_size in zip(own, full, strict=True)) else AttentionMasks(*full)
 
     @property
-    def unseen(self) -> Tensor | None:
-        """True, broadcastable to (B, 1, T, S), where a query must not see a key: padding or a later word."""
-        if self._unseen is None:
-            keys = None if self.keys is None else self.keys[:, None, None, :]
-            self._unseen = either(keys, self.later)
-        return self._unseen
+    def masked(self) -> Tensor | None:
+        """True, broadcastable to (B, 1, T, S), where a query must not see a key."""
+        if "masked" not in self._made:
+            padded_keys = None if self.padded_keys is None else self.padded_keys[:, None, None, :]
+            self._made["masked"] = either(padded_keys, self.future)
+        return self._made["masked"]
 
     @property
-    def blank(self) -> Tensor | None:
-        """True, broadcastable to (B, 1, T, S), where the map holds nothing: unseen keys and rows of padding."""
-        if self._blank is None:
-            queries = None if self.queries is None else self.queries[:, None, :, None]
-            self._blank = either(self.unseen, queries)
-        return self._blank
+    def masked_or_padded_row(self) -> Tensor | None:
+        """True, broadcastable to (B, 1, T, S), where a key is masked or the query is padding."""
+        if "row" not in self._made:
+            padded_queries = None if self.padded_queries is None else self.padded_queries[:, None, :, None]
+            self._made["row"] = either(self.masked, padded_queries)
+        return self._made["row"]
 
-    def attn_mask(self, like: Tensor) -> Tensor | None:
-        """(T, S) of the type of ``like``, to add to logits, -inf where a key must not be seen: fairseq's mask."""
-        if self._sum is None and self.later is not None:
-            numbers = torch.zeros_like(self.later, dtype=like.dtype) if self.added is None else self.added.to(like)
-            self._sum = numbers.masked_fill(self.later, -torch.inf)
-        return self._sum
+    def cleared(self, logits: Tensor) -> Tensor:
+        """Logits (B, K, T, S) with zeros at masked entries and padded rows, so that nobody can read how many there are.
 
-    def hiding(self, logits: Tensor) -> Tensor:
-        """What to add to logits, of their type, so that the softmax leaves nothing of unseen keys.
-
-        Half the lowest number, not -inf: a row without any key stays finite, and all its keys alike.
+        Zeros and not -inf, because convolutions add up what they read.
         """
-        if self._hiding is None:
-            lowest = torch.finfo(logits.dtype).min / 2
-            self._hiding = torch.zeros_like(self.unseen, dtype=logits.dtype).masked_fill(self.unseen, lowest)
-        return self._hiding
+        return logits if self.masked_or_padded_row is None else logits.masked_fill(self.masked_or_padded_row, 0.0)
+
+    def attn_mask(self, dtype: torch.dtype) -> Tensor | None:
+        """fairseq's mask (T, S), to add to logits of a type: -inf where a query must not see a key, padding aside."""
+        if self.future is None:
+            return None
+        if ("fairseq", dtype) not in self._made:
+            finite = (
+                torch.zeros_like(self.future, dtype=dtype) if self.float_mask is None else self.float_mask.to(dtype)
+            )
+            self._made["fairseq", dtype] = finite.masked_fill(self.future, -torch.inf)
+        return self._made["fairseq", dtype]
+
+    def additive_mask(self, dtype: torch.dtype) -> Tensor | None:
+        """What to add to logits of a type, broadcastable to (B, 1, T, S), so that masked keys get no probability.
+
+        Half the lowest number, not -inf: a row of masked keys alone stays finite, and all its keys alike.
+        """
+        if self.masked is None:
+            return None
+        if ("softmax", dtype) not in self._made:
+            zeros = torch.zeros_like(self.masked, dtype=dtype)
+            self._made["softmax", dtype] = zeros.masked_fill(self.masked, torch.finfo(dtype).min / 2)
+        return self._made["softmax", dtype]
 
 
 def either(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Where one of two masks is true, each of which may be missing."""
     if mask is None or other is None:
         return other if mask is None else mask
     return mask | other
 
 
 def probabilities(logits: Tensor, masks: AttentionMasks) -> Tensor:
-    """Softmax over the keys that are seen, (B, K, T, S); as in fairseq, half precision ends before it."""
+    """Softmax over the keys that are not masked, (B, K, T, S); of half precision in float32, as in fairseq."""
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
-    if masks.added is not None:
-        logits = logits + masks.added.to(dtype)
-    if masks.unseen is not None:
-        logits = logits + masks.hiding(logits)
+    if masks.float_mask is not None:
+        logits = logits + masks.float_mask.to(dtype)
+    if masks.masked is not None:
+        logits = logits + masks.additive_mask(logits.dtype)
     return logits.softmax(dim=-1, dtype=dtype)

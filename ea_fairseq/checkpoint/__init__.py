@@ -1,1 +1,1 @@
-"""Checkpoints of strangers, read as data."""
+"""Checkpoints as untrusted input: read as data, their options checked."""

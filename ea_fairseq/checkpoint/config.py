@@ -1,4 +1,4 @@
-"""The configuration in a checkpoint: a stranger's data, of which fairseq evaluates, opens and expands some."""
+"""The configuration in a checkpoint, checked as untrusted input: fairseq evaluates some options and opens others."""
 
 import re
 import reprlib
@@ -11,14 +11,16 @@ from fairseq.registry import REGISTRIES
 from omegaconf import open_dict
 from torch import Tensor
 
+from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.user_error import UserError
 
-LONGEST, MOST, DEEPEST = 100_000, 10_000, 8  # characters of a string; values, and levels of them, in a configuration
-LARGEST = 1 << 63
-TABLE = 1 << 28  # numbers in a table of positions
-READ = ("model", "task", "dataset", "criterion", "bpe", "tokenizer")  # the groups that building and translating read
-CHOSEN = ("model", "task", "criterion", "optimizer", "lr_scheduler", "scoring")  # Namespaces where they are of old
+MAX_CHARACTERS = 100_000  # of a string
+MAX_VALUES, MAX_DEPTH = 10_000, 8  # of a configuration
+MAX_INT = 1 << 63
+MAX_POSITION_NUMBERS = 1 << 28  # positions * width of an embedding of positions
+GROUPS = ("model", "task", "dataset", "criterion", "bpe", "tokenizer")  # that building and translating read
+NAMESPACE_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "scoring")  # Namespaces in old files
 WIDTHS = ("embed_dim", "ffn_embed_dim", "input_dim", "output_dim", "attention_heads")
 POSITIONS = {"encoder": "max_source_positions", "decoder": "max_target_positions"}
 
@@ -27,10 +29,14 @@ brief.maxstring = brief.maxlong = 120
 
 
 def require_plain(name: str, config: object, kind: type):
-    """Refuses a configuration with more in it than plain options.
+    """Checks that a configuration has only plain options: numbers, short strings, and lists and dicts of these.
 
-    Plain are numbers, short texts that OmegaConf does not expand, and not too many of these in lists, dictionaries and
-    Namespaces.
+    A string that OmegaConf would expand (``${...}``) is not plain.
+
+    Args:
+        name: what messages call the configuration.
+        config: the configuration, or None.
+        kind: the type that it must have, dict or Namespace.
 
     Raises:
         UserError: naming the first option that is not plain.
@@ -40,19 +46,23 @@ def require_plain(name: str, config: object, kind: type):
     if not isinstance(config, kind):
         raise UserError(f"its {name} is no configuration")
     for count, (option, value) in enumerate(walk(name, config)):
-        if count > MOST:
-            raise UserError(f"its {name} has more than {MOST:,} values")
+        if count > MAX_VALUES:
+            raise UserError(f"its {name} has more than {MAX_VALUES:,} values")
         if isinstance(value, str):
-            if len(value) > LONGEST:
+            if len(value) > MAX_CHARACTERS:
                 raise UserError(f"{option} has {len(value):,} characters, more than any option needs")
             if "${" in value or "\0" in value:
                 raise UserError(f"{option} is {shown(value)}, which is no plain text")
-        elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+        elif isinstance(value, int) and not -MAX_INT <= value < MAX_INT:
             raise UserError(f"{option} is a larger number than any option needs")
 
 
 def require_choices(args: Namespace | None):
-    """Raises UserError where options of old, which Hydra composes, choose what is no name: it may be a file."""
+    """Checks that the choices in an old checkpoint's options are names: Hydra would read a path as a file.
+
+    Raises:
+        UserError: naming the first that is not.
+    """
     for name in ("arch", "task", *REGISTRIES):
         value = entries(args).get(name)
         if value is not None and not (isinstance(value, str) and re.fullmatch(r"\w[\w-]{0,99}", value)):
@@ -60,9 +70,13 @@ def require_choices(args: Namespace | None):
 
 
 def walk(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
-    """A value and all values in it, each with its name; raises UserError where one is of no option's type."""
+    """Yields a value and all values in it, depth first, each with its dotted name.
+
+    Raises:
+        UserError: where a value has a type that no option has, a key is no name, or the nesting is too deep.
+    """
     yield name, value
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         raise UserError(f"{name:.80} has more levels than any option needs")
     if isinstance(value, dict | Namespace):
         for key, inner in entries(value).items():
@@ -77,30 +91,31 @@ def walk(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, object
 
 
 def entries(options: dict | Namespace | None) -> dict:
+    """Options by their names, whatever they are kept in; empty for None."""
     return options if isinstance(options, dict) else vars(options) if options else {}
 
 
 def shown(value: object) -> str:
-    """The beginning of a value, what a terminal would act on escaped."""
+    """A value as messages show it: shortened, control characters escaped; only the type of an object."""
     return brief.repr(value) if isinstance(value, str | int | float | list | tuple) else f"a {type(value).__name__}"
 
 
 def require_known(state: dict, given: Collection[str] = ()):
-    """Refuses a checkpoint of which more would be built, evaluated or opened than a translation model.
+    """Checks each option that building a model and translating read against its rule (``option_rules.py``).
 
     Args:
-        state: its content, the configuration plain.
-        given: options, or whole groups, that do not matter because the user gives others.
+        state: a checkpoint's state whose configuration has passed :func:`require_plain`.
+        given: names of options, or of whole groups, that are not checked because the user overrides them.
 
     Raises:
-        UserError: naming the first option that is not what it may be.
+        UserError: naming the first option that its rule does not allow.
     """
     for config in filter(None, (state.get("cfg"), state.get("args"))):
         flat = isinstance(config, Namespace)  # as checkpoints of old have it
         for group, options in () if flat else config.items():
-            if not isinstance(options, dict | Namespace | None if group in CHOSEN else dict | None):
+            if not isinstance(options, dict | Namespace | None if group in NAMESPACE_GROUPS else dict | None):
                 raise UserError(f"{group} is {shown(options)}, and must be a group of options")
-        groups = {"args": config} if flat else {group: config.get(group) for group in READ if group not in given}
+        groups = {"args": config} if flat else {group: config.get(group) for group in GROUPS if group not in given}
         for group, options in groups.items():
             for name, value in entries(options).items():
                 rule = rules().get(f"{group}.{name}") or rules().get(name)
@@ -110,32 +125,37 @@ def require_known(state: dict, given: Collection[str] = ()):
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]):
-    """Refuses options that ask for a larger model than that of the parameters: a small file must not fill a memory.
+    """Checks that the options describe no larger model than the parameters: a small file must not fill the memory.
+
+    Args:
+        options: of the model, by name.
+        parameters: by name, with fairseq's prefixes ``encoder.`` and ``decoder.``.
 
     Raises:
         UserError: naming the option.
     """
+    limits = {}
     for side, positions in POSITIONS.items():
         tensors = {name: tensor for name, tensor in parameters.items() if name.startswith(f"{side}.")}
         layers = {int(found[1]) for name in tensors if (found := re.match(rf"{side}\.layers\.(\d{{1,6}})\.", name))}
         width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() == 2), default=1)
-        limits = {f"{side}_{name}": width for name in WIDTHS}
-        limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: TABLE // width}
-        for name, limit in limits.items():
-            if (size := options.get(name) or 0) > limit:
-                raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")
-    kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
-    if (size := options.get("ea_kernel_size") or 0) > (largest := max(kernels, default=99)):
-        raise UserError(f"ea_kernel_size is {size:,}, and the model's parameters allow no more than {largest:,}")
+        limits |= {f"{side}_{name}": width for name in WIDTHS}
+        limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_NUMBERS // width}
+    for family in FAMILIES.values():
+        limits |= family.attention.options.limits(parameters)
+    for name, limit in limits.items():
+        if (size := options.get(name) or 0) > limit:
+            raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")
 
 
 def without_foreign_choices(state: dict, given: Collection[str]):
-    """Takes out of a loaded checkpoint what its author has no say in: how to search, and files of embeddings.
+    """Removes from a checkpoint's options, in place, those of beam search and the paths of embedding files.
 
-    The model's embeddings are in the checkpoint, and the user says how to search.
+    How to search is for the user to say, and the embeddings themselves are in the checkpoint.
 
     Args:
-        given: options that the user has given, which stay.
+        state: a checkpoint's state, as fairseq has upgraded it.
+        given: names of options that the user gives, which stay.
     """
     search = {name: value for name, value in asdict(GenerationConfig()).items() if name not in given}
     embeddings = {f"{side}_embed_path" for side in POSITIONS}.difference(given)

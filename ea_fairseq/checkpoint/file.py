@@ -1,4 +1,4 @@
-"""The file of a checkpoint: read as data, and found whole and plain before anything else sees it."""
+"""The file of a checkpoint: read as data, and checked before fairseq sees it."""
 
 import errno
 import pickle
@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 from torch import Tensor
 
 from ea_fairseq.checkpoint.config import require_choices, require_plain, shown
-from ea_fairseq.checkpoint.option_rules import whole
+from ea_fairseq.checkpoint.option_rules import integer
 from ea_fairseq.user_error import UserError
 
 ZIP = b"PK\x03\x04"
@@ -24,11 +24,11 @@ DAMAGED = "is not whole: its end is missing or damaged"
 
 
 def read_checkpoint(path: str | Path) -> dict:
-    """A checkpoint's content; its tensors stay in the file until they are used.
+    """Loads a checkpoint's state: ``model``, ``cfg`` or ``args``, and so on; its tensors are mapped, not copied.
 
     Raises:
-        UserError: naming the file, where it is not a whole checkpoint, holds more than data, or tells of its tensors,
-            counts or options what cannot be true.
+        UserError: naming the file, where it is damaged, no checkpoint, holds more than data, or has tensors, counts or
+            options that cannot be right.
         OSError: where it cannot be read.
     """
     with refusing(path):
@@ -43,12 +43,16 @@ def read_checkpoint(path: str | Path) -> dict:
 
 @contextmanager
 def refusing(path: str | Path) -> Iterator[None]:
-    """Makes one sentence that names the checkpoint of whatever is wrong with it."""
+    """Turns what is wrong with a checkpoint into a UserError that names the file; other errors pass.
+
+    Raises:
+        UserError: one sentence, for a UserError or any error that :func:`flaw_behind` explains.
+    """
     try:
         yield
     except UserError as error:
         raise UserError(f"{path} is refused: {error}.") from None
-    except Exception as error:  # reading what is no checkpoint can end in any
+    except Exception as error:  # reading a file that is no checkpoint raises any
         flaw = flaw_behind(error)
         if flaw is None:
             raise
@@ -57,7 +61,14 @@ def refusing(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def building(paths: str) -> Iterator[None]:
-    """Makes one sentence that names the checkpoint of what keeps its options from being built."""
+    """Turns what goes wrong while models are built from checkpoints into a UserError that names the files.
+
+    Args:
+        paths: the files, as the message names them.
+
+    Raises:
+        UserError: one sentence; MemoryError and OSError pass as they are.
+    """
     try:
         yield
     except (MemoryError, OSError):
@@ -66,13 +77,13 @@ def building(paths: str) -> Iterator[None]:
         if paths in str(error):
             raise
         raise UserError(f"{paths}: {error}") from error
-    except (Exception, SystemExit) as error:  # options that do not go together can end in any, a bad file in the last
+    except (Exception, SystemExit) as error:  # options that contradict each other raise any; a bad file, SystemExit
         reason = shown(f"{type(error).__name__}: {' '.join(str(error).split())}")
         raise UserError(f"{paths}: fairseq makes nothing of its options ({reason}).") from error
 
 
 def flaw_behind(error: Exception) -> str | None:
-    """What is wrong with a checkpoint that could not be read, or None where it is not the checkpoint."""
+    """What is wrong with a checkpoint, as the end of a sentence; None where the error is the disk's or the memory's."""
     foreign = re.search(r"(?i:global) ([\w.]+\.\w+)", f"{error.__context__} {error}")
     if isinstance(error, pickle.UnpicklingError) and foreign:
         return f"is refused: it wants to run {foreign[1]:.80}, and a checkpoint is data"
@@ -85,7 +96,12 @@ def flaw_behind(error: Exception) -> str | None:
 
 
 def require_stored(path: str | Path):
-    """Raises UserError where the archive would unpack to more than it is: torch packs nothing."""
+    """Checks that a zip archive is stored uncompressed, as torch writes it, so that it cannot grow when it is read.
+
+    Raises:
+        UserError: where it is compressed, or its members are larger than the file or the pickle larger than
+            ``LARGEST_PICKLE``.
+    """
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     if any(
@@ -100,7 +116,12 @@ def require_stored(path: str | Path):
 
 
 def require_state(state: object):
-    """Raises UserError, or whatever comes of a wrong type, unless this is laid out as fairseq's checkpoints are."""
+    """Checks that a state has the layout of fairseq's checkpoints: parameters, options, counts, times.
+
+    Raises:
+        UserError: naming the part that is wrong.
+        TypeError, AttributeError, LookupError: where a part is of another type; :func:`refusing` takes these, too.
+    """
     if not isinstance(state, dict):
         raise TypeError(type(state).__name__)
     for name, tensor in state["model"].items():
@@ -111,7 +132,7 @@ def require_state(state: object):
     history, extra = state.get("optimizer_history", [{}])[-1], state.get("extra_state", {})
     epoch = (extra.get("train_iterator") or {}).get("epoch", 1)
     for name, count in {"num_updates": history.get("num_updates", 0), "epoch": epoch}.items():
-        if not whole(0, 1 << 53).allows(count):
+        if not integer(0, 1 << 53).allows(count):
             raise UserError(f"its {name} is {shown(count)}, and must be a number of a training")
     for name in ("previous_training_time", "val_loss"):
         number = extra.get(name)
@@ -126,7 +147,11 @@ def require_state(state: object):
 
 
 def require_dense(name: object, tensor: object):
-    """Raises UserError unless this is a parameter's name and a tensor that holds all the numbers it claims."""
+    """Checks that a parameter has a name, and is a dense tensor whose storage holds as many numbers as its shape says.
+
+    Raises:
+        UserError: naming the parameter.
+    """
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]{0,999}", name):
         raise UserError("one of its parameters has a name that is no name")
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():

@@ -1,4 +1,4 @@
-"""What each option of fairseq's may be where a stranger gives it."""
+"""Rules for the values that fairseq's options may have in a checkpoint that is not trusted."""
 
 import json
 import math
@@ -17,37 +17,52 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.attention.registry import FAMILIES
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an option may be: in words, and whether a value is of that kind. None, too, unless it is ``required``."""
+    """The values that an option may have.
+
+    Args:
+        wanted: these values in words, for messages.
+        allows: whether a value is one of them.
+        required: whether None, too, has to pass ``allows``; else None is always allowed.
+    """
 
     wanted: str
     allows: Callable[[object], bool]
     required: bool = False
 
 
-def whole(first: int, last: int) -> Rule:
+def integer(first: int, last: int) -> Rule:
+    """An integer from ``first`` to ``last``, both included; no bool."""
     return Rule(
         f"a whole number from {first:,} to {last:,}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and first <= value <= last,
     )
 
 
-def text(wanted: str, pattern: str) -> Rule:
+def matching(wanted: str, pattern: str) -> Rule:
+    """A string that a regular expression matches from beginning to end."""
     return Rule(wanted, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
 
 
 def one_of(*values: str) -> Rule:
+    """One of a few values."""
     return Rule("one of " + ", ".join(map(str, values)), lambda value: value in values)
 
 
 def registered(wanted: str, registry: Mapping[str, type], classes: Collection[type], *names: str) -> Rule:
-    """A name in a registry of fairseq's: of one of ``classes``, of a class that is not fairseq's, or of ``names``.
+    """A name in one of fairseq's registries, of code that may be built.
 
-    What is not fairseq's is the user's own code, or ours.
+    Args:
+        wanted: what messages call it.
+        registry: fairseq's registry, from names to classes.
+        classes: classes of fairseq that may be built.
+        names: names of further classes of fairseq that may be built.
+
+    Classes from outside of fairseq are always allowed: they are ours, or of a user-dir that the user chose.
     """
 
     def allows(value: object) -> bool:
@@ -59,18 +74,19 @@ def registered(wanted: str, registry: Mapping[str, type], classes: Collection[ty
 
 
 def is_number(value: object) -> bool:
+    """Whether this is a finite int or float; no bool."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def are_whole_numbers(value: object) -> bool:
-    """Whether this is a list of whole numbers, or a text that fairseq takes for one."""
+def is_integer_list(value: object) -> bool:
+    """Whether this is a list of at most 50 counts, or a string that fairseq reads as one."""
     if isinstance(value, str):
         return re.fullmatch(r"(\d{1,9}[, ]*){1,50}|\[(\d{1,9}[, ]*){0,50}\]", value) is not None
     return isinstance(value, list | tuple) and len(value) <= 50 and all(map(COUNT.allows, value))
 
 
 def is_flat_json(value: object) -> bool:
-    """Whether this is a JSON object of numbers and words."""
+    """Whether this is a string with a JSON object of numbers, bools, nulls and words, without nesting."""
     try:
         options = json.loads(value)
     except (TypeError, ValueError, RecursionError):
@@ -81,19 +97,19 @@ def is_flat_json(value: object) -> bool:
     )
 
 
-TRUTH = Rule("true or false", lambda value: isinstance(value, bool) or value in ("True", "False"))
+BOOLEAN = Rule("true or false", lambda value: isinstance(value, bool) or value in ("True", "False"))
 NUMBER = Rule("a number", is_number)
-RATE = Rule("a number", is_number, required=True)
-WHOLE = whole(-(1 << 31), (1 << 31) - 1)
-COUNT = whole(0, (1 << 31) - 1)
-LENGTH = whole(1, (1 << 31) - 1)
-SIZE = whole(1, 1 << 16)
-NUMBERS = Rule("whole numbers", are_whole_numbers)
-WORD = text("a word", r"[\w .,:+@-]{0,200}")
-LANGUAGE = text("a language", r"\w[\w@.-]{0,39}")
-PATH = text("a path", r"(?!.*://)[^\0]{0,4096}")
+REQUIRED_NUMBER = Rule("a number", is_number, required=True)
+INTEGER = integer(-(1 << 31), (1 << 31) - 1)
+COUNT = integer(0, (1 << 31) - 1)
+POSITIVE = integer(1, (1 << 31) - 1)
+SIZE = integer(1, 1 << 16)
+INTEGERS = Rule("whole numbers", is_integer_list)
+WORD = matching("a word", r"[\w .,:+@-]{0,200}")
+LANGUAGE = matching("a language", r"\w[\w@.-]{0,39}")
+PATH = matching("a path", r"(?!.*://)[^\0]{0,4096}")
 JSON = Rule("numbers and words in JSON", is_flat_json)
-NOTHING = Rule("left out", lambda value: False)
+UNSET = Rule("left out", lambda value: False)
 
 TOKENIZERS = ("moses", "nltk", "space")
 SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt")  # those that open no address
@@ -111,7 +127,7 @@ SPECIAL = {
     **REGISTERED,
     **{f"{group}._name": rule for group, rule in REGISTERED.items()},
     "arch": REGISTERED["model"],
-    "model": NOTHING,
+    "model": UNSET,
     "data": PATH,
     "source_lang": LANGUAGE,
     "target_lang": LANGUAGE,
@@ -121,44 +137,45 @@ SPECIAL = {
     "eval_bleu_args": JSON,
     "eval_bleu_detok": one_of(*TOKENIZERS),
     "eval_bleu_detok_args": JSON,
-    "base_layers": whole(0, 100),
+    "base_layers": integer(0, 100),
     "batch_size": COUNT,
-    "max_source_positions": LENGTH,
-    "max_target_positions": LENGTH,
+    "max_source_positions": POSITIVE,
+    "max_target_positions": POSITIVE,
     "max_tokens": COUNT,
-    "num_batch_buckets": whole(0, 1000),
-    "required_seq_len_multiple": whole(1, 1024),
+    "num_batch_buckets": integer(0, 1000),
+    "required_seq_len_multiple": integer(1, 1024),
 }
 PARTS = {"encoder": DecoderConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}  # of TransformerConfig
-OF_PARTS = {  # where fairseq gives less than is needed
+PART_RULES = {  # where the dataclasses of fairseq say too little
     "attention_heads": SIZE,
     "embed_dim": SIZE,
     "embed_path": PATH,
     "ffn_embed_dim": SIZE,
     "input_dim": SIZE,
-    "layers": whole(0, 1000),
+    "layers": integer(0, 1000),
     "output_dim": SIZE,
     "pq_block_size": SIZE,
-    "xformers_att_config": NOTHING,  # fairseq evaluates it
+    "xformers_att_config": UNSET,  # fairseq evaluates it
 }
 
 
 @cache
 def rules() -> dict[str, Rule]:
-    """The rules for what building and translating read, by the option's name, some of them by ``group.name``."""
+    """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
-    for config in (DatasetConfig, TransformerConfig, TranslationConfig, EvolutionOptions, *chosen_configs()):
+    options = (family.attention.options for family in FAMILIES.values())
+    for config in (DatasetConfig, TransformerConfig, TranslationConfig, *options, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):
-            found[f"{part}_{field.name}"] = OF_PARTS.get(field.name) or rule_for(field)
-            found[field.name] = NOTHING  # fairseq would take it for both sides, and no flag sets it
-        found[part] = NOTHING
+            found[f"{part}_{field.name}"] = PART_RULES.get(field.name) or rule_for(field)
+            found[field.name] = UNSET  # fairseq would take it for both sides, and no flag sets it
+        found[part] = UNSET
     return found | SPECIAL
 
 
 def chosen_configs() -> list[type]:
-    """The dataclasses of the criteria, subword models and tokenizers that may be chosen."""
+    """The dataclasses of options of the criteria, subword models and tokenizers that may be chosen."""
     return [
         config
         for kind in ("criterion", "bpe", "tokenizer")
@@ -168,18 +185,21 @@ def chosen_configs() -> list[type]:
 
 
 def rule_for(option: Field) -> Rule:
-    """The rule for a field of a dataclass."""
-    if "parse" in option.metadata and option.type is not bool:  # of evolving attention
+    """The rule for a field of a dataclass of options, by its type or, for a mechanism's, by its parser."""
+    if "parse" in option.metadata and option.type is not bool:  # of a mechanism
         return Rule(
             option.metadata["wanted"], lambda value: isinstance(value, int | float | str) and parses(option, value)
         )
     kind = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return one_of(*(choice.value for choice in kind))
-    return {bool: TRUTH, int: WHOLE, float: NUMBER if get_args(option.type) else RATE, str: WORD}.get(kind, NUMBERS)
+    return {bool: BOOLEAN, int: INTEGER, float: NUMBER if get_args(option.type) else REQUIRED_NUMBER, str: WORD}.get(
+        kind, INTEGERS
+    )
 
 
 def parses(option: Field, value: object) -> bool:
+    """Whether the parser in a field's metadata accepts a value."""
     try:
         option.metadata["parse"](value)
     except (OverflowError, TypeError, ValueError):

@@ -1,1 +1,3 @@
-"""Losses, which fairseq finds by their name."""
+"""Criteria: training losses, which ``--criterion`` names."""
+
+from ea_fairseq.criterions import label_smoothed_cross_entropy  # noqa: F401

@@ -1,4 +1,4 @@
-"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's own, with less memory and time, and with autocast."""
+"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's in less time and memory, and with autocast."""
 
 import inspect
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from ea_fairseq.user_error import UserError
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss
-FAIRSEQS = {  # methods between features and loss that a model or decoder of another kind may have changed
+FAIRSEQ_METHODS = {  # between features and loss; a subclass that overrides one of them gets its logits as usual
     TransformerModelBase: ("get_targets", "get_normalized_probs", "get_normalized_probs_scriptable"),
     TransformerDecoderBase: ("output_layer", "get_normalized_probs", "get_normalized_probs_scriptable"),
 }
@@ -30,6 +30,8 @@ FAIRSEQS = {  # methods between features and loss that a model or decoder of ano
 
 @dataclass
 class EALabelSmoothedCrossEntropyConfig(fairseq_criterion.LabelSmoothedCrossEntropyCriterionConfig):
+    """fairseq's options of label smoothing, and ``--autocast``."""
+
     autocast: ChoiceEnum(["none", "bf16"]) = field(
         default="none",
         metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
@@ -41,48 +43,63 @@ class EALabelSmoothedCrossEntropyConfig(fairseq_criterion.LabelSmoothedCrossEntr
 
 @register_criterion("ea_label_smoothed_cross_entropy", dataclass=EALabelSmoothedCrossEntropyConfig)
 class LabelSmoothedCrossEntropyCriterion(fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
-    """fairseq's ``label_smoothed_cross_entropy`` in chunks of a batch: same loss, gradients and logged figures.
+    """fairseq's ``label_smoothed_cross_entropy``, computed a chunk of the batch at a time.
 
-    Where a model ends in a plain projection, no logits are kept. It has the name of fairseq's class, by which fairseq
-    knows a checkpoint whose training it may continue.
+    Loss, gradients and logged figures are fairseq's. Where the model ends in a plain linear layer, the logits of only
+    one chunk exist at a time. The class has the name of fairseq's, because fairseq compares that name to decide whether
+    a checkpoint's optimizer state fits.
     """
 
     def __init__(self, task, cfg: EALabelSmoothedCrossEntropyConfig):
+        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
         if cfg.autocast == "bf16" and (cfg.fp16 or cfg.bf16 or cfg.amp):
             raise UserError("--autocast bf16 takes the place of --fp16, --bf16 and --amp: leave those out.")
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         self.autocast = torch.bfloat16 if cfg.autocast == "bf16" else None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
-        """fairseq's loss, sample size and logged figures of a batch."""
+        """Loss (a scalar, or (B * T, 1) without ``reduce``), sample size and logged figures of a batch, as fairseq's.
+
+        Args:
+            model: the model, or a wrapper of torch's or fairseq's for several processes around it.
+            sample: a batch of fairseq's: ``net_input``, ``target`` (B, T), ``ntokens``.
+            reduce: whether to sum over words.
+        """
         device = sample["target"].device.type
         with torch.autocast(device, self.autocast) if self.autocast else nullcontext():
-            if reduce and projection(model) is not None:
+            if reduce and output_weight(model) is not None:
                 sample = {**sample, "net_input": {**sample["net_input"], "features_only": True}}
             return super().forward(model, sample, reduce)
 
     def compute_loss(self, model, net_output: tuple, sample: dict, reduce: bool = True) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood: sums, or of each word where ``reduce`` is off."""
+        """Loss and negative log-likelihood in nats: sums over words, or (B * T, 1) without ``reduce``.
+
+        Args:
+            net_output: the model's output, of which the first is logits (B, T, V) or features (B, T, C).
+        """
         if has_features(sample):
             features, target = (whole[:, self.ignore_prefix_size :] for whole in (net_output[0], sample["target"]))
-            words = target.ne(self.padding_idx)
-            weight = projection(model)
-            return smoothed_loss(features[words], weight, target[words], self.eps, product_dtype(weight))
-        of_fairseq = super().compute_loss
-        pieces = self.pieces(model, net_output, sample)
-        losses = [checkpoint(of_fairseq, model, *piece, reduce, use_reentrant=False) for piece in pieces]
+            not_padding = target.ne(self.padding_idx)
+            weight = output_weight(model)
+            return smoothed_loss(features[not_padding], weight, target[not_padding], self.eps, product_dtype(weight))
+        fairseq_loss = super().compute_loss
+        chunks = self.chunks(model, net_output, sample)
+        losses = [checkpoint(fairseq_loss, model, *chunk, reduce, use_reentrant=False) for chunk in chunks]
         join = sum if reduce else torch.cat
         return join([loss for loss, _ in losses]), join([nll for _, nll in losses])
 
     @torch.no_grad()
     def compute_accuracy(self, model, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
-        """Numbers of words that the model finds likeliest, and of all."""
-        of_fairseq = super().compute_accuracy
-        counts = [of_fairseq(model, *piece) for piece in self.pieces(model, net_output, sample)]
+        """Number of words that are the model's first choice, and number of all words but padding."""
+        fairseq_accuracy = super().compute_accuracy
+        counts = [fairseq_accuracy(model, *chunk) for chunk in self.chunks(model, net_output, sample)]
         return sum(correct for correct, _ in counts), sum(words for _, words in counts)
 
-    def pieces(self, model, net_output: tuple, sample: dict) -> Iterator[tuple[tuple, dict]]:
-        """What a model made of a batch, as that of some of its sentences at a time; whole where it has no decoder."""
+    def chunks(self, model, net_output: tuple, sample: dict) -> Iterator[tuple[tuple, dict]]:
+        """Splits a batch by sentences: yields the model's output, always logits, and the sample of each chunk.
+
+        A model without a decoder, or with targets of its own, gives a single chunk.
+        """
         decoder, target = getattr(model, "decoder", None), sample["target"]
         if not isinstance(decoder, FairseqDecoder) or model.get_targets(sample, net_output) is not target:
             yield net_output, sample
@@ -95,19 +112,23 @@ class LabelSmoothedCrossEntropyCriterion(fairseq_criterion.LabelSmoothedCrossEnt
 
 
 def has_features(sample: dict) -> bool:
-    """Whether the model was asked for its features, not its logits."""
+    """Whether the model was asked for features (B, T, C) instead of logits (B, T, V)."""
     return sample["net_input"].get("features_only", False)
 
 
-def projection(model: nn.Module) -> Tensor | None:
-    """The weight that makes a model's features its logits, or None where there is more to it than that."""
+def output_weight(model: nn.Module) -> Tensor | None:
+    """Weight (V, C) of the output projection if it is a plain linear layer without bias or hooks, else None.
+
+    None, too, where model or decoder override fairseq's way from features to loss, where the dtype is none of
+    ``DTYPES``, and under ``--find-unused-parameters``.
+    """
     while isinstance(model, WRAPPERS):
         if getattr(model, "find_unused_parameters", False):
-            return None  # torch takes a parameter that it does not meet inside the model for unused
+            return None  # DistributedDataParallel would not see that the loss uses this weight
         model = model.module
     decoder = getattr(model, "decoder", None)
     parts = {TransformerModelBase: model, TransformerDecoderBase: decoder}
-    for kind, names in FAIRSEQS.items():
+    for kind, names in FAIRSEQ_METHODS.items():
         part = type(parts[kind])
         if not issubclass(part, kind) or any(getattr(part, name) is not getattr(kind, name) for name in names):
             return None
@@ -118,6 +139,6 @@ def projection(model: nn.Module) -> Tensor | None:
 
 
 def product_dtype(weight: Tensor) -> torch.dtype:
-    """What a product with this weight is computed in, under autocast or not."""
+    """The dtype in which a matrix product with this weight is computed: autocast's, if that is on."""
     device = weight.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype

@@ -1,59 +1,69 @@
-"""Label-smoothed cross entropy of features and target words, without the logits of a whole batch."""
+"""Label-smoothed cross entropy of features and targets, in chunks of rows: no logits of a whole batch are kept.
+
+``torch.nn.functional.linear_cross_entropy`` (torch 2.13) is no replacement: it works in chunks only without label
+smoothing, sums the losses of bfloat16 inputs in bfloat16, and returns no negative log-likelihood beside the loss.
+"""
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = 512  # rows of logits at a time: with 10,000 words, 20 MB that stay in a cache while they are worked on
-CHUNK_ON_GPU = 4096  # few launches there matter more
+CHUNK = 512  # rows of logits at a time: with 10,000 classes in float32, 20 MB, which stay in a cache
+CHUNK_ON_GPU = 4096  # there, fewer and larger kernels matter more
 
 
 def chunk_rows(device: torch.device) -> int:
+    """Rows of logits to make at a time on this device."""
     return CHUNK if device.type == "cpu" else CHUNK_ON_GPU
 
 
 def smoothed_loss(
     features: Tensor, weight: Tensor, target: Tensor, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """What fairseq's label_smoothed_nll_loss makes of the logits ``features @ weight.T``.
+    """fairseq's ``label_smoothed_nll_loss`` of the logits ``features @ weight.T``, summed over rows.
+
+    The target gets the probability 1 - epsilon, each of the other V - 1 classes epsilon / (V - 1).
 
     Args:
-        features: (R, C); weight: (V, C); target: (R,), words, none of them padding.
-        epsilon: probability that is spread evenly over all words but the target.
-        dtype: what to multiply matrices in. The softmax and all sums are float32 or, for float64, that.
+        features: (R, C), the decoder's output at R positions.
+        weight: (V, C), the output projection.
+        target: (R,), classes from 0 to V - 1, none of them padding.
+        epsilon: label smoothing, from 0 to 1.
+        dtype: of the matrix products. Softmax and sums are float32, or float64 where this is.
 
     Returns:
-        Sums over words: the loss, and the negative log-likelihood, which has no gradient.
+        The loss and the negative log-likelihood, scalars in nats; only the loss has a gradient.
     """
     return SmoothedLoss.apply(features, weight, target, epsilon, dtype, torch.is_grad_enabled())
 
 
 class SmoothedLoss(torch.autograd.Function):
-    """Makes the gradients along with the loss, chunk by chunk."""
+    """Computes the gradients in the forward pass, while a chunk's logits are there; backward only scales them."""
 
     @staticmethod
-    def forward(ctx, features, weight, target, epsilon, dtype, learning):
-        words, chunk = len(weight), chunk_rows(features.device)
-        others = epsilon / (words - 1)
-        exact = torch.promote_types(dtype, torch.float32)
+    def forward(ctx, features, weight, target, epsilon, dtype, needs_grad):
+        """See :func:`smoothed_loss`; ``needs_grad`` is False under ``torch.no_grad``, where no gradient is computed."""
+        classes, chunk = len(weight), chunk_rows(features.device)
+        eps_i = epsilon / (classes - 1)
+        sum_dtype = torch.promote_types(dtype, torch.float32)
         projection = weight.to(dtype)
-        logits = features.new_empty(min(chunk, len(target)), words, dtype=dtype)
-        scratch = logits if dtype == exact else torch.empty_like(logits, dtype=exact)
-        loss, nll = (features.new_zeros((), dtype=exact) for _ in range(2))
-        if learning:
-            d_features, d_weight = torch.empty_like(features), torch.zeros_like(weight, dtype=exact)
+        logits = features.new_empty(min(chunk, len(target)), classes, dtype=dtype)
+        scratch = logits if dtype == sum_dtype else torch.empty_like(logits, dtype=sum_dtype)
+        loss, nll = (features.new_zeros((), dtype=sum_dtype) for _ in range(2))
+        if needs_grad:
+            d_features, d_weight = torch.empty_like(features), torch.zeros_like(weight, dtype=sum_dtype)
         for begin in range(0, len(target), chunk):
             rows = slice(begin, begin + chunk)
             inputs, labels = features[rows].to(dtype), target[rows].unsqueeze(1)
             torch.mm(inputs, projection.t(), out=logits[: len(labels)])
-            losses = descend(logits[: len(labels)], labels, others, scratch[: len(labels)])
-            loss += losses[0]
-            nll += losses[1]
-            if learning:
+            sums = loss_and_grad_(logits[: len(labels)], labels, eps_i, scratch[: len(labels)])
+            loss += sums[0]
+            nll += sums[1]
+            if needs_grad:
                 d_logits = logits[: len(labels)]
                 d_features[rows] = d_logits @ projection
-                add_product(d_weight, d_logits.t(), inputs)
-        if learning:
+                add_matmul_(d_weight, d_logits.t(), inputs)
+        if needs_grad:
             ctx.save_for_backward(d_features, d_weight)
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -61,29 +71,32 @@ class SmoothedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, d_loss, _):
+        """The gradients of features (R, C) and weight (V, C), times the gradient of the loss, a scalar."""
         d_features, d_weight = ctx.saved_tensors
         return d_features * d_loss, d_weight * d_loss, None, None, None, None
 
 
-def descend(logits: Tensor, target: Tensor, others: float, scratch: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of loss and negative log-likelihood; turns the logits into the loss's gradient by them.
+def loss_and_grad_(logits: Tensor, target: Tensor, eps_i: float, scratch: Tensor) -> tuple[Tensor, Tensor]:
+    """Overwrites logits with the loss's gradient by them; returns the sums of loss and negative log-likelihood.
 
     Args:
-        logits: (R, V); target: (R, 1); scratch: (R, V), float32 or more precise, may be the logits.
-        others: probability that smoothing gives to each word but the target.
+        logits: (R, V), overwritten.
+        target: (R, 1).
+        eps_i: smoothed probability of each class but the target.
+        scratch: (R, V), float32 or float64, overwritten; may be ``logits``.
     """
-    own = 1 - logits.size(1) * others  # what the target gets beyond that
-    log_probabilities = torch.log_softmax(scratch.copy_(logits), 1, out=scratch)
-    nll = -log_probabilities.gather(1, target).sum()
-    loss = own * nll - others * log_probabilities.sum()
-    probabilities = log_probabilities.exp_()
-    probabilities.scatter_add_(1, target, probabilities.new_full(target.shape, -own))
-    torch.sub(probabilities, others, out=logits)
+    excess = 1 - logits.size(1) * eps_i  # probability of the target beyond eps_i
+    log_probs = torch.log_softmax(scratch.copy_(logits), 1, out=scratch)
+    nll = -log_probs.gather(1, target).sum()
+    loss = excess * nll - eps_i * log_probs.sum()
+    probs = log_probs.exp_()
+    probs.scatter_add_(1, target, probs.new_full(target.shape, -excess))
+    torch.sub(probs, eps_i, out=logits)
     return loss, nll
 
 
-def add_product(total: Tensor, left: Tensor, right: Tensor):
-    """Adds a matrix product to a total that may be more precise."""
+def add_matmul_(total: Tensor, left: Tensor, right: Tensor):
+    """Adds ``left @ right`` to ``total`` (N, M), which may have a wider dtype than left (N, K) and right (K, M)."""
     if total.dtype == left.dtype:
         total.addmm_(left, right)
     else:

@@ -1,73 +1,117 @@
-"""The hypotheses of beam search, and which steps of which hypotheses they continue."""
+"""Beam search as a decoder sees it: back-pointers, and the encoder's output by sentences instead of hypotheses."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import ge
 
 import torch
 from torch import Tensor
 
 
-class Hypotheses:
-    """Tells, for each hypothesis of a batch, its sentence and where its earlier steps were computed.
+class BeamState:
+    """Back-pointers of a batch of hypotheses, which all KV caches of a decoder share.
 
-    Whatever a decoder remembers of a step stays in the row where it was computed, while hypotheses change places,
-    multiply and end: only these tables follow them, once for all layers.
+    What a decoder remembers of a step stays in the row where it was computed while hypotheses change places, multiply
+    and end; only these tables are reordered, once for all layers.
 
     Args:
         sentence: (B,), the row of the encoder's output that a hypothesis translates.
+
+    Attributes:
+        back_pointers: (B, room for steps), the row in which a step of a hypothesis was computed.
+        padded: (B, room for steps), true where a token was padding; None while there is none.
+        steps: how many have begun.
+        widest: the most hypotheses that a step has had.
     """
 
-    KEY = "hypotheses"  # of an incremental state
+    KEY = "beam"  # of an incremental state
 
     def __init__(self, sentence: Tensor):
         self.sentence = sentence.int().contiguous()
-        self.ancestors = self.sentence.new_empty(len(sentence), 0)  # (B, room for steps)
-        self.padded: Tensor | None = None  # (B, room for steps), where a word has been padding
+        self.back_pointers = self.sentence.new_empty(len(sentence), 0)
+        self.padded: Tensor | None = None
         self.steps = 0
-        self.most = 0  # hypotheses there have been at a step
-        self._places: dict[tuple[int, ...], Tensor] = {}  # of this step
+        self.widest = 0
+        self._flat_indices: dict[tuple[int, ...], Tensor] = {}  # of this step
 
     def __len__(self) -> int:
         return self.sentence.size(0)
 
-    def advance(self, padding: Tensor | None = None):
-        """Begins a step; its words are padding where ``padding`` (B, 1) is true."""
-        self.most = max(self.most, len(self))
+    def advance(self, padding: Tensor | None = None) -> None:
+        """Begins a step; its tokens are padding where ``padding`` (B, 1) is true."""
+        self.widest = max(self.widest, len(self))
         if padding is not None and self.padded is None:
-            self.padded = torch.zeros_like(self.ancestors, dtype=torch.bool)
+            self.padded = torch.zeros_like(self.back_pointers, dtype=torch.bool)
         room = room_for(self.steps + 1)
-        self.ancestors = resized(self.ancestors, len(self), room)
-        self.ancestors[:, self.steps] = torch.arange(len(self), device=self.ancestors.device)
+        self.back_pointers = resized(self.back_pointers, len(self), room)
+        self.back_pointers[:, self.steps] = torch.arange(len(self), device=self.back_pointers.device)
         if self.padded is not None:
             self.padded = resized(self.padded, len(self), room)
             self.padded[:, self.steps] = False if padding is None else padding[:, 0]
         self.steps += 1
-        self._places.clear()
+        self._flat_indices.clear()
 
-    def places(self, first: int, last: int, room: int, rows: int) -> Tensor:
-        """Where what hypotheses have of steps ``first`` to ``last`` - 1 lies, step by step: (last - first) * B numbers.
+    def flat_indices(self, first: int, last: int, room: int, rows: int) -> Tensor:
+        """Flat buffer indices of steps ``first`` to ``last`` - 1, ((last - first) * B,), step by step.
 
         Args:
-            room, rows: of a buffer that has a row of step t at (t modulo room) * rows + its number.
+            room, rows: of a buffer (room, rows, ...) that has row r of step t at [t modulo room, r].
         """
         key = first, last, room, rows
-        if key not in self._places:
-            steps = torch.arange(first, last, device=self.ancestors.device)
-            ancestors = self.ancestors.index_select(1, steps.clamp(min=0)).T
-            self._places[key] = (ancestors + (steps % room * rows).unsqueeze(1)).flatten()
-        return self._places[key]
+        if key not in self._flat_indices:
+            steps = torch.arange(first, last, device=self.back_pointers.device)
+            back_pointers = self.back_pointers.index_select(1, steps.clamp(min=0)).T
+            self._flat_indices[key] = (back_pointers + (steps % room * rows).unsqueeze(1)).flatten()
+        return self._flat_indices[key]
 
-    def reorder(self, new_order: Tensor):
-        """Row i continues what row ``new_order[i]`` was."""
+    def reorder(self, new_order: Tensor) -> None:
+        """Row i continues what row ``new_order[i]`` was; ``new_order`` is (B,)."""
         sentence = self.sentence.index_select(0, new_order)
-        if not torch.equal(sentence, self.sentence):  # else it stays the same tensor, by which others know
+        if not torch.equal(sentence, self.sentence):  # the same tensor tells caches that nothing has changed
             self.sentence = sentence
-        self.ancestors = self.ancestors.index_select(0, new_order)
+        self.back_pointers = self.back_pointers.index_select(0, new_order)
         if self.padded is not None:
             self.padded = self.padded.index_select(0, new_order)
 
 
+@dataclass(frozen=True)
+class SelectedRows(Sequence):
+    """Tensors with a selection of the rows of others, copied only when somebody asks for one.
+
+    fairseq repeats the encoder's output for each hypothesis and reorders it at each step; our decoder reads it by
+    sentences.
+
+    Args:
+        sources: tensors with a row for each sentence.
+        dim: the dimension of their rows.
+        index: (B,), the row that each hypothesis has.
+    """
+
+    sources: list[Tensor]
+    dim: int
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, item: int) -> Tensor:
+        return self.sources[item].index_select(self.dim, self.index)
+
+
+def select(encoder_out: dict[str, Sequence[Tensor]], dims: dict[str, int], new_order: Tensor) -> dict[str, Sequence]:
+    """The encoder's output with row ``new_order[i]`` as row i; ``dims`` has the dimension of the rows of each entry."""
+    index = next((rows.index for rows in encoder_out.values() if isinstance(rows, SelectedRows)), None)
+    index = new_order if index is None else index.index_select(0, new_order)
+    return {name: SelectedRows(by_sentence(encoder_out[name]), dim, index) for name, dim in dims.items()}
+
+
+def by_sentence(rows: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The tensors with a row for each sentence that a selection is of, or these tensors themselves."""
+    return rows.sources if isinstance(rows, SelectedRows) else rows
+
+
 def room_for(count: int) -> int:
-    """Room that doubles, so that growing costs no more than what is kept."""
+    """The power of 2, and at least 16, that holds ``count``: doubling a buffer costs no more than filling it."""
     return max(16, 1 << (count - 1).bit_length())
 
 

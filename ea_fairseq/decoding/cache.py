@@ -1,27 +1,36 @@
-"""What one attention remembers of earlier decoding steps."""
+"""The KV cache of one attention, and a decoding step that reads it: one query of each hypothesis."""
 
 from collections.abc import Callable
 
 import torch
+from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from ea_fairseq.decoding.beam import Hypotheses, resized, room_for
-from ea_fairseq.kernels.tensors import readable, spread
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.decoding.beam import BeamState, resized, room_for
+from ea_fairseq.kernels.attend import joined, split_heads
+from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.dispatch import readable, spread
+from ea_fairseq.kernels.fused_logits import FusedLogits
 
 
 class AttentionCache:
-    """Keys, values and logits of one attention, in buffers that stay where they are while hypotheses change places.
+    """KV cache; entries never move, back-pointers follow the beam.
 
-    A key of an earlier step lies in the row that it was computed in, which :class:`Hypotheses` tells; keys of source
-    words are there once for each sentence.
+    The key of an earlier step lies in the row that it was computed in, which :class:`BeamState` tells. Keys of source
+    tokens are there once for each sentence.
 
     Args:
-        hypotheses: those of the decoder, or of this attention alone.
-        is_alone: whether there is no decoder to begin steps and to reorder hypotheses.
-        rows_above: number of earlier rows that the convolution reads.
-        project: gives query, key and value of a target word, side by side; None where keys are of source words.
-        source: keys and values (S, sentences, C) of source words; None where each step adds its own.
-        source_padding: (sentences, S), true, or not zero, where a source word is padding.
+        beam: that of the decoder, or of this attention alone.
+        owns_beam: whether there is no decoder to begin its steps and to reorder it.
+        project: returns query, key and value of a target token, side by side; None where keys are of source tokens.
+        source: keys and values (S, sentences, C) of source tokens; None where each step adds its own.
+        source_padding: (sentences, S), true where a source token is padding.
+
+    Attributes:
+        keys, values: (room for S, rows, C), of steps or of the source.
+        rows: by name, the last rows of maps, (n + 1, rows, K, room for S), step t at t modulo n + 1.
 
     Raises:
         ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
@@ -29,98 +38,221 @@ class AttentionCache:
 
     def __init__(
         self,
-        hypotheses: Hypotheses,
-        is_alone: bool,
-        rows_above: int,
+        beam: BeamState,
+        owns_beam: bool,
         project: Callable[[Tensor], Tensor] | None = None,
         source: tuple[Tensor, Tensor] | None = None,
         source_padding: Tensor | None = None,
     ):
         if source is not None:
-            source, source_padding = readable_source(hypotheses, *source, source_padding)
-        self.hypotheses = hypotheses
-        self.is_alone = is_alone
-        self.rows_above = rows_above
+            source, source_padding = readable_source(beam, *source, source_padding)
+        self.beam = beam
+        self.owns_beam = owns_beam
         self.project = project
         self.has_source = source is not None
-        self.keys, self.values = source or (None, None)  # (room for S, rows, C)
+        self.keys, self.values = source or (None, None)
         self.source_padding = source_padding
-        self._repeated: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
-        self.mixed: Tensor | None = None  # (rows_above + 1, rows, K, room for S), by step modulo its length
+        self.rows: dict[str, Tensor] = {}
+        self.arguments: tuple | None = None  # of kernels for steps, see kernels/cpu/step.py
+        self._gathered: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
 
     @property
     def length(self) -> int:
         """Number S of keys at this step."""
-        return self.keys.size(0) if self.has_source else self.hypotheses.steps
+        return self.keys.size(0) if self.has_source else self.beam.steps
 
     @property
     def padding(self) -> Tensor | None:
-        """True at padding: (sentences, S) of source words, otherwise (B, room for S); None where there is none."""
-        return self.source_padding if self.has_source else self.hypotheses.padded
+        """True at padding: (sentences, S) of source tokens, otherwise (B, room for S); None where there is none."""
+        return self.source_padding if self.has_source else self.beam.padded
 
-    def make_room(self, words: Tensor, heads: int, width: int):
-        """Makes the buffers large enough for a step of projected ``words`` (1, B, ...), of K heads of a width."""
-        if words.size(1) != len(self.hypotheses):
+    def make_room(self, projected: Tensor, width: int) -> None:
+        """Makes the buffers large enough for a step of ``projected`` tokens (1, B, ...), of keys of ``width`` C."""
+        if projected.size(1) != len(self.beam):
             raise ValueError(
-                f"a step of {words.size(1)} rows cannot follow {len(self.hypotheses)} hypotheses: reorder them first"
+                f"a step of {projected.size(1)} rows cannot follow {len(self.beam)} hypotheses: reorder them first"
             )
-        rows = self.hypotheses.most
         if not self.has_source:
+            rows, room = self.beam.widest, room_for(self.beam.steps)
             if self.keys is None:
-                self.keys, self.values = (words.new_empty(0, rows, heads * width) for _ in range(2))
-            room = room_for(self.hypotheses.steps)
+                self.keys, self.values = (projected.new_empty(0, rows, width) for _ in range(2))
             self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
-        if self.rows_above:
-            if self.mixed is None:
-                self.mixed = words.new_empty(self.rows_above + 1, rows, heads, 0)
-            self.mixed = resized(self.mixed, 0, rows, heads, self.keys.size(0))
 
-    def add(self, key: Tensor, value: Tensor):
+    def add(self, key: Tensor, value: Tensor) -> None:
         """Remembers this step's key and value, (1, B, C)."""
-        self.keys[self.hypotheses.steps - 1, : key.size(1)] = key[0]
-        self.values[self.hypotheses.steps - 1, : key.size(1)] = value[0]
+        self.keys[self.beam.steps - 1, : key.size(1)] = key[0]
+        self.values[self.beam.steps - 1, : key.size(1)] = value[0]
 
-    def recall(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def gather(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
-        sentence, steps = self.hypotheses.sentence, self.hypotheses.steps
+        sentence, steps = self.beam.sentence, self.beam.steps
         if self.has_source:
-            if self._repeated is None or self._repeated[0] is not sentence:
+            if self._gathered is None or self._gathered[0] is not sentence:
                 padding = None if self.padding is None else self.padding.index_select(0, sentence)
                 keys, values = self.keys.index_select(1, sentence), self.values.index_select(1, sentence)
-                self._repeated = sentence, keys, values, padding
-            return self._repeated[1:]
-        places = self.hypotheses.places(0, steps, *self.keys.shape[:2])
+                self._gathered = sentence, keys, values, padding
+            return self._gathered[1:]
+        indices = self.beam.flat_indices(0, steps, *self.keys.shape[:2])
         keys, values = (
-            buffer.flatten(0, 1).index_select(0, places).unflatten(0, (steps, -1))
+            buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (steps, -1))
             for buffer in (self.keys, self.values)
         )
         return keys, values, None if self.padding is None else self.padding[:, :steps]
 
-    def below_earlier_rows(self, mixed: Tensor) -> Tensor:
-        """Remembers this step's row (B, K, 1, S) of what the convolution reads.
+    def rows_of(self, name: str, count: int, heads: int, like: Tensor) -> Tensor:
+        """The buffer (count + 1, rows, K, room for S) of the last rows of that name; of the type of ``like``."""
+        rows = self.beam.widest
+        if name not in self.rows:
+            self.rows[name] = like.new_empty(count + 1, rows, heads, 0)
+        self.rows[name] = resized(self.rows[name], 0, rows, heads, self.keys.size(0))
+        return self.rows[name]
+
+    def rows_before(self, name: str, row: Tensor, count: int) -> Tensor:
+        """Remembers this step's row (B, K, 1, S) of maps under a name.
 
         Returns:
-            (B, K, rows_above + 1, S): the rows of the steps before it, zeros before the first one, and the row itself.
+            Rows of the ``count`` steps before it, (B, K, count, S), zeros before the first.
         """
-        now, (room, rows) = self.hypotheses.steps - 1, self.mixed.shape[:2]
-        places = self.hypotheses.places(now - self.rows_above, now, room, rows)
-        earlier = self.mixed.flatten(0, 1)[..., : self.length].index_select(0, places)
-        earlier = earlier.unflatten(0, (self.rows_above, -1)).permute(1, 2, 0, 3)
-        self.mixed[now % room, : mixed.size(0), :, : self.length] = mixed[:, :, 0]
-        return torch.cat([earlier, mixed], dim=2)
+        now, buffer = self.beam.steps - 1, self.rows_of(name, count, row.size(1), row)
+        room, rows = buffer.shape[:2]
+        indices = self.beam.flat_indices(now - count, now, room, rows)
+        earlier = buffer.flatten(0, 1)[..., : self.length].index_select(0, indices)
+        buffer[now % room, : row.size(0), :, : self.length] = row[:, :, 0]
+        return earlier.unflatten(0, (count, -1)).permute(1, 2, 0, 3)
 
 
 def readable_source(
-    hypotheses: Hypotheses, key: Tensor, value: Tensor, padding: Tensor | None
+    beam: BeamState, key: Tensor, value: Tensor, padding: Tensor | None
 ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
-    """Keys and values of source words, and where some are padding, which, as native code reads them at each step."""
+    """Keys and values (S, sentences, C) of source tokens, and their padding (sentences, S), as kernels read them.
+
+    Raises:
+        ValueError: where a hypothesis translates a sentence that there is not, or the padding is of another size.
+    """
     keys, sentences, _ = key.shape
-    if len(hypotheses):
-        first, last = hypotheses.sentence.aminmax()
+    if len(beam):
+        first, last = beam.sentence.aminmax()
         if first < 0 or last >= sentences:
-            raise ValueError(f"{len(hypotheses)} hypotheses translate more than the encoder's {sentences} sentences")
+            raise ValueError(f"{len(beam)} hypotheses translate more than the encoder's {sentences} sentences")
     source = readable("key", key, key.shape, key.dtype), readable("value", value, key.shape, key.dtype)
     padding = spread("key_padding_mask", padding, sentences, keys)
     if padding is not None and not padding.any():
         padding = None
     return source, readable("key_padding_mask", padding, (sentences, keys), torch.bool)
+
+
+class DecodingStep(Inputs):
+    """The inputs of one step.
+
+    Args:
+        query: (1, B, C); key, value: the same, or those of source tokens (S, sentences, C), read at the first step.
+        masks: of these keys and queries; ``future`` and ``float_mask`` (1, S) are of all keys so far.
+        previous: (B, K, 1, S), logits of the layer below.
+
+    Raises:
+        ValueError: where there is more than one query of a hypothesis, or a tensor of another size.
+    """
+
+    def __init__(
+        self,
+        attention: MultiheadAttention,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        masks: AttentionMasks,
+        previous: Tensor | None,
+        incremental_state: dict,
+    ):
+        steps, rows, width = query.shape
+        if steps != 1:
+            raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
+        self.x, self.scale, self.masks, self.previous = query, attention.scaling, masks, previous
+        self.cache = cache_of(attention, query, key, value, masks.padded_keys, incremental_state)
+        self.query = (attention.q_proj if self.cache.has_source else self.cache.project)(query)
+        self.cache.make_room(self.query, width)
+        self.size = rows, attention.num_heads, 1, self.cache.length
+
+    def prepare(self) -> None:
+        rows, heads, _, keys = self.size
+        query = self.query
+        if not self.cache.has_source:
+            query, key, value = query.chunk(3, dim=-1)
+            self.cache.add(key, value)
+        *memory, padded_keys = self.cache.gather()
+        self.q, self.k, self.v = (split_heads(x, heads) for x in (query, *memory))
+        self.masks = AttentionMasks(
+            padded_keys=padded_keys,
+            padded_queries=spread("query_padding_mask", self.masks.padded_queries, rows, 1),
+            future=spread("attn_mask", self.masks.future, 1, keys),
+            float_mask=spread("attn_mask", self.masks.float_mask, 1, keys),
+        )
+        self.previous = spread("previous_logits", self.previous, *self.size)
+
+    @property
+    def positions(self) -> tuple[Tensor, Tensor]:
+        keys = torch.arange(self.cache.length, device=self.x.device)
+        return torch.full((1,), self.cache.beam.steps - 1, device=self.x.device), keys
+
+    def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
+        return self.cache.rows_before(name, rows, count) if count else None
+
+    def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+        (rows, heads, _, _), masks = self.size, self.masks
+        previous = spread("previous_logits", self.previous, *self.size)
+        padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
+        if masks.future is not None or masks.float_mask is not None or 0 in self.size:
+            return None
+        if not native_step.takes_step(self.query):
+            return None
+        return native_step.step(
+            self.cache, self.query, heads, self.scale, fused, previous, padded_queries, need_weights
+        )
+
+    def evolve(self, *_) -> None:
+        return None  # no kernel takes the maps of a step alone
+
+
+def cache_of(
+    attention: MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    incremental_state: dict,
+) -> AttentionCache:
+    """The cache of an attention, made at its first step, with this step begun if no decoder has.
+
+    Args:
+        query: (1, B, C); key, value: (S, sentences, C); padding: (sentences, S), or (B, 1) of this step's tokens.
+    """
+    cache = attention.get_incremental_state(incremental_state, "cache")
+    if cache is None:
+        beam = incremental_state.get(BeamState.KEY)
+        project = source = None
+        if attention.encoder_decoder_attention:
+            source = attention.k_proj(key), attention.v_proj(value)
+        else:
+            project = joined(attention.q_proj, attention.k_proj, attention.v_proj)
+        cache = AttentionCache(
+            BeamState(torch.arange(query.size(1), device=query.device)) if beam is None else beam,
+            owns_beam=beam is None,
+            project=project,
+            source=source,
+            source_padding=padding,
+        )
+        attention.set_incremental_state(incremental_state, "cache", cache)
+    if cache.owns_beam:
+        cache.beam.advance(None if cache.has_source else spread("key_padding_mask", padding, query.size(1), 1))
+    return cache
+
+
+def repeat_for_beam(
+    incremental_state: dict | None, key: Tensor, value: Tensor, padding: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What there is of each sentence, (S, sentences, C) and (sentences, S), repeated for each of its hypotheses."""
+    beam = None if incremental_state is None else incremental_state.get(BeamState.KEY)
+    if beam is None:
+        return key, value, padding
+    sentence = beam.sentence
+    key, value = key.index_select(1, sentence), value.index_select(1, sentence)
+    return key, value, None if padding is None else padding.index_select(0, sentence)

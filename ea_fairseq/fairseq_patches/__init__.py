@@ -1,1 +1,29 @@
-"""What is mended in fairseq, a fault a file."""
+"""Faults of fairseq that this package mends, one a file: each file names the fault and what is done instead."""
+
+from ea_fairseq.fairseq_patches.errors import install_excepthook
+
+
+def apply(package_path: list[str]):
+    """Patches the fairseq of this process, for all of its commands: once, when this package is imported.
+
+    Args:
+        package_path: the ``__path__`` of ``ea_fairseq``, which is extended.
+
+    Raises:
+        ImportError: where fairseq is missing or broken; what is imported below needs a working one.
+    """
+    install_excepthook()
+    from ea_fairseq.fairseq_patches.version import require_working_fairseq
+
+    require_working_fairseq()
+    from ea_fairseq.fairseq_patches.batches import patch_batches
+    from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
+    from ea_fairseq.fairseq_patches.distributed import patch_distributed
+    from ea_fairseq.fairseq_patches.patience import patch_patience
+    from ea_fairseq.fairseq_patches.user_dir import alias_user_dir
+
+    alias_user_dir(package_path)
+    patch_checkpoints()
+    patch_distributed()
+    patch_batches()
+    patch_patience()

@@ -1,14 +1,19 @@
-"""A resumed training sees the batches that it would have seen without the interruption."""
+"""A resumed training sees the batches that it would have seen without the interruption.
+
+``FairseqTask.get_batch_iterator`` (fairseq/tasks/fairseq_task.py) cuts a data set into batches once for all epochs,
+in an order drawn with the seed ``seed + epoch`` of the epoch it starts in. A resumption starts in a later epoch, so it
+draws other batches. Batches that are kept for all epochs are drawn here as if training started in the first one.
+"""
 
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
 
-fairseq_batches = FairseqTask.get_batch_iterator
+fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
 
 
-def resume_batches():
-    """Puts the function below into fairseq, for all of its commands."""
+def patch_batches():
+    """Replaces ``FairseqTask.get_batch_iterator`` by :func:`get_batch_iterator`."""
     FairseqTask.get_batch_iterator = get_batch_iterator
 
 
@@ -21,16 +26,18 @@ def get_batch_iterator(
     update_epoch_batch_itr: bool = False,
     **kwargs,
 ) -> EpochBatchIterating:
-    """Cuts a data set into batches as fairseq does, those that it keeps for all epochs as if it started in the first.
+    """fairseq's iterator over the batches of a data set, with epoch 1 where one iterator serves all epochs.
 
-    fairseq takes the number of the epoch it starts in for a seed, so it would cut them otherwise after a resumption.
+    Args:
+        epoch: the epoch to start in, from 1; the caller restores the iterator's position afterwards.
+        disable_iterator_cache, update_epoch_batch_itr: make a new iterator for each epoch; these keep their epoch.
     """
-    kept = self.can_reuse_epoch_itr(dataset) and not (disable_iterator_cache or update_epoch_batch_itr)
-    return fairseq_batches(
+    reused = self.can_reuse_epoch_itr(dataset) and not (disable_iterator_cache or update_epoch_batch_itr)
+    return fairseq_get_batch_iterator(
         self,
         dataset,
         *args,
-        epoch=1 if kept else epoch,
+        epoch=1 if reused else epoch,
         disable_iterator_cache=disable_iterator_cache,
         update_epoch_batch_itr=update_epoch_batch_itr,
         **kwargs,

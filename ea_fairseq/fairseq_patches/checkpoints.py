@@ -1,7 +1,22 @@
-"""Checkpoints: loaded without running what they hold, refused in one sentence, and saved whole or not at all."""
+"""Checkpoints load without running code, are refused with one sentence, and are saved whole or not at all.
+
+Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
+
+- ``load_checkpoint_to_cpu`` calls ``torch.load``, and torch >= 2.6 refuses the classes in fairseq's own checkpoints.
+  Here torch is told of those few classes, none of which runs code when it is unpickled.
+- ``load_model_ensemble_and_task`` builds whatever a checkpoint's options say: fairseq evaluates some of them, and opens
+  files and addresses that others name. Here each option is checked first (``ea_fairseq/checkpoint``), and the file's
+  options for beam search and for embedding files are dropped.
+- ``load_checkpoint``, ``load_checkpoint_to_cpu`` and ``load_model_ensemble_and_task`` end with a traceback for a file
+  that is damaged or does not fit. Here they raise a UserError.
+- ``torch_persistent_save`` writes a second and a third time behind an attempt that failed half-way, and
+  ``PathManager.copy`` overwrites the old file while it copies, so a full disk or a kill leaves half a checkpoint. Here
+  a finished temporary file replaces the old one.
+"""
 
 import argparse
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,40 +31,39 @@ from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
 from ea_fairseq.user_error import UserError, flags_refused
 
-# A translation checkpoint has the model's options in a Namespace and, with --eval-bleu, counts in NumPy's arrays.
-HARMLESS = (argparse.Namespace, np.ndarray, np.dtype, np.dtypes.Int64DType, np.dtypes.Float64DType)
-make_array = np.empty(0).__reduce__()[0]  # what NumPy unpickles an array with
+# Classes in a translation checkpoint that torch does not know: options, and with --eval-bleu counts in NumPy arrays.
+SAFE_CLASSES = (argparse.Namespace, np.ndarray, np.dtype, np.dtypes.Int64DType, np.dtypes.Float64DType)
+numpy_reconstruct = np.empty(0).__reduce__()[0]  # the function in a pickled array
 
-fairseq_start = checkpoint_utils.load_checkpoint
-fairseq_load = checkpoint_utils.load_checkpoint_to_cpu
-fairseq_build = checkpoint_utils.load_model_ensemble_and_task
+fairseq_load_checkpoint = checkpoint_utils.load_checkpoint
+fairseq_load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
+fairseq_load_models = checkpoint_utils.load_model_ensemble_and_task
 fairseq_save = checkpoint_utils.torch_persistent_save
 fairseq_copy = PathManager.copy
 
 
-def make_checkpoints_safe():
-    """Puts the functions below into fairseq, for all of its commands.
-
-    torch >= 2.6 loads no class that it was not told about. Those in a translation checkpoint that torch does not know
-    are ``HARMLESS``: they run no code when they are loaded.
-    """
-    torch.serialization.add_safe_globals([*HARMLESS, make_array])
-    checkpoint_utils.load_checkpoint = start_or_refuse
-    checkpoint_utils.load_checkpoint_to_cpu = load_or_refuse
-    checkpoint_utils.load_model_ensemble_and_task = build_or_refuse
+def patch_checkpoints():
+    """Tells torch of the classes in fairseq's checkpoints, and replaces five functions of fairseq by those below."""
+    torch.serialization.add_safe_globals([*SAFE_CLASSES, numpy_reconstruct])
+    checkpoint_utils.load_checkpoint = load_checkpoint
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
+    checkpoint_utils.load_model_ensemble_and_task = load_model_ensemble_and_task
     checkpoint_utils.torch_persistent_save = save_whole
     PathManager.copy = staticmethod(copy_whole)
 
 
-def start_or_refuse(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
-    """Starts a training, from a checkpoint where there is one, as fairseq does.
+def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
+    """Restores a training from its checkpoint, or starts a new one, as fairseq does.
+
+    Returns:
+        The checkpoint's extra state, or None; and the iterator over epochs.
 
     Raises:
-        UserError: naming the flag, where flags contradict each other or the optimizer's state is another model's.
+        UserError: naming the flag, where flags contradict each other or the optimizer's state is of another model.
     """
     try:
         with flags_refused():
-            return fairseq_start(cfg, trainer, **kwargs)
+            return fairseq_load_checkpoint(cfg, trainer, **kwargs)
     except ValueError as error:
         if "parameter group" not in str(error):
             raise
@@ -59,25 +73,34 @@ def start_or_refuse(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
         ) from error
 
 
-def load_or_refuse(path: str, arg_overrides: dict | None = None, *args, **kwargs) -> dict:
-    """Loads a checkpoint as fairseq does, but for its author's choices of how to search and of files to open.
+def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, **kwargs) -> dict:
+    """Loads a checkpoint as fairseq does, without the options that :func:`without_foreign_choices` drops.
+
+    Args:
+        arg_overrides: options that take the place of the checkpoint's.
+
+    Returns:
+        The checkpoint's state: ``model``, ``cfg`` and so on, all tensors on the CPU.
 
     Raises:
-        UserError: naming the file, where it is not a whole checkpoint or holds more than data.
+        UserError: naming the file, where it is damaged, no checkpoint, or holds more than data.
         OSError: where it cannot be read.
     """
     read_checkpoint(PathManager.get_local_path(path))
     with refusing(path):
-        state = fairseq_load(path, arg_overrides, *args, **kwargs)
+        state = fairseq_load_to_cpu(path, arg_overrides, *args, **kwargs)
         without_foreign_choices(state, arg_overrides or ())
     return state
 
 
-def build_or_refuse(filenames: list[str], arg_overrides: dict | None = None, *args, **kwargs) -> tuple:
-    """Builds the models of checkpoints as fairseq does.
+def load_model_ensemble_and_task(filenames: list[str], arg_overrides: dict | None = None, *args, **kwargs) -> tuple:
+    """Loads an ensemble of models, one a file, as fairseq does.
+
+    Returns:
+        The models, their configuration and their task.
 
     Raises:
-        UserError: naming the file, where its options are not those of a translation model, or contradict each other.
+        UserError: naming the file, where its options are not those of a translation model or contradict each other.
         OSError: where a file is not there.
     """
     for path in filenames:
@@ -87,47 +110,57 @@ def build_or_refuse(filenames: list[str], arg_overrides: dict | None = None, *ar
             with refusing(path):
                 require_known(state, arg_overrides or ())
     with building(", ".join(filenames)):
-        return fairseq_build(filenames, arg_overrides, *args, **kwargs)
+        return fairseq_load_models(filenames, arg_overrides, *args, **kwargs)
 
 
 def save_whole(state: dict, path: str, async_write: bool = False):
-    """Saves a checkpoint as fairseq does, without its second and third attempt, which write behind half a file.
+    """Saves a checkpoint in one attempt, to a temporary file that then replaces ``path``.
+
+    Files that are not on a local disk, and asynchronous writes, are left to fairseq.
 
     Raises:
-        UserError: naming the file, where it cannot be written; what was there before is still there.
+        UserError: naming the file, where it cannot be written; the old file is still there.
     """
     if async_write or not is_local(path):
         return fairseq_save(state, path, async_write)
-    with replacing(path) as unfinished, unfinished.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
 
 
 def copy_whole(source: str, target: str, overwrite: bool = False) -> bool:
-    """Copies a file as fairseq does, except that a copy that is cut short replaces nothing.
+    """Copies a file to a temporary one that then replaces ``target``; without ``overwrite``, as fairseq does.
+
+    Returns:
+        True, or whatever fairseq's ``copy`` returns.
 
     Raises:
-        UserError: naming the target, where it cannot be written; what was there before is still there.
+        UserError: naming the target, where it cannot be written; the old file is still there.
     """
     if not (overwrite and is_local(source) and is_local(target)):
         return fairseq_copy(source, target, overwrite)
-    with replacing(target) as unfinished:
-        shutil.copyfile(source, unfinished)
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
     return True
 
 
 def is_local(path: str) -> bool:
+    """Whether a path is one of the file system, which iopath's PathManager need not resolve."""
     return not PathManager.path_requires_pathmanager(path)
 
 
 @contextmanager
-def replacing(path: str):
-    """Yields a path to write to and lets that file take the place of ``path`` at the end, unless writing fails."""
-    unfinished = Path(f"{path}.tmp")
+def replacing(path: str) -> Iterator[Path]:
+    """Yields the path of a temporary file, which replaces ``path`` at the end unless writing fails.
+
+    Raises:
+        UserError: naming ``path``, for any OSError; the temporary file is removed.
+    """
+    temporary = Path(f"{path}.tmp")
     try:
-        yield unfinished
-        unfinished.replace(path)
+        yield temporary
+        temporary.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise UserError(
             f"could not save {path}: {error.strerror or error}; the checkpoints saved before are unharmed, and "
             "training resumes from the last one."

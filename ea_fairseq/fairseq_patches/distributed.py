@@ -1,4 +1,13 @@
-"""Trainings of several processes: on CPUs, too, and with checkpoints that torch's check lets through."""
+"""Trainings of several processes start without a GPU, and resume.
+
+Two faults of fairseq/distributed/utils.py:
+
+- ``_infer_torch_distributed_launch_init`` divides by the number of GPUs, so ``torchrun`` fails on a machine without
+  one. Here such a process trains on the CPU.
+- ``_broadcast_object_slow`` sends a checkpoint's state as a file of ``torch.save``. The others load it with
+  ``torch.load``, and torch >= 2.6 refuses fairseq's classes in it, so no training resumes. Here torch's own broadcast
+  sends the object. That is safe: the first process has loaded it from the checkpoint under torch's check.
+"""
 
 import os
 
@@ -6,30 +15,32 @@ import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
 
-fairseq_join = distributed_utils._infer_torch_distributed_launch_init
+fairseq_launch_init = distributed_utils._infer_torch_distributed_launch_init
 
 
-def let_processes_work():
-    """Puts the functions below into fairseq, for all of its commands."""
+def patch_distributed():
+    """Replaces the two functions of fairseq by those below."""
     distributed_utils._broadcast_object_slow = broadcast_object
-    distributed_utils._infer_torch_distributed_launch_init = join_torchrun
+    distributed_utils._infer_torch_distributed_launch_init = launch_init
 
 
 def broadcast_object(obj, src_rank: int, group, dist_device: torch.device):
-    """Sends an object from one process of a training to the others; all of them return it.
+    """Sends an object from one process to the others of a group; every process returns it.
 
-    fairseq loads a checkpoint in one process alone and sends it to the others as a file to load, with classes of its
-    own in it, which torch refuses. This sends the same: what has passed torch's check in the first process.
+    Args:
+        obj: any object that can be pickled; ignored in all processes but the sender.
+        src_rank: the sender's rank.
+        dist_device: the device that the group communicates on.
     """
-    box = [obj]
-    torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
-    return box[0]
+    objects = [obj]
+    torch.distributed.broadcast_object_list(objects, src_rank, group, dist_device)
+    return objects[0]
 
 
-def join_torchrun(cfg: DistributedTrainingConfig):
-    """Makes this the process that torchrun says it is, without a GPU, too, where fairseq divides by their number."""
+def launch_init(cfg: DistributedTrainingConfig):
+    """Sets rank, world size and device of a process that torchrun started, from its environment variables."""
     if torch.cuda.device_count() > 0:
-        return fairseq_join(cfg)
+        return fairseq_launch_init(cfg)
     cfg.distributed_init_method = "env://"
     cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
     cfg.distributed_rank = int(os.environ["RANK"])

@@ -1,34 +1,45 @@
-"""A resumed training stops early, by ``--patience``, where it would have stopped without the interruption."""
+"""A resumed training stops early, by ``--patience``, where it would have stopped without the interruption.
+
+``should_stop_early`` (fairseq_cli/train.py) keeps the best validation and the number of validations since then as
+attributes of itself, and no checkpoint has them, so a resumption counts anew. Here checkpoints carry them.
+"""
 
 import sys
 
 from fairseq.trainer import Trainer
 
-COUNT = "early_stopping"
+KEY = "early_stopping"  # in a checkpoint's extra_state
 fairseq_save = Trainer.save_checkpoint
 fairseq_load = Trainer.load_checkpoint
 
 
-def resume_patience():
-    """Puts the functions below into fairseq, which counts validations without improvement anew after a resumption."""
+def patch_patience():
+    """Replaces ``Trainer.save_checkpoint`` and ``Trainer.load_checkpoint`` by the functions below."""
     Trainer.save_checkpoint = save_checkpoint
     Trainer.load_checkpoint = load_checkpoint
 
 
-def patience_count() -> dict:
-    """The best validation and how many came after it, which fairseq keeps as attributes of a function."""
+def patience_state() -> dict:
+    """The attributes of ``should_stop_early``: ``best`` and ``num_runs``, or an empty dict outside of training.
+
+    It is the function's own dict, so an update of it sets the attributes.
+    """
     training = sys.modules.get("fairseq_cli.train")
     return vars(training.should_stop_early) if training else {}
 
 
 def save_checkpoint(self: Trainer, filename: str, extra_state: dict):
-    """Saves a checkpoint as fairseq does, with the count in it."""
-    return fairseq_save(self, filename, {**extra_state, COUNT: {**patience_count()}})
+    """Saves a checkpoint as fairseq does, with :func:`patience_state` added to its extra state."""
+    return fairseq_save(self, filename, {**extra_state, KEY: {**patience_state()}})
 
 
 def load_checkpoint(self: Trainer, filename: str, *args, reset_meters: bool = False, **kwargs) -> dict | None:
-    """Loads a checkpoint as fairseq does, and the count in it unless the validations so far are to be forgotten."""
+    """Loads a checkpoint as fairseq does, and restores :func:`patience_state` unless ``--reset-meters`` is given.
+
+    Returns:
+        The checkpoint's extra state, or None where there is no such file.
+    """
     extra_state = fairseq_load(self, filename, *args, reset_meters=reset_meters, **kwargs)
     if extra_state is not None and not reset_meters:
-        patience_count().update(extra_state.get(COUNT, {}))
+        patience_state().update(extra_state.get(KEY, {}))
     return extra_state

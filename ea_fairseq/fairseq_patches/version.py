@@ -1,6 +1,9 @@
-"""Refuses a fairseq that would train and translate wrongly, and makes the plugin known to the right one."""
+"""PyPI's fairseq 0.12.2 is refused: it trains and evaluates models wrongly, without an error.
 
-from pathlib import Path
+Two faults of its ``TransformerEncoderLayerBase`` (fairseq/modules/transformer_layer.py): in evaluation it calls a
+fused kernel of torch in place of the layer's own attention, and it holds every encoder weight twice. They cannot be
+patched from outside, so importing this package raises an error that says what to install.
+"""
 
 REMEDY = (
     "ea_fairseq needs fairseq-fixed, not PyPI's fairseq 0.12.2: run "
@@ -9,10 +12,12 @@ REMEDY = (
 
 
 def require_working_fairseq():
-    """Raises ImportError with one sentence when fairseq is missing or is the broken release 0.12.2.
+    """Checks that fairseq can be imported and is not the broken release.
 
-    That release bypasses a layer's own attention in evaluation (a fast path inside torch) and holds every
-    encoder weight twice. Its version number is also that of later, sound sources, so the twin weights tell it.
+    Later, sound sources have the same version number, so the release is told by its second copy of the weights.
+
+    Raises:
+        ImportError: with one sentence that says what to install.
     """
     try:
         from fairseq.models.transformer import TransformerConfig
@@ -23,16 +28,3 @@ def require_working_fairseq():
     config.encoder.embed_dim = config.encoder.ffn_embed_dim = config.encoder.attention_heads = 1
     if hasattr(TransformerEncoderLayerBase(config), "in_proj_weight"):
         raise ImportError(REMEDY)
-
-
-def know_all_paths(package_path: list[str]):
-    """Adds to a package's ``__path__`` the spelling under which fairseq looks for it beside itself.
-
-    fairseq refuses a ``--user-dir`` whose module is imported already from a path spelled otherwise, and looks for
-    ``--user-dir ea_fairseq`` in ``.../fairseq/../ea_fairseq``, which no import spells so.
-    """
-    import fairseq
-
-    beside_fairseq = f"{Path(fairseq.__file__).parent}/../{Path(package_path[0]).name}"
-    if Path(beside_fairseq).is_dir() and Path(beside_fairseq).samefile(package_path[0]):
-        package_path.append(beside_fairseq)

@@ -1,18 +1,26 @@
-"""Who computes the evolution of logits: kernels of our own, or plain PyTorch, the reference."""
+"""Backend selection, and the arguments of a kernel: the one list of them, checked and turned into a call."""
 
-import logging
 import os
-from functools import cache
+from ctypes import Structure, byref
+from types import NoneType
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.cpu import evolution as native_evolution
-from ea_fairseq.kernels.cpu.library import LIBRARY, WHY_NOT, remedy
-from ea_fairseq.kernels.triton import evolution as triton_evolution
-from ea_fairseq.user_error import UserError
+from ea_fairseq.kernels import cpu, triton
+from ea_fairseq.kernels.cpu import library
+from ea_fairseq.kernels.cpu.interface import CallFields
+from ea_fairseq.kernels.fused_logits import FusedLogits
+
+if TYPE_CHECKING:
+    from ea_fairseq.attention.masks import AttentionMasks
 
 BACKENDS = ("auto", "reference", "native", "triton")
+TENSORS = 6  # that a kernel's arguments begin with
+PLAIN = {int, float, bool, NoneType}  # types of numbers, and of nothing, quicker to tell than a tensor
+BITS = 16  # a row of a ReLU mask has a multiple of so many
+SCHEMA_TYPES = {Tensor | None: "Tensor?", float: "float", int: "int"}
 backend = os.environ.get("EA_BACKEND", "auto")
 
 
@@ -26,9 +34,9 @@ def is_fused(query: Tensor, exact: bool = False) -> bool:
     if backend == "reference" or leaves_torch or (exact and query.dtype != torch.float32):
         return False
     if query.is_cpu and backend != "triton":
-        return LIBRARY is not None and query.dtype in native_evolution.DTYPES
+        return library.LIBRARY is not None and query.dtype in cpu.DTYPES
     if query.device.type == "cuda" or backend == "triton":
-        return triton_evolution.AVAILABLE and backend != "native" and query.dtype in triton_evolution.DTYPES
+        return triton.AVAILABLE and backend != "native" and query.dtype in triton.DTYPES
     return False
 
 
@@ -37,38 +45,228 @@ def is_native(query: Tensor) -> bool:
     return is_fused(query, exact=True) and query.is_cpu and backend != "triton"
 
 
-def who_computes(query: Tensor) -> str:
-    """Who takes an attention of such queries, for people to read."""
-    if is_native(query):
-        return "native code"
-    return "Triton" if is_fused(query) else "plain PyTorch"
+class FusedArguments(NamedTuple):
+    """The arguments that all kernels take after their scores, or after queries, keys and values.
+
+    Args:
+        previous: logits of the layer below, (B, K, T, S).
+        weight, bias: (K, K, k, k) and (K), of the convolution; None without one.
+        padded_keys: (B, S), padded_queries: (B, T), true at padding.
+        future: (T, S), true where a query must not see a key.
+        scale: what scores are multiplied by.
+        own_weight, previous_weight: 1 and 0 where there are no previous logits.
+        beta, above, left: those of :class:`FusedLogits`.
+    """
+
+    previous: Tensor | None
+    weight: Tensor | None
+    bias: Tensor | None
+    padded_keys: Tensor | None
+    padded_queries: Tensor | None
+    future: Tensor | None
+    scale: float
+    own_weight: float
+    previous_weight: float
+    beta: float
+    above: int
+    left: int
+
+    @classmethod
+    def of(
+        cls,
+        fused: FusedLogits,
+        scale: float,
+        previous: Tensor | None,
+        padded_keys: Tensor | None = None,
+        padded_queries: Tensor | None = None,
+        future: Tensor | None = None,
+    ) -> "FusedArguments":
+        """What a mechanism lets kernels compute, of tensors in full size; see above."""
+        own_weight, previous_weight = fused.own_weight, fused.previous_weight
+        if previous is None or previous_weight == 0:
+            previous, own_weight, previous_weight = None, 1.0, 0.0
+        weight = bias = None
+        if fused.conv is not None:
+            weight, bias = fused.conv.weight, fused.conv.bias
+            if weight.dtype is not torch.float32:
+                weight, bias = weight.float(), bias.float()
+        tensors = previous, weight, bias, padded_keys, padded_queries, future
+        return cls(*tensors, scale, own_weight, previous_weight, fused.beta, fused.above, fused.left)
+
+    @classmethod
+    def schema(cls) -> str:
+        """The arguments as an operator's schema lists them."""
+        return ", ".join(f"{SCHEMA_TYPES[kind]} {name}" for name, kind in cls.__annotations__.items())
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """The arguments that are tensors; they come before the numbers."""
+        return self[:TENSORS]
+
+    @property
+    def numbers(self) -> tuple[float | int, ...]:
+        """The arguments that are numbers."""
+        return self[TENSORS:]
+
+    @property
+    def kernel(self) -> int:
+        """Size k of the convolution's kernel, 1 without one."""
+        return 1 if self.weight is None else self.weight.size(-1)
+
+    def checked(self, size: tuple[int, int, int, int], dtype: torch.dtype) -> "FusedArguments":
+        """The arguments as kernels read them, for maps of a size (B, K, T, S) and a type.
+
+        Raises:
+            ValueError, TypeError: naming what has another size or type than it must have.
+        """
+        sentences, heads, queries, keys = size
+        found = FusedArguments(
+            readable("previous", self.previous, size, dtype),
+            *conv_parameters(self.weight, self.bias, heads, self.above, self.left),
+            readable("padded_keys", self.padded_keys, (sentences, keys), torch.bool),
+            readable("padded_queries", self.padded_queries, (sentences, queries), torch.bool),
+            readable("future", self.future, (queries, keys), torch.bool),
+            *self.numbers,
+        )
+        return found if found.weight is not None else found._replace(above=0, left=0)
 
 
-def refusal() -> str | None:
-    """A sentence that says why EA_BACKEND cannot be as it is, where that is so."""
-    if backend not in BACKENDS:
-        return f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}"
-    if backend == "native" and LIBRARY is None:
-        return f"EA_BACKEND=native is not possible because {WHY_NOT}; {remedy()}"
-    if backend == "triton" and not triton_evolution.AVAILABLE:
-        return "EA_BACKEND=triton needs Triton: pip install triton"
-    return None
-
-
-def check_backend() -> None:
-    """Says once where kernels are missing.
+def arguments_of(
+    fused: FusedLogits, scale: float, previous: Tensor | None, masks: "AttentionMasks", size: tuple[int, int, int, int]
+) -> FusedArguments:
+    """The arguments for maps of a size (B, K, T, S), which previous logits and masks may have to be spread over.
 
     Raises:
-        UserError: where EA_BACKEND names what is not there.
+        ValueError: naming what does not spread.
     """
-    if sentence := refusal():
-        raise UserError(sentence)
-    if backend == "auto" and LIBRARY is None and not torch.cuda.is_available():
-        say_slow()
-
-
-@cache
-def say_slow() -> None:
-    logging.getLogger(__name__).warning(
-        f"evolving attention runs in plain PyTorch, with the same results but slower, because {WHY_NOT}; {remedy()}"
+    sentences, _, queries, keys = size
+    return FusedArguments.of(
+        fused,
+        scale,
+        previous=spread("previous_logits", previous, *size),
+        padded_keys=spread("key_padding_mask", masks.padded_keys, sentences, keys),
+        padded_queries=spread("query_padding_mask", masks.padded_queries, sentences, queries),
+        future=spread("attn_mask", masks.future, queries, keys),
     )
+
+
+def read_arguments(arguments: FusedArguments, size: tuple[int, int, int, int], dtype: torch.dtype) -> FusedArguments:
+    """The arguments as kernels read them, where they also read previous logits.
+
+    Raises:
+        ValueError, TypeError: naming what has another size or type than it must have.
+    """
+    if (arguments.previous is None) != (arguments.previous_weight == 0):
+        raise ValueError("previous logits and a weight of theirs go together")
+    return arguments.checked(size, dtype)
+
+
+def spread(name: str, tensor: Tensor | None, *size: int) -> Tensor | None:
+    """The tensor in full size where it has one row or column for all, as PyTorch broadcasts it.
+
+    Raises:
+        ValueError: naming the tensor, where its size does not spread over ``size``.
+    """
+    if tensor is None or tensor.shape == size:
+        return tensor
+    if tensor.dim() != len(size) or any(own not in (1, full) for own, full in zip(tensor.shape, size, strict=True)):
+        raise ValueError(f"{name} has the size {tuple(tensor.shape)}, which does not spread over {size}")
+    return tensor.expand(size)
+
+
+def readable(name: str, tensor: Tensor | None, size: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
+    """The tensor, or where it has gaps or is a mask of another type than bool, a copy.
+
+    Raises:
+        ValueError: naming the tensor, where it has another size; TypeError: where it has another type.
+    """
+    if tensor is None:
+        return None
+    if tensor.shape != size:
+        raise ValueError(f"{name} must have the size {tuple(size)}, not {tuple(tensor.shape)}")
+    if tensor.dtype is not dtype:
+        if dtype is not torch.bool:
+            raise TypeError(f"{name} must be of {dtype}, not {tensor.dtype}")
+        tensor = tensor.bool()
+    return tensor.contiguous()
+
+
+def conv_parameters(
+    weight: Tensor | None, bias: Tensor | None, heads: int, above: int, left: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """Weight (K, K, k, k) and bias (K), both of float32, or None and None.
+
+    Raises:
+        ValueError: where the first tap does not lie ``above`` rows and ``left`` columns from an entry, or see above.
+    """
+    if weight is None and bias is None:
+        return None, None
+    if weight is None or bias is None:
+        raise ValueError("a convolution has a weight and a bias")
+    kernel = weight.size(-1)
+    if not (0 <= above < kernel and 0 <= left < kernel):
+        raise ValueError(f"a kernel of {kernel} cannot begin {above} rows above and {left} columns left of an entry")
+    weight = readable("weight", weight, (heads, heads, kernel, kernel), torch.float32)
+    return weight, readable("bias", bias, (heads,), torch.float32)
+
+
+def save(ctx, output: tuple[Tensor, ...], projections: tuple[Tensor | None, ...], arguments: FusedArguments) -> None:
+    """Keeps what a backward operator reads: outputs but the first, queries and memory, and the arguments."""
+    ctx.save_for_backward(*output[1:], *projections, *arguments.tensors)
+    ctx.numbers = arguments.numbers
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(*output[2:])
+
+
+def of_arguments(arguments: FusedArguments, d_previous: Tensor, d_weight: Tensor, d_bias: Tensor) -> FusedArguments:
+    """Gradients of an operator's arguments, each in its place, None where there is none."""
+    gradients = {"previous": d_previous} if arguments.previous_weight else {}
+    if arguments.weight is not None:
+        gradients |= {"weight": d_weight, "bias": d_bias}
+    return FusedArguments(**dict.fromkeys(FusedArguments._fields) | gradients)
+
+
+def without_none(gradients, like: Tensor) -> list[Tensor]:
+    """Empty tensors, which an operator can return, instead of None."""
+    return [like.new_empty(0) if gradient is None else gradient for gradient in gradients]
+
+
+def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: Tensor | int | None) -> None:
+    """Calls a function for maps of a size (B, K, T, S).
+
+    Args:
+        name: of ``FUNCTIONS``, but ``decode``.
+        fields: the other fields of :class:`CallFields` that the function reads.
+
+    Raises:
+        MemoryError: where there is none for the rows of a map.
+    """
+    sizes = dict(zip(("sentences", "heads", "queries", "keys"), size, strict=True))
+    run(name, CallFields(**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
+
+
+def run(name: str, fields: Structure) -> None:
+    """Calls a function of ``FUNCTIONS`` with its fields, on torch's threads.
+
+    Raises:
+        MemoryError: where there is none for the rows of a map.
+    """
+    fields.parallel, fields.threads = library.parallel(), torch.get_num_threads()
+    if library.function(name, library.instruction_set())(byref(fields)):
+        raise MemoryError("there is no memory for the rows of an attention map")
+
+
+def addresses(fields: dict[str, Tensor | float | None]) -> dict[str, float | None]:
+    """The fields with the address of each tensor in its place."""
+    return {name: value if type(value) in PLAIN else value.data_ptr() for name, value in fields.items()}
+
+
+def new_relu_mask(maps: Tensor, weight: Tensor | None) -> Tensor:
+    """A bit for each entry of maps (B, K, T, S), all zero; empty without a convolution."""
+    return maps.new_zeros((0,) if weight is None else relu_mask_size(maps.shape), dtype=torch.uint8)
+
+
+def relu_mask_size(size: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the bytes of a ReLU mask for maps of a size (B, K, T, S)."""
+    *rows, keys = size
+    return *rows, -(-keys // BITS) * BITS // 8

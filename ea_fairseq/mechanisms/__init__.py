@@ -1,1 +1,7 @@
-"""What attentions do to their logits, a mechanism a file."""
+"""What attentions do to their logits, a mechanism a file, which registers it when it is imported."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for module in iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")

@@ -1,23 +1,46 @@
-"""fairseq's Transformer layers with evolving attention."""
+"""fairseq's Transformer layers with attentions that hand their logits on."""
+
+from typing import NamedTuple
 
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
-from ea_fairseq.attention.attention import EvolvingAttention, LayerLogits
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.mechanisms.evolution import Evolution, EvolutionOptions
+from ea_fairseq.attention.mechanism import Place
 
 
-class SubLayers:
+class LayerLogits(NamedTuple):
+    """The logits one layer hands to the next: (B, K, T, S) for B sentences, K heads, T queries and S keys.
+
+    None stands for an attention that hands nothing on or does not exist.
+    """
+
+    self_attention: Tensor | None = None
+    cross_attention: Tensor | None = None
+
+
+class MechanismLayer:
     """What encoder and decoder layers share; x is (T, B, C) throughout."""
 
-    def build_attention(self, embed_dim: int, num_heads: int, evolution: Evolution, cfg, **kwargs) -> EvolvingAttention:
-        return EvolvingAttention(
+    def __init__(self, cfg, *args, attention: type[Attention], layer: int, shared: dict[str, nn.Module]):
+        """
+        Args:
+            attention: what attentions are built of; layer: this one's number, from 0.
+            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.attention.Place`.
+        """
+        self._attention, self._layer, self._shared = attention, layer, shared  # read while fairseq builds the layer
+        super().__init__(cfg, *args)
+
+    def build_attention(self, kind: str, cfg, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer."""
+        return self._attention.build(
+            self._attention.options.from_namespace(cfg),
+            Place(kind, self._layer, self._shared),
             embed_dim,
             num_heads,
-            evolution,
             dropout=cfg.attention_dropout,
             q_noise=self.quant_noise,
             qn_block_size=self.quant_noise_block_size,
@@ -25,25 +48,27 @@ class SubLayers:
         )
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """What a sub-layer reads, (T, B, C): normalized where ``--*-normalize-before`` says so."""
         return norm(x) if self.normalize_before else x
 
     def after(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+        """What a sub-layer returns, (T, B, C): dropout, the residual connection, normalization."""
         x = self.residual_connection(self.dropout_module(x), residual)
         return x if self.normalize_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
+        """The last sub-layer, (T, B, C) -> (T, B, C)."""
         residual = x
         x = self.before(self.final_layer_norm, x)
         x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
         return self.after(self.final_layer_norm, self.fc2(x), residual)
 
 
-class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
+class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
     """An encoder layer that takes the previous layer's logits and hands on its own."""
 
-    def build_self_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
-        evolution = EvolutionOptions.from_namespace(cfg).encoder
-        return self.build_attention(embed_dim, cfg.encoder.attention_heads, evolution, cfg, self_attention=True)
+    def build_self_attention(self, embed_dim: int, cfg) -> Attention:
+        return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
 
     def forward(
         self, x: Tensor, masks: AttentionMasks, previous_logits: Tensor | None = None
@@ -53,7 +78,7 @@ class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
             x: (S, B, C); masks: of padding; previous_logits: (B, K, S, S).
 
         Returns:
-            x of the same shape and this layer's logits (None when they do not evolve).
+            x of the same shape and this layer's logits, None where there are none.
         """
         residual = x
         x = self.before(self.self_attn_layer_norm, x)
@@ -62,25 +87,18 @@ class EATransformerEncoderLayer(SubLayers, TransformerEncoderLayerBase):
         return self.feed_forward(x), logits
 
 
-class EATransformerDecoderLayer(SubLayers, TransformerDecoderLayerBase):
+class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
     """A decoder layer that takes the previous layer's logits, of both its attentions, and hands on its own."""
 
-    def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> EvolvingAttention:
-        evolution = EvolutionOptions.from_namespace(cfg).decoder
+    def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> Attention:
         return self.build_attention(
-            embed_dim, cfg.decoder.attention_heads, evolution, cfg, self_attention=True, **kwargs
+            "decoder", cfg, embed_dim, cfg.decoder.attention_heads, self_attention=True, **kwargs
         )
 
-    def build_encoder_attention(self, embed_dim: int, cfg) -> EvolvingAttention:
-        return self.build_attention(
-            embed_dim,
-            cfg.decoder.attention_heads,
-            EvolutionOptions.from_namespace(cfg).cross,
-            cfg,
-            kdim=cfg.encoder.embed_dim,
-            vdim=cfg.encoder.embed_dim,
-            encoder_decoder_attention=True,
-        )
+    def build_encoder_attention(self, embed_dim: int, cfg) -> Attention:
+        width = cfg.encoder.embed_dim
+        heads, of_encoder = cfg.decoder.attention_heads, {"kdim": width, "vdim": width}
+        return self.build_attention("cross", cfg, embed_dim, heads, encoder_decoder_attention=True, **of_encoder)
 
     def forward(
         self,

@@ -1,14 +1,13 @@
-"""fairseq's Transformer encoder and decoder, their layers passing logits on."""
+"""fairseq's Transformer encoder and decoder, their layers handing logits on."""
 
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
-from ea_fairseq.attention.attention import LayerLogits
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.decoding.beam import Hypotheses
-from ea_fairseq.decoding.encoder_rows import SelectedRows, select, sources
-from ea_fairseq.models.layer import EATransformerDecoderLayer, EATransformerEncoderLayer, wrap
+from ea_fairseq.decoding.beam import BeamState, SelectedRows, by_sentence, select
+from ea_fairseq.models.layer import LayerLogits, MechanismDecoderLayer, MechanismEncoderLayer, wrap
 
 # The dimension of the rows in what an encoder returns.
 OUTPUT_ROWS = {
@@ -21,11 +20,25 @@ OUTPUT_ROWS = {
 }
 
 
-class EATransformerEncoder(TransformerEncoderBase):
-    """fairseq's Transformer encoder whose self-attention logits evolve from layer to layer."""
+class MechanismStack:
+    """What builds the layers of encoder and decoder: each knows its number and what it shares with the others."""
+
+    def __init__(self, cfg, *args, attention: type[Attention], **kwargs):
+        self._built, self._attention, self._shared = 0, attention, {}  # read while fairseq builds the layers
+        super().__init__(cfg, *args, **kwargs)
+
+    def build_layer(self, kind: type[nn.Module], cfg, *args) -> nn.Module:
+        """The next layer, of an encoder's or decoder's kind."""
+        layer = kind(cfg, *args, attention=self._attention, layer=self._built, shared=self._shared)
+        self._built += 1
+        return wrap(layer, cfg)
+
+
+class MechanismEncoder(MechanismStack, TransformerEncoderBase):
+    """fairseq's Transformer encoder whose layers hand the logits of their attention on."""
 
     def build_encoder_layer(self, cfg) -> nn.Module:
-        return wrap(EATransformerEncoderLayer(cfg), cfg)
+        return self.build_layer(MechanismEncoderLayer, cfg)
 
     def forward_scriptable(
         self,
@@ -43,18 +56,9 @@ class EATransformerEncoder(TransformerEncoderBase):
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)  # (B, S, C)
-        x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
-        states = [x]
-        logits = None
-        padding = unless_empty(padding_mask)
-        masks = AttentionMasks(padding, padding)
-        for layer in self.layers:
-            x, logits = layer(x, masks, previous_logits=logits)
-            states.append(x)
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
+        states = self.encode(x, padding_mask)
         return {
-            "encoder_out": [x],  # (S, B, C)
+            "encoder_out": [states[-1] if self.layer_norm is None else self.layer_norm(states[-1])],  # (S, B, C)
             "encoder_padding_mask": [padding_mask],  # (B, S)
             "encoder_embedding": [embedding],  # (B, S, C)
             "encoder_states": states if return_all_hiddens else [],  # each (S, B, C)
@@ -63,16 +67,33 @@ class EATransformerEncoder(TransformerEncoderBase):
             "src_lengths": [(~padding_mask).sum(dim=1, keepdim=True).int()],  # (B, 1)
         }
 
+    def encode(self, x: Tensor, padding_mask: Tensor) -> list[Tensor]:
+        """Passes vectors (B, S, C), of tokens or of anything else, through the layers.
+
+        Args:
+            padding_mask: (B, S), true at padding, whose vectors become zero.
+
+        Returns:
+            What goes into the first layer and what comes out of each, (S, B, C).
+        """
+        x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
+        states, logits, padding = [x], None, unless_empty(padding_mask)
+        masks = AttentionMasks(padding, padding)
+        for layer in self.layers:
+            x, logits = layer(x, masks, previous_logits=logits)
+            states.append(x)
+        return states
+
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Row i becomes what row ``new_order[i]`` was; copied only where somebody reads it."""
         return select(encoder_out, OUTPUT_ROWS, new_order)
 
 
-class EATransformerDecoder(TransformerDecoderBase):
-    """fairseq's Transformer decoder whose logits, of both attentions, evolve from layer to layer."""
+class MechanismDecoder(MechanismStack, TransformerDecoderBase):
+    """fairseq's Transformer decoder whose layers hand the logits of both their attentions on."""
 
     def build_decoder_layer(self, cfg, no_encoder_attn: bool = False) -> nn.Module:
-        return wrap(EATransformerDecoderLayer(cfg, no_encoder_attn), cfg)
+        return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
 
     def extract_features_scriptable(
         self,
@@ -100,8 +121,8 @@ class EATransformerDecoder(TransformerDecoderBase):
             encoder_out = begin_step(incremental_state, encoder_out, padding_mask, x)
         source = first(encoder_out, "encoder_out")
         source_padding_mask = first(encoder_out, "encoder_padding_mask")
-        later = None if incremental_state is not None or full_context_alignment else later_words(x)
-        self_masks = AttentionMasks(padding_mask, later=later)
+        future = None if incremental_state is not None or full_context_alignment else future_mask(x)
+        self_masks = AttentionMasks(padding_mask, future=future)
         cross_masks = AttentionMasks(source_padding_mask, padding_mask)
 
         alignment = None
@@ -168,24 +189,24 @@ class EATransformerDecoder(TransformerDecoderBase):
         return x, unless_empty(tokens.eq(self.padding_idx))
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor):
-        """Lets what all layers remember follow the hypotheses of beam search."""
-        if Hypotheses.KEY in incremental_state:
-            incremental_state[Hypotheses.KEY].reorder(new_order)
+        """Lets all KV caches follow beam search: row i becomes what row ``new_order[i]`` was; ``new_order`` is (B,)."""
+        if BeamState.KEY in incremental_state:
+            incremental_state[BeamState.KEY].reorder(new_order)
 
 
 def begin_step(
     incremental_state: dict, encoder_out: dict[str, list[Tensor]] | None, padding: Tensor | None, x: Tensor
 ) -> dict[str, list[Tensor]] | None:
-    """Begins a step of the words x (1, B, C); returns the encoder's output with a row for each sentence."""
-    if Hypotheses.KEY not in incremental_state:
+    """Begins a step of the tokens x (1, B, C); returns the encoder's output with a row for each sentence."""
+    if BeamState.KEY not in incremental_state:
         selected = encoder_out["encoder_out"] if encoder_out else None
         sentence = selected.index if isinstance(selected, SelectedRows) else torch.arange(x.size(1), device=x.device)
-        incremental_state[Hypotheses.KEY] = Hypotheses(sentence)
-    incremental_state[Hypotheses.KEY].advance(padding)
-    return encoder_out and {name: sources(rows) for name, rows in encoder_out.items()}
+        incremental_state[BeamState.KEY] = BeamState(sentence)
+    incremental_state[BeamState.KEY].advance(padding)
+    return encoder_out and {name: by_sentence(rows) for name, rows in encoder_out.items()}
 
 
-def later_words(x: Tensor) -> Tensor:
+def future_mask(x: Tensor) -> Tensor:
     """(T, T) for x (T, B, C), true where a key comes later than the query.
 
     Made anew each time: fairseq's buffer grows with the longest sentence so far, and a graph compiled for one size of

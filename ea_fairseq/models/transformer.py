@@ -1,21 +1,25 @@
-"""The model ``ea_transformer`` and its architectures."""
+"""Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
 
 import copy
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
-from ea_fairseq.analysis.metrics import log_evolution
+from ea_fairseq.analysis.metrics import log_metrics
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import FAMILIES, Family
 from ea_fairseq.hub import TranslationHub
-from ea_fairseq.kernels.dispatch import check_backend
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
-from ea_fairseq.models.stack import EATransformerDecoder, EATransformerEncoder
+from ea_fairseq.kernels.availability import check_backend
+from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
-from ea_fairseq.state_dict import missing_evolution, refuse_mismatch, start_evolution
+from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, start_mechanism
 from ea_fairseq.user_error import UserError, flags_refused
 
+MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
 UNSUPPORTED = {
     "cross_self_attention": "evolving attention keeps separate maps for target and source words",
     "base_layers": "BASE layers do not pass attention logits on",
@@ -24,13 +28,14 @@ UNSUPPORTED = {
 }
 
 
-@register_model("ea_transformer")
-class EATransformerModel(TransformerModel):
-    """Transformer with evolving attention (Wang et al., ICML 2021).
+class MechanismTransformer(TransformerModel):
+    """fairseq's Transformer with one attention mechanism in all its attentions.
 
-    Takes fairseq's ``transformer`` flags and those of :class:`~ea_fairseq.mechanisms.evolution.EvolutionOptions`.
-    Parameters have fairseq's names; each evolving attention adds ``conv.weight`` and ``conv.bias``.
+    Takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names; what the
+    mechanism adds is named after them.
     """
+
+    family: ClassVar[Family]
 
     @classmethod
     def from_pretrained(
@@ -60,77 +65,112 @@ class EATransformerModel(TransformerModel):
 
     @classmethod
     def hub_models(cls):
+        """None: nothing is downloaded."""
         return {}
 
     @classmethod
     def add_args(cls, parser):
+        """fairseq's flags of a Transformer and those of the mechanism."""
         super().add_args(parser)
-        EvolutionOptions.add_args(parser)
+        cls.family.attention.options.add_args(parser)
 
     @classmethod
     def build_model(cls, args, task):
         """
         Raises:
-            UserError: naming the flag, when an option is out of range or does not go with evolving attention.
+            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
         """
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
-                raise UserError(f"ea_transformer does not support --{name.replace('_', '-')}: {reason}")
+                raise UserError(f"{cls.family.name} does not support --{name.replace('_', '-')}: {reason}")
         for side in ("encoder", "decoder"):
             width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
             if heads < 1 or width % heads:
                 raise UserError(
                     f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
                 )
-        EvolutionOptions.from_namespace(args)
+        cls.family.attention.options.from_namespace(args)
         check_backend()
         with flags_refused():
             return super().build_model(args, task)
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Loads the parameters of an EA-Transformer or, with convolutions that start anew, of a plain Transformer.
+        """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.
 
         Raises:
             UserError: naming the first parameter that does not fit, before any is loaded.
         """
         self.upgrade_state_dict(state_dict)
         state_dict = copy.copy(prune_state_dict(state_dict, model_cfg or args))
-        new = missing_evolution(self, state_dict)
+        new = missing_mechanism(self, state_dict)
         state_dict.update(new)
         if strict:
             refuse_mismatch(self, state_dict)
         if new:
-            start_evolution(self, identity=EvolutionOptions.from_namespace(self.args).ea_init != "random")
+            start_mechanism(self, self.family.attention.options.from_namespace(self.args))
         return super().load_state_dict(state_dict, strict)
 
     def set_num_updates(self, num_updates: int):
         """Called by fairseq before each update of a training."""
         super().set_num_updates(num_updates)
-        log_evolution(self, self.args)
+        log_metrics(self, self.args)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
-        return EATransformerEncoder(cfg, src_dict, embed_tokens)
+        """The encoder, its attentions with the mechanism."""
+        return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.family.attention)
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
-        return EATransformerDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+        """The decoder, its attentions with the mechanism."""
+        return MechanismDecoder(
+            cfg,
+            tgt_dict,
+            embed_tokens,
+            no_encoder_attn=cfg.no_cross_attention,
+            attention=cls.family.attention,
+        )
 
 
-def evolution_defaults(args, alpha: float, beta: float):
-    args.ea_alpha = getattr(args, "ea_alpha", alpha)
-    args.ea_beta = getattr(args, "ea_beta", beta)
+def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
+    """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
+
+    Args:
+        defaults: of the mechanism's options, by size: ``base`` and ``lite``.
+    """
+
+    def register(attention: type[Attention]) -> type[Attention]:
+        family = FAMILIES[name] = Family(name, attention, defaults)
+        model = type(class_name(name), (MechanismTransformer,), {"family": family, "__doc__": attention.__doc__})
+        MODELS[name] = register_model(name)(model)
+        for arch, size in family.archs.items():
+            register_model_architecture(name, arch)(architecture(defaults.get(size, {}), size))
+        return attention
+
+    return register
 
 
-@register_model_architecture("ea_transformer", "ea_transformer")
-@register_model_architecture("ea_transformer", "ea_transformer_base")
-def ea_transformer_base(args):
-    evolution_defaults(args, alpha=0.5, beta=0.1)
-    base_architecture(args)
+def __getattr__(name: str) -> type[MechanismTransformer]:
+    """A model's class by its name, for pickle and for those who import it from here."""
+    for model in MODELS.values():
+        if model.__name__ == name:
+            return model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-@register_model_architecture("ea_transformer", "ea_transformer_lite")
-def ea_transformer_lite(args):
-    evolution_defaults(args, alpha=0.1, beta=0.1)
-    lite_sizes(args)
-    base_architecture(args)
+def class_name(name: str) -> str:
+    """``ea_transformer`` -> ``EATransformerModel``"""
+    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
+
+
+def architecture(defaults: Mapping[str, object], size: str) -> Callable:
+    """What sets the options of an architecture that are not given."""
+
+    def set_defaults(args) -> None:
+        for option, value in defaults.items():
+            setattr(args, option, getattr(args, option, value))
+        if size == "lite":
+            lite_sizes(args)
+        base_architecture(args)
+
+    return set_defaults

@@ -14,5 +14,6 @@ def lite_sizes(args):
 
 @register_model_architecture("transformer", "transformer_lite")
 def transformer_lite(args):
+    """fairseq's Transformer of these sizes."""
     lite_sizes(args)
     base_architecture(args)

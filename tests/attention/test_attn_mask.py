@@ -6,10 +6,10 @@ from fairseq.modules import MultiheadAttention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backends
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
-from loops import attend
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from loops import attend, evolving
 from tiny import KERNELS
 
 WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
@@ -65,7 +65,7 @@ def test_an_attention_with_a_mask_equals_loops(seed, kind, kernel, weights, hide
     for sentence in range(3):
         expected, of_logits = attend(
             exact, query[:, sentence].double(), key[:, sentence].double(), kind, previous[sentence].double(),
-            WORDS, WORDS, alpha, beta, mask.double(),
+            WORDS, WORDS, evolving({kind: alpha}, {kind: beta}), mask.double(),
         )  # fmt: skip
         torch.testing.assert_close(output[:, sentence].double(), expected, rtol=1e-5, atol=1e-5)
         seen = mask != -torch.inf

@@ -40,13 +40,13 @@ def test_gradients_reach_every_word_and_no_masked_entry(kind, kernel, beta, seed
 
 
 def keep_own_logits(attention) -> list[torch.Tensor]:
-    """A list to which the attention adds its logits before their evolution."""
+    """A list to which the attention adds its own logits before they are combined."""
     kept = []
-    evolve = attention.evolve
+    combine = attention.combine
 
-    def keep_and_evolve(own, *args):
+    def keep_and_combine(own, inputs):
         kept.append(own)
-        return evolve(own, *args)
+        return combine(own, inputs)
 
-    attention.evolve = keep_and_evolve
+    attention.combine = keep_and_combine
     return kept

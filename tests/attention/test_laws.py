@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.mechanisms.evolution import Window
+from ea_fairseq.attention.window import Window
 from laws import FURTHER_LAWS, LAWS, assert_causal, assert_decodes_stepwise, scores
 from tiny import COMBINATIONS, KERNELS, SKIPS, SWITCHES, build_loud, random_tokens
 
@@ -65,6 +65,7 @@ def break_cross_window(model):
         attention = layer.encoder_attn
         shifted = Window(left=2, right=0, above=1, below=1)
         attention.evolution = dataclasses.replace(attention.evolution, window=shifted)
+        attention.fused = dataclasses.replace(attention.fused, window=shifted)
     return model
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attentions import KINDS, draw_case
+from attentions import KINDS, draw_case, evolved
 from tiny import KERNELS
 
 drawn = given(kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from(KERNELS), seed=st.integers(0, 2**32 - 1))
@@ -38,8 +38,8 @@ def test_without_a_bias_the_logits_scale_as_what_they_evolve_from(kind, kernel, 
     case.attention.conv.bias.zero_()
     previous, blank = case.tensors["previous_logits"], case.blank.unsqueeze(1)
     own = torch.randn_like(previous)
-    logits = case.attention.evolve(own, previous, blank)
-    assert_same([case.attention.evolve(3 * own, 3 * previous, blank)], [3 * logits])
+    logits = evolved(case.attention, own, previous, blank)
+    assert_same([evolved(case.attention, 3 * own, 3 * previous, blank)], [3 * logits])
 
 
 @drawn

@@ -18,15 +18,15 @@ from torch import Tensor
 from beam_search import generator_of, sample
 from checkpoints import loud_trainer, save_dictionaries
 from ea_fairseq.attention import attention as evolving_attention
-from ea_fairseq.attention.attention import EvolvingAttention
 from ea_fairseq.attention.masks import AttentionMasks, probabilities
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import library as native_library
-from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.triton import evolution as triton_evolution
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from evolution_cases import CONVOLUTIONS, draw_case
 from tiny import SKIPS, build_loud, random_tokens
 
@@ -39,14 +39,13 @@ needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is n
 class Cleared(EvolvingAttention):
     """Clears the logits that its masks leave nothing of."""
 
-    def evolve(self, own, previous, blank=None, cache=None):
-        logits = super().evolve(own, previous, blank, cache)
-        return logits if blank is None else logits.masked_fill(blank, 0.0)
+    def transform(self, logits, inputs):
+        return inputs.masks.cleared(super().transform(logits, inputs))
 
 
 def cleared_probabilities(logits: Tensor, masks: AttentionMasks) -> Tensor:
-    weights, unseen = probabilities(logits, masks), masks.unseen
-    return weights if unseen is None else weights.masked_fill(unseen & ~unseen.all(-1, keepdim=True), 0.0)
+    weights, masked = probabilities(logits, masks), masks.masked
+    return weights if masked is None else weights.masked_fill(masked & ~masked.all(-1, keepdim=True), 0.0)
 
 
 @dataclass
@@ -177,7 +176,7 @@ def test_native_code_keeps_what_is_not_finite_by_more_examples(instructions, mon
         assert_no_number_is_lost(draw(seed, 40), "native")
 
 
-@pytest.mark.skipif(not triton_evolution.AVAILABLE, reason="Triton is not installed")
+@pytest.mark.skipif(not triton.AVAILABLE, reason="Triton is not installed")
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 200), marks=pytest.mark.slow)], ids=["few", "many"]
@@ -211,7 +210,7 @@ def test_half_precision_keeps_what_float32_keeps(kernels, dtype, most, count):
             assert torch.equal(rounded.isfinite(), right.isfinite())
 
 
-@pytest.mark.skipif(not triton_evolution.AVAILABLE, reason="Triton is not installed")
+@pytest.mark.skipif(not triton.AVAILABLE, reason="Triton is not installed")
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered")
 @pytest.mark.parametrize("kernel", [0, 3])
 def test_an_overflow_of_float16_shows_in_the_gradients(kernel):
@@ -229,7 +228,7 @@ def test_an_overflow_of_float16_shows_in_the_gradients(kernel):
 @pytest.mark.parametrize("instructions", SETS)
 @torch.no_grad()
 def test_native_steps_keep_what_is_not_finite(instructions, monkeypatch):
-    monkeypatch.setattr(native_step, "instruction_set", lambda: instructions)
+    monkeypatch.setattr(native_library, "instruction_set", lambda: instructions)
     kept = 0
     for seed in range(40):
         choose, generator = random.Random(seed), torch.Generator().manual_seed(seed)

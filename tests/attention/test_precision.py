@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attentions import KINDS, draw_case
 from devices import DEVICES
-from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import LAWS, assert_causal
 from tiny import COMBINATIONS, SKIPS, build, build_loud, dictionary, random_tokens, sizes
 

@@ -7,7 +7,7 @@ import binary_text
 import numpy as np
 import pytest
 import word_counts
-from binary_text import HEADER, append_starts, make_dictionary, write_numbers
+from binary_text import HEADER, append_offsets, make_dictionary, write_token_ids
 from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data.data_utils import load_indexed_dataset
@@ -58,7 +58,7 @@ def by_fairseq(train: Path, text: Path, folder: Path) -> tuple[bytes, ...]:
 def by_us(train: Path, text: Path, lines: int, folder: Path, workers: int = 1) -> tuple[bytes, ...]:
     dictionary = make_dictionary([train], workers)
     dictionary.save(str(folder / "dict.txt"))
-    write_numbers(text, lines, dictionary, folder / "ours.xx", workers)
+    write_token_ids(text, lines, dictionary, folder / "ours.xx", workers)
     return (folder / "dict.txt").read_bytes(), *files(folder / "ours.xx")
 
 
@@ -99,7 +99,7 @@ def by_hand(text: Path, dictionary) -> list[list[int]]:
 def test_sentences_start_right_beyond_what_32_bits_can_tell(tmp_path: Path):
     index, lengths = tmp_path / "long.idx", [2**30, 5, 2**30, 2**30, 7]
     index.write_bytes(bytes(HEADER.size) + struct.pack("<5i", *lengths))
-    append_starts(index, 5, 4)
+    append_offsets(index, 5, 4)
     starts = np.frombuffer(index.read_bytes()[-5 * 8 :], np.int64)
     assert starts.tolist() == [4 * sum(lengths[:number]) for number in range(5)]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from containers import LONGEST_LINE, open_members
+from containers import MAX_LINE, open_members
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step import StepError
@@ -196,7 +196,7 @@ def test_damage_outside_of_members_is_refused(tmp_path: Path):
 
 def test_lines_and_memory_are_bounded(tmp_path: Path):
     lines = pack(tmp_path / "lines.tgz", {"x.de": (b"many words " * 10_000 + b"\n") * 300, "x.en": b"a\n"})
-    longest = pack(tmp_path / "longest.tgz", {"x.de": b"a" * (LONGEST_LINE - 1) + b"\n", "x.en": b"a\n"})
+    longest = pack(tmp_path / "longest.tgz", {"x.de": b"a" * (MAX_LINE - 1) + b"\n", "x.en": b"a\n"})
     endless = pack(tmp_path / "endless.tgz", {"x.de": gzip.compress(b"a\n" + bytes(10**8)), "x.en": b"a\n"})
     peaks = []
     for archive in (lines, longest, endless):
@@ -206,7 +206,7 @@ def test_lines_and_memory_are_bounded(tmp_path: Path):
                 assert sum(map(len, member.lines)) > 1
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[0] < 5e6 and max(peaks) < 5 * LONGEST_LINE
-    assert len(contents(longest)["x.de"]) == LONGEST_LINE
-    with pytest.raises(StepError, match=rf"line 2 of x.de in .*endless.tgz has more than {LONGEST_LINE} bytes"):
+    assert peaks[0] < 5e6 and max(peaks) < 5 * MAX_LINE
+    assert len(contents(longest)["x.de"]) == MAX_LINE
+    with pytest.raises(StepError, match=rf"line 2 of x.de in .*endless.tgz has more than {MAX_LINE} bytes"):
         contents(endless)

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from containers import LONGEST_LINE
+from containers import MAX_LINE
 from extract import extract, parse_members
 from history import History
 from hypothesis import given, settings
@@ -172,9 +172,9 @@ def test_rough_text_is_tidied(tmp_path: Path, output: Path):
         (b"", b"", "x.de in .*a.tgz has no sentence"),
         (b"a\n", b"", "x.de in .*a.tgz has 1 sentences and x.en in .*a.tgz has 0"),
         (
-            b"a\n" + b"b" * (LONGEST_LINE + 1),
+            b"a\n" + b"b" * (MAX_LINE + 1),
             b"a\nb\n",
-            f"line 2 of x.de in .*a.tgz has more than {LONGEST_LINE} bytes",
+            f"line 2 of x.de in .*a.tgz has more than {MAX_LINE} bytes",
         ),
     ],
 )

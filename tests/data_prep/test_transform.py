@@ -18,7 +18,7 @@ from learn_subword import count_words, learn_bpe
 from selections import EveryNth, Sample
 from split_pairs import make_copier
 from step import StepError
-from text_folder import TextFolder, TextWriter, packed
+from text_folder import TextFolder, TextWriter, encode_lines
 from text_lines import tidy
 from tokenization import Tokenization
 from tokenize_text import make_tokenizers
@@ -34,7 +34,7 @@ corpora = st.lists(st.tuples(lines, lines), max_size=30)
 def write_folder(path: Path, pairs: list[tuple[str, str]], compress: bool = False) -> TextFolder:
     folder = TextFolder(path, LANGUAGES)
     with TextWriter(folder, compress) as writer:
-        writer.write(*(packed([pair[side] for pair in pairs], compress) for side in (0, 1)))
+        writer.write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
         writer.finish(History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)))
     return folder
 
@@ -193,7 +193,7 @@ def test_segments_are_those_of_subword_nmt_however_few_are_remembered(text):
 
     codes = "#version: 0.2\na b\nab c</w>\n& -</w>\n"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply_subword, "MOST_WORDS", 2)
+        patch.setattr(apply_subword, "CACHE_SIZE", 2)
         segments = Segments(StringIO(codes))
         bpe = BPE(StringIO(codes))
         for line in text:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from beam_search import found, generator_of, sample
-from ea_fairseq.analysis.maps import recording
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.decoding.beam import Hypotheses
+from ea_fairseq.attention.recording import recording
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW
+from ea_fairseq.decoding.beam import BeamState
 from ea_fairseq.decoding.cache import AttentionCache
 from ea_fairseq.kernels import dispatch as backends
-from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.cpu import library as native_library
 from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, Evolution
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from laws import assert_close, assert_decodes_stepwise, scores
 from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 
@@ -80,7 +80,7 @@ def decode(attention, steps: int, seed: int, sentences: int = 7) -> list[torch.T
 def test_native_steps_are_those_of_torch_in_float64(instructions, attention, steps, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends, "backend", "native")
-        patch.setattr(native_step, "instruction_set", lambda: instructions)
+        patch.setattr(native_library, "instruction_set", lambda: instructions)
         native = decode(attention, steps, seed)
     exact = decode(copy.deepcopy(attention).double(), steps, seed)
     evolution_cases.assert_close(native, exact, 1e-6)
@@ -129,7 +129,7 @@ def test_padded_words_stay_padding(backend, monkeypatch):
 def test_hypotheses_know_their_ancestors(data):
     """Each keeps a list of its own: here copied at each step, there never."""
     rows = data.draw(st.integers(1, 6))
-    hypotheses, lists = Hypotheses(torch.arange(rows)), [[] for _ in range(rows)]
+    hypotheses, lists = BeamState(torch.arange(rows)), [[] for _ in range(rows)]
     sentences = list(range(rows))
     for _ in range(data.draw(st.integers(1, 40))):
         padding = data.draw(st.none() | st.lists(st.booleans(), min_size=rows, max_size=rows))
@@ -140,7 +140,7 @@ def test_hypotheses_know_their_ancestors(data):
         rows, lists, sentences = len(order), [lists[row] for row in order], [sentences[row] for row in order]
         steps = hypotheses.steps
         assert hypotheses.sentence.tolist() == sentences
-        assert hypotheses.ancestors[:, :steps].tolist() == [[row for row, _ in known] for known in lists]
+        assert hypotheses.back_pointers[:, :steps].tolist() == [[row for row, _ in known] for known in lists]
         if hypotheses.padded is not None:
             assert hypotheses.padded[:, :steps].tolist() == [[padded for _, padded in known] for known in lists]
         else:
@@ -232,7 +232,7 @@ def test_rows_that_do_not_fit_are_refused(backend, monkeypatch):
 
 def memory_of_steps() -> int:
     gc.collect()
-    return sum(isinstance(thing, AttentionCache | Hypotheses) for thing in gc.get_objects())
+    return sum(isinstance(thing, AttentionCache | BeamState) for thing in gc.get_objects())
 
 
 def test_generating_leaves_nothing_behind():

@@ -1,6 +1,7 @@
 """Recipes are accepted by fairseq and the data scripts, and build the models of the papers' tables."""
 
 import subprocess
+from dataclasses import fields
 
 import pytest
 import torch
@@ -9,6 +10,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from commands import ROOT
 from corpora import environment, write_corpus
+from ea_fairseq.attention.registry import family_of
+from ea_fairseq.options import flag
+from ea_fairseq.state_dict import MECHANISM
 from experiments.runs.recipe import model_flags
 from recipes import flags_of, recipe_texts, section
 from tiny import dictionary
@@ -19,12 +23,18 @@ PARAMETERS = {
     "transformer_base": 44_138_496,
     "ea_transformer_base": 44_149_008,
 }
-SMALL = [model for model in PARAMETERS if model.endswith("lite")]
-MODELS = {data: list(PARAMETERS) for data in ("iwslt14-deen", "wmt14-ende", "wmt14-enfr", "de-en-mix")}
+MODEL_FILES = sorted(path.stem for path in (ROOT / "scripts/recipes/models").glob("*.recipe"))
+SMALL = [model for model in MODEL_FILES if model.endswith("lite")]
+MODELS = dict.fromkeys(("iwslt14-deen", "wmt14-ende", "wmt14-enfr", "de-en-mix"), MODEL_FILES)
 MODELS |= {f"multi30k-{pair}": SMALL for pair in ("deen", "ende")}
 QUICK_START = {"quickstart": SMALL}
 EVOLUTION = {"ea_transformer_lite": (0.1, 0.1), "ea_transformer_base": (0.5, 0.1)}
 PAPERS = {"adam_betas": "(0.9, 0.98)", "lr_scheduler": "inverse_sqrt", "label_smoothing": 0.1, "optimizer": "adam"}
+
+
+def plain_of(model: str) -> str:
+    """The recipe of the plain model of the same size, which is the last part of a model's name."""
+    return f"transformer_{model.rpartition('_')[2]}"
 
 
 def names(models: dict[str, list[str]]) -> list[str]:
@@ -57,7 +67,8 @@ def test_the_flags_are_the_papers_and_build_their_model(recipe):
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, Task())
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     counted = sum(size for name, size in sizes.items() if "embed_tokens" not in name and "output_proj" not in name)
-    assert counted == PARAMETERS[model_name]
+    added = sum(size for name, size in sizes.items() if MECHANISM.search(name))
+    assert counted == PARAMETERS.get(model_name, PARAMETERS[plain_of(model_name)] + added)
 
 
 class Task:
@@ -67,9 +78,11 @@ class Task:
 @pytest.mark.parametrize("recipe", names(MODELS | QUICK_START))
 def test_a_model_differs_from_the_plain_one_of_its_size_in_nothing_but_what_makes_it(recipe):
     data, model = recipe.split("/")
-    plain = f"transformer_{model.rpartition('_')[2]}"
+    plain = plain_of(model)
     makes, makes_plain = model_flags(model), model_flags(plain)
-    assert {word for word in makes if word.startswith("--") and not word.startswith("--ea-")} == {"--arch"}
+    family = family_of(makes[makes.index("--arch") + 1])
+    options = {flag(opt) for opt in fields(family.attention.options)} if family else set()
+    assert {word for word in makes if word.startswith("--")} - options == {"--arch"}
     assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
     for name in ("data", "evaluate"):
         assert section(recipe, name) == section(f"{data}/{plain}", name)

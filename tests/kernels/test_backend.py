@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq import UserError
+from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.cpu import library
 from ea_fairseq.kernels.cpu.library import LIBRARY
 from laws import FURTHER_LAWS, LAWS
 from tiny import COMBINATIONS, build_loud
@@ -59,9 +61,9 @@ def test_law_holds_of_triton_by_more_examples(law, options, seed):
 )
 def test_a_backend_that_is_not_there_is_refused(monkeypatch, name, sentence):
     monkeypatch.setattr(backend, "backend", name)
-    monkeypatch.setattr(backend, "LIBRARY", None)
-    monkeypatch.setattr(backend, "WHY_NOT", "the native code was not compiled")
-    monkeypatch.setattr(backend.triton_evolution, "AVAILABLE", False)
+    monkeypatch.setattr(library, "LIBRARY", None)
+    monkeypatch.setattr(library, "WHY_NOT", "the native code was not compiled")
+    monkeypatch.setattr(triton, "AVAILABLE", False)
     with pytest.raises(UserError, match=sentence):
         build_loud()
 
@@ -69,15 +71,15 @@ def test_a_backend_that_is_not_there_is_refused(monkeypatch, name, sentence):
 @pytest.mark.skipif(backend.torch.cuda.is_available(), reason="on a GPU nothing is said of the native code")
 def test_without_native_code_a_model_works_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(backend, "backend", "auto")
-    monkeypatch.setattr(backend, "LIBRARY", None)
-    monkeypatch.setattr(backend, "WHY_NOT", "the native code was not compiled")
-    backend.say_slow.cache_clear()
+    monkeypatch.setattr(library, "LIBRARY", None)
+    monkeypatch.setattr(library, "WHY_NOT", "the native code was not compiled")
+    availability.say_slow.cache_clear()
     for _ in range(2):
         LAWS[0](build_loud(), 1)
     (record,) = caplog.records
     reason = "the native code was not compiled; install ea_fairseq again"
     assert re.match(f"evolving attention runs in plain PyTorch, .* because {reason}", record.message)
-    backend.say_slow.cache_clear()
+    availability.say_slow.cache_clear()
 
 
 @pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")

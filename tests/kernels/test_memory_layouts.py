@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from beam_search import found, generator_of, sample
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.decoding.beam import Hypotheses
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.decoding.beam import BeamState
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from native_cases import check
 from tiny import SKIPS, build_loud, random_tokens
 
@@ -176,11 +176,11 @@ def test_an_attention_that_joins_late_reads_zeros_of_the_steps_before(backend, m
     """Though there were more hypotheses then."""
     monkeypatch.setattr(backends, "backend", backend)
     attention = small_attention(DECODER_WINDOW, self_attention=True)
-    hypotheses = Hypotheses(torch.arange(900))
+    hypotheses = BeamState(torch.arange(900))
     hypotheses.advance()
     hypotheses.reorder(torch.tensor([899, 700]))
     hypotheses.advance()
     words = torch.randn(1, 2, 6)
-    output, weights, _ = attention(words, words, words, incremental_state={Hypotheses.KEY: hypotheses})
+    output, weights, _ = attention(words, words, words, incremental_state={BeamState.KEY: hypotheses})
     assert output.isfinite().all()
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1))

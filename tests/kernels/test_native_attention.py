@@ -7,15 +7,20 @@ from hypothesis import strategies as st
 from torch import library
 
 from attentions import KINDS
-from ea_fairseq.attention.attention import EvolvingAttention
 from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.window import CROSS_WINDOW
+from ea_fairseq.decoding.beam import BeamState
+from ea_fairseq.decoding.cache import AttentionCache
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.kernels.attention_operator import attend
+from ea_fairseq.kernels.attend import attend, split_qkv
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, Evolution
-from evolution_cases import CONVOLUTIONS, assert_close, draw_case, sets_of_absent
+from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from evolution_cases import CONVOLUTIONS, MIXES, assert_close, draw_case, mixes, sets_of_absent
 
 pytestmark = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
 
@@ -38,17 +43,18 @@ def instructions(request):
     convolution=st.sampled_from(CONVOLUTIONS),
     dtype=st.sampled_from(list(TOLERANCES)),
     absent=sets_of_absent,
+    weights=mixes,
 )
 @settings(max_examples=40, deadline=None)
-def test_evolution(instructions, seed, sizes, convolution, dtype, absent):
+def test_evolution(instructions, seed, sizes, convolution, dtype, absent, weights):
     """With NaN in all entries that must not be read."""
-    case = draw_case(seed, sizes, *convolution, dtype, absent)
+    case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
     assert_close(case.operate(native_evolution), case.expected(), TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("sizes", [(1, 16, 40, 500), (1, 20, 3, 5)], ids=["many rows", "many heads"])
 def test_large_evolution(instructions, sizes):
-    case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"later"}))
+    case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"future"}))
     case.weight /= 20
     case.bias.copy_(torch.tensor([4.0, -4.0]).repeat(sizes[1] // 2))  # far from ReLU's kink
     assert_close(case.operate(native_evolution), case.expected(), 1e-6)
@@ -151,8 +157,7 @@ def test_the_native_code_attends(monkeypatch):
     """Otherwise the tests above would compare the reference with itself."""
     attention, tensors, masks = draw_attention(1, "encoder", 3, 0.4, (2, 2, 4, 4, 3))
     calls = []
-    monkeypatch.setattr("ea_fairseq.kernels.attention_operator.call", lambda name, **fields: calls.append(name))
-    monkeypatch.setattr("ea_fairseq.kernels.cpu.evolution.call", lambda name, **fields: calls.append(name))
+    monkeypatch.setattr(backend, "call", lambda name, *_, **fields: calls.append(name))
     outputs_and_gradients(attention, tensors, masks, torch.float32)
     assert calls == ["attend", "attend_backward"]
     attention.dropout_module.p = 0.5
@@ -167,8 +172,9 @@ def test_same_bits_twice_and_with_any_number_of_threads():
     threads, runs = torch.get_num_threads(), []
     for number in (1, 2, 2, 3):
         torch.set_num_threads(number)
-        masks = AttentionMasks(case.padded_keys, case.padded_queries, case.later)
-        results = attend(words, None, None, weight, bias, masks, 4, 0.5, 0.4, 0.3, 2, 1)
+        masks = case.padded_keys, case.padded_queries, case.future
+        arguments = FusedArguments(None, weight, bias, *masks, 0.5, 1.0, 0.0, 0.3, 2, 1)
+        results = torch.ops.ea_fairseq.attend(words, None, 4, *arguments)[:2]
         gradients = torch.autograd.grad(sum(result.cos().sum() for result in results), [words, weight, bias])
         with torch.no_grad():
             runs.append([*results, *gradients, *case.operate(native_evolution)])
@@ -203,12 +209,59 @@ def test_torch_agrees_with_the_operators(weight):
         (torch.randn(2, 2, 3, 3, requires_grad=True), torch.randn(2, requires_grad=True)) if weight else (None,) * 2
     )
     masks = torch.tensor([[0, 0, 0, 1], [0, 0, 0, 0]]).bool(), None, None
-    library.opcheck(torch.ops.ea_fairseq.evolve.default, (scores, previous, *weights, *masks, 0.5, 0.4, 0.3, 1, 1))
-    rest = previous, *weights, *masks, 2, 0.5, 0.4, 0.3, 1, 1
+    arguments = FusedArguments(previous, *weights, *masks, 0.5, 0.6, 0.4, 0.3, 1, 1)
+    library.opcheck(torch.ops.ea_fairseq.evolve.default, (scores, *arguments))
     query, memory = (torch.randn(shape, requires_grad=True) for shape in ((3, 2, 6), (4, 2, 12)))
-    library.opcheck(torch.ops.ea_fairseq.attend.default, (query, memory, *rest))
+    library.opcheck(torch.ops.ea_fairseq.attend.default, (query, memory, 2, *arguments))
     words, previous = (torch.randn(shape, requires_grad=True) for shape in ((4, 2, 18), (2, 2, 4, 4)))
-    library.opcheck(torch.ops.ea_fairseq.attend.default, (words, None, previous, *rest[1:]))
+    arguments = arguments._replace(previous=previous)
+    library.opcheck(torch.ops.ea_fairseq.attend.default, (words, None, 2, *arguments))
+
+
+@pytest.mark.parametrize("change", [{"previous": None}, {"previous_weight": 0.0}])
+def test_previous_logits_and_their_weight_go_together(change):
+    arguments = FusedArguments(torch.zeros(1, 2, 3, 3), *[None] * 5, 0.5, 0.6, 0.4, 0.3, 0, 0)._replace(**change)
+    for operator, inputs in (("attend", (torch.zeros(3, 1, 12), None, 2)), ("evolve", (torch.zeros(1, 2, 3, 3),))):
+        with pytest.raises(ValueError, match="previous logits and a weight of theirs go together"):
+            getattr(torch.ops.ea_fairseq, operator)(*inputs, *arguments)
+
+
+@pytest.mark.parametrize("weights", MIXES)
+def test_attention_of_any_weights(instructions, weights):
+    """Own and previous logits are added up by weights that need not add up to 1, in training and in decoding."""
+    torch.manual_seed(1)
+    own_weight, previous_weight = weights
+    fused = FusedLogits(own_weight, previous_weight)
+    tensors = torch.randn(7, 2, 12), torch.randn(9, 2, 24), torch.randn(2, 3, 7, 9)
+    padded_keys = torch.rand(2, 9) < 0.3
+
+    def split(x):
+        return x.unflatten(-1, (3, 4)).permute(1, 2, 0, 3)
+
+    def equations(query, memory, previous):
+        q, k, v = map(split, split_qkv(query, memory))
+        logits = own_weight * 0.5 * (q @ k.transpose(-1, -2)) + previous_weight * previous
+        logits = logits.masked_fill(padded_keys[:, None, None], 0.0)
+        probabilities = logits.masked_fill(padded_keys[:, None, None], -torch.inf).softmax(-1)
+        return (probabilities @ v).permute(2, 0, 1, 3).flatten(2), logits
+
+    def kernel(query, memory, previous):
+        return attend(query, memory, 3, 0.5, fused, previous, AttentionMasks(padded_keys))
+
+    results = []
+    for function, dtype in ((kernel, torch.float32), (equations, torch.float64)):
+        leaves = [tensor.to(dtype, copy=True).requires_grad_() for tensor in tensors]
+        found = function(*leaves)
+        results.append([*found, *torch.autograd.grad(sum(x.cos().sum() for x in found), leaves)])
+    assert_close(*results, 1e-6)
+
+    query, memory, previous = tensors
+    expected, logits = equations(query[:1], memory, previous[:, :, :1])
+    beam = BeamState(torch.arange(2))
+    cache = AttentionCache(beam, True, source=memory.chunk(2, -1), source_padding=padded_keys)
+    beam.advance()
+    found = native_step.step(cache, query[:1], 3, 0.5, fused, previous[:, :, :1], None, False)
+    assert_close([found[0], found[2]], [expected, logits], 1e-6)
 
 
 def test_half_precision_is_evolved_between_products(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 
 from commands import PLUGIN
 from ea_fairseq.kernels.cpu import interface as native_interface
-from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Evolution, Interface, Step
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS, CallFields, Interface, StepFields
 from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, find
 from forked import run_forked
 
@@ -27,11 +27,11 @@ DEADLY = "#include <stdlib.h>\nconst char *instruction_set(void) { abort(); }\n"
     for name in FUNCTIONS
 )
 INTERFACE = "const long ea_fairseq_interface[5] = {{{}, {}, {}, {}, 0}};\n"
-VERSION, SIZES = native_interface.VERSION, (sizeof(Evolution), sizeof(Step))
+VERSION, SIZES = native_interface.VERSION, (sizeof(CallFields), sizeof(StepFields))
 COMPILED = {
     "without an interface": DEADLY,
     "of another version": DEADLY + INTERFACE.format(VERSION + 1, *SIZES, 0),
-    "of another size of evolution": DEADLY + INTERFACE.format(VERSION, SIZES[0] + 8, SIZES[1], 0),
+    "of another size of fused arguments": DEADLY + INTERFACE.format(VERSION, SIZES[0] + 8, SIZES[1], 0),
     "of another size of step": DEADLY + INTERFACE.format(VERSION, SIZES[0], SIZES[1] - 8, 0),
     "of other sources": DEADLY + INTERFACE.format(VERSION, *SIZES, 1),
     "without functions": 'const char *instruction_set(void) { return "plain"; }\n'
@@ -163,7 +163,7 @@ def test_all_that_do_not_fit_are_named(tmp_path):
 
 
 @needs_native_code
-@pytest.mark.parametrize("changed", ["evolution.h", "workers.c"])
+@pytest.mark.parametrize("changed", ["fused_arguments.h", "workers.c"])
 def test_a_library_of_earlier_sources_does_not_fit(tmp_path, changed):
     (tmp_path / "_native.so").symlink_to(LIBRARY._name)
     assert find(tmp_path)[0] is not None  # where no sources are, as in a wheel
@@ -186,7 +186,7 @@ def test_no_cut_of_the_library_kills_who_loads_it(tmp_path):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("header", "name", "mirror"), [("evolution.h", "evolution", Evolution), ("decoding.h", "step", Step)]
+    ("header", "name", "mirror"), [("fused_arguments.h", "fused_arguments", CallFields), ("step.h", "step", StepFields)]
 )
 def test_structs_are_mirrored_field_by_field(tmp_path, header, name, mirror):
     """Places and sizes of all fields, and nothing beside them."""
@@ -204,7 +204,7 @@ def test_structs_are_mirrored_field_by_field(tmp_path, header, name, mirror):
 @needs_native_code
 def test_the_library_tells_of_itself():
     told = Interface.of(LIBRARY)
-    assert (told.version, told.evolution, told.step) == (VERSION, *SIZES)
+    assert (told.version, told.fused_arguments, told.step) == (VERSION, *SIZES)
     assert told.sources == native_interface.checksum(PLUGIN / "kernels" / "cpu") != 0
     assert re.fullmatch(r"(gcc|clang) \d+\.\d.*", told.compiler.decode())
 
@@ -214,10 +214,9 @@ def test_a_processor_is_asked_for_all_that_code_for_it_needs():
     asked = (PLUGIN / "kernels" / "cpu" / "instruction_set.c").read_text().partition("__builtin_cpu_init")[2]
     before = {"avx2": asked.index('return "avx2"'), "avx512": asked.index('return "avx512"')}
     for instructions in before:
-        for kernels in ("attention", "decoding"):
-            source = (PLUGIN / "kernels" / "cpu" / f"{kernels}_{instructions}.c").read_text()
-            targets = re.findall(r'target\("(.*?)"\)', source)
-            assert len(targets) == 2  # one for clang and one for gcc
-            assert len(set(targets)) == 1
-            for feature in targets[0].split(","):
-                assert f'__builtin_cpu_supports("{feature}")' in asked[: before[instructions]]
+        source = (PLUGIN / "kernels" / "cpu" / f"{instructions}.c").read_text()
+        targets = re.findall(r'target\("(.*?)"\)', source)
+        assert len(targets) == 2  # one for clang and one for gcc
+        assert len(set(targets)) == 1
+        for feature in targets[0].split(","):
+            assert f'__builtin_cpu_supports("{feature}")' in asked[: before[instructions]]

@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from commands import ROOT, run
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.window import DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels import triton
+from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
-from ea_fairseq.mechanisms.evolution import DECODER_WINDOW, ENCODER_WINDOW
-from evolution_cases import CONVOLUTIONS, assert_close, sets_of_absent
+from evolution_cases import CONVOLUTIONS, assert_close, mixes, sets_of_absent
 from experiments.costs.operation_times import operation_times
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -59,10 +63,10 @@ def test_every_convolution(window, kernel):
     assert_close(operate(case, TILINGS[0]), case.expected(), 1e-6)
 
 
-@given(seed=seeds, dtype=st.sampled_from(list(TOLERANCES)), absent=sets_of_absent)
+@given(seed=seeds, dtype=st.sampled_from(list(TOLERANCES)), absent=sets_of_absent, weights=mixes)
 @settings(patient, max_examples=12)
-def test_every_switch(seed, dtype, absent):
-    case = draw_case(seed, (1, 2, 3, 4), DECODER_WINDOW, 3, dtype, absent)
+def test_every_switch(seed, dtype, absent, weights):
+    case = draw_case(seed, (1, 2, 3, 4), DECODER_WINDOW, 3, dtype, absent, weights)
     assert_close(operate(case, TILINGS[0]), case.expected(), TOLERANCES[dtype])
 
 
@@ -73,22 +77,23 @@ def test_every_switch(seed, dtype, absent):
     convolution=st.sampled_from(CONVOLUTIONS),
     dtype=st.sampled_from(list(TOLERANCES)),
     absent=sets_of_absent,
+    weights=mixes,
     tiling=st.sampled_from([*TILINGS, None]),
 )
 @settings(patient, max_examples=150)
-def test_everything_together(seed, sizes, convolution, dtype, absent, tiling):
-    case = draw_case(seed, sizes, *convolution, dtype, absent)
+def test_everything_together(seed, sizes, convolution, dtype, absent, weights, tiling):
+    case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
     assert_close(operate(case, tiling), case.expected(), TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 18, 3), (1, 1, 2, 260), (1, 17, 2, 3)], ids=["queries", "keys", "heads"])
 def test_many(sizes):
-    case = draw_case(1, sizes, absent=frozenset({"later"}))
+    case = draw_case(1, sizes, absent=frozenset({"future"}))
     assert_close(operate(case), case.expected(), 1e-6)
 
 
 def test_blank_entries_are_zero_even_where_a_sentence_has_no_words():
-    case = draw_case(1, (2, 2, 3, 6), absent=frozenset({"later"}))
+    case = draw_case(1, (2, 2, 3, 6), absent=frozenset({"future"}))
     case = replace(case, padded_keys=case.padded_keys | torch.tensor([[True], [False]], device=DEVICE))
     logits, probabilities, _, d_scores, d_previous, *_ = results = operate(case, TILINGS[1])
     assert_close(results, case.expected(), 1e-6)
@@ -102,12 +107,11 @@ def test_blank_entries_are_zero_even_where_a_sentence_has_no_words():
 
 
 def test_previous_logits_of_weight_zero_are_not_read():
-    case = draw_case(1, (1, 2, 3, 4), absent=frozenset({"later"}))
-    spoilt = replace(case, alpha=0.0, previous=torch.full_like(case.previous, torch.nan))
-    *maps, d_scores, d_previous, d_weight, d_bias = operate(spoilt, TILINGS[0])
-    alone = replace(spoilt, previous=None).expected()
-    assert_close([*maps, d_scores, None, d_weight, d_bias], alone, 1e-6)
-    assert not d_previous.any()
+    case = draw_case(1, (1, 2, 3, 4), absent=frozenset({"future"}))
+    fused = FusedLogits(previous_weight=0.0, own_weight=0.6)
+    spoilt = torch.full_like(case.previous, torch.nan)
+    alone = FusedArguments.of(fused, spoilt, AttentionMasks(), case.scale, case.scores.shape)
+    assert (alone.previous, alone.own_weight, alone.previous_weight) == (None, 1.0, 0.0)
 
 
 def test_probabilities_are_those_of_the_rounded_logits_handed_on():
@@ -157,11 +161,11 @@ def test_only_an_operation_imports_triton(monkeypatch):
 
 
 def test_triton_is_not_available_where_it_is_missing_or_too_old(monkeypatch):
-    assert triton_evolution.AVAILABLE
+    assert triton.AVAILABLE
     monkeypatch.setattr("importlib.metadata.version", lambda name: "3.4.0")
-    assert not runpy.run_path(triton_evolution.__file__)["AVAILABLE"]
+    assert not runpy.run_path(triton.__file__)["AVAILABLE"]
     monkeypatch.setattr("importlib.metadata.version", mock.Mock(side_effect=PackageNotFoundError))
-    assert not runpy.run_path(triton_evolution.__file__)["AVAILABLE"]
+    assert not runpy.run_path(triton.__file__)["AVAILABLE"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq import UserError
-from ea_fairseq.analysis.attention_cost import AttentionCost, Count
+from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.analysis.cost_formula import NO_FORMULA, Side, parts
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.window import ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.mechanisms.evolution import ENCODER_WINDOW, Evolution
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from experiments.costs.profiled_model import ProfiledModel
 from tiny import COMBINATIONS, KERNELS, OFF, SKIPS, TINY, build, random_tokens
 
@@ -91,10 +94,10 @@ def test_activation_checkpointing_costs_the_same():
 
 def test_one_attention_by_hand():
     evolution = Evolution(ENCODER_WINDOW, alpha=0.5, beta=0.1, kernel_size=3)
-    attention = AttentionCost(8, 6, heads=2, layers=1, queries=5, keys=7, evolution=evolution)
+    attention = AttentionCost.of([EvolvingAttention(8, 2, evolution, kdim=6, vdim=6)], queries=5, keys=7)
     assert attention.projections == Count(2 * (64 + 8) + 2 * (48 + 8), 2 * 5 * 64 + 2 * 7 * 48)
     assert attention.maps == Count(0, 5 * 7 * 8 + 5 * 7 * 8)
-    assert attention.convolutions == Count(2 * 2 * 9 + 2, 5 * 7 * 2 * 2 * 9)
+    assert attention.extra == Count(2 * 2 * 9 + 2, 5 * 7 * 2 * 2 * 9)
 
 
 @pytest.mark.parametrize("kernel", [3, *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in (1, 5))])
@@ -139,7 +142,7 @@ def test_formula_counts_single_options(option):
 def test_an_option_without_formula_is_refused(name):
     cfg = TransformerConfig.from_namespace(Namespace(**{name: 1}))
     with pytest.raises(UserError, match=f"--{name.replace('_', '-')}"):
-        parts(cfg, None, Side(9, 9), Side(9, 9))
+        parts(SimpleNamespace(cfg=cfg), Side(9, 9), Side(9, 9))
 
 
 def kept_maps(model, source: int, target: int, heads: set[int]) -> int:

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from attentions import evolved
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from ea_fairseq.user_error import UserError
 from forked import run_forked, run_forked_well
 from laws import assert_close, scores
@@ -53,8 +54,8 @@ def test_the_identity_changes_no_probability(window, kernel_size, alpha, beta, s
         EvolvingAttention(8, 2, Evolution(window, alpha, strength, kernel_size, identity=True))
         for strength in (beta, 0.0)
     )
-    expected = absent.evolve(own, previous).softmax(-1)
-    assert_close(identity.evolve(own, previous).softmax(-1), expected, 1e-4)
+    expected = evolved(absent, own, previous).softmax(-1)
+    assert_close(evolved(identity, own, previous).softmax(-1), expected, 1e-4)
 
 
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])

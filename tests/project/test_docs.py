@@ -1,14 +1,21 @@
 """The pages for readers: their links lead somewhere, and the README leads to every page."""
 
+import ast
 import re
 import subprocess
+from pathlib import Path
 
+import fairseq
 import pytest
 
 from commands import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("checkpoints/*.md")])
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+
+LINE = re.compile(r"([\w./-]+):(\d+)")
+SPAN = re.compile(r"`([^`\n]+)`")
+IS_PATH = re.compile(r"[\w.-]+(/[\w.-]+)*(/|\.(py|sh|c|h|md|tsv|toml))")
 
 
 def anchors(page) -> set[str]:
@@ -35,3 +42,66 @@ def test_scripts_that_pages_name_are_there():
     for page in PAGES:
         for script in re.findall(r"(?:bash|python) ((?:scripts|data-prep)/[\w./-]+\.(?:sh|py))", page.read_text()):
             assert (ROOT / script).is_file() and (not tracked or script in tracked), f"{page.name}: {script}"
+
+
+def named_file(path: str) -> Path:
+    """A path of this project, or of fairseq, as a page names it."""
+    return next((root / path for root in (ROOT, Path(fairseq.__file__).parents[1]) if (root / path).exists()), None)
+
+
+def defined_names(file: Path) -> set[str]:
+    """The functions, classes and constants of a Python file, and the methods as ``Class.method``."""
+    names = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names |= {node.name, *(f"{node.name}.{inner.name}" for inner in node.body if hasattr(inner, "name"))}
+    return names
+
+
+def stale_references(text: str) -> list[str]:
+    """Paths in backticks that lead to no file, and names in backticks after a path that the file does not define.
+
+    A name belongs to the path before it where only commas, blanks and other names stand between them. After a path with
+    the number of a line comes code that the line has.
+    """
+    stale, file, line, end = [], None, None, 0
+    for span in SPAN.finditer(text):
+        reference, between = span[1], text[end : span.start()]
+        end = span.end()
+        if line is not None:
+            if reference not in line:
+                stale.append(reference)
+            line = None
+        elif match := LINE.fullmatch(reference):
+            file, lines = None, named_file(match[1]).read_text().splitlines()
+            line = lines[int(match[2]) - 1] if int(match[2]) <= len(lines) else ""
+        elif IS_PATH.fullmatch(reference):
+            file = named_file(reference)
+            if file is None:
+                stale.append(reference)
+        elif file is None or file.suffix != ".py" or between.strip(", "):
+            file = None
+        elif reference not in defined_names(file):
+            stale.append(f"{reference} in {file.name}")
+    return stale
+
+
+def test_the_design_page_names_what_is_there():
+    assert stale_references((ROOT / "docs/design.md").read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stale"),
+    [
+        ("`ea_fairseq/hub.py` `Score`, `TranslationHub.load`", []),
+        ("`fairseq/file_io.py` `PathManager.copy` and `--patience`", []),
+        ("`ea_fairseq/hub.py` `Score`, `gone`", ["gone in hub.py"]),
+        ("`ea_fairseq/hub.py` `Score.gone`", ["Score.gone in hub.py"]),
+        ("`ea_fairseq/hub.py:1` `Trained models`, `ea_fairseq/hub.py:1` `import`", ["import"]),
+        ("`ea_fairseq/gone.py` `Score`, `ea_fairseq/gone/`", ["ea_fairseq/gone.py", "ea_fairseq/gone/"]),
+    ],
+)
+def test_a_stale_reference_is_noticed(text, stale):
+    assert stale_references(text) == stale

@@ -9,7 +9,9 @@ import torch
 
 from commands import PLUGIN, run, run_well
 from ea_fairseq import installation
+from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import library as native_library
 from ea_fairseq.kernels.cpu.library import LIBRARY
 
@@ -39,7 +41,9 @@ def test_it_tells_versions_and_who_computes():
     assert facts["fairseq"] == "fairseq-fixed 0.12.3.1, works"
     assert facts["threads"] == "1, OMP_NUM_THREADS=1"
     assert facts["EA_BACKEND"] == "auto"
-    assert facts["architectures"] == "ea_transformer, ea_transformer_base, ea_transformer_lite, transformer_lite"
+    families = (family for family in FAMILIES.values() if family.attention.__module__.startswith("ea_fairseq."))
+    ours = {"transformer_lite", *(arch for family in families for arch in family.archs)}
+    assert facts["architectures"] == ", ".join(sorted(ours))
     if LIBRARY:
         assert facts["native code"].startswith(f"{native_library.instruction_set()}, compiled with ")
         assert facts["attention by"].startswith("native code")
@@ -68,9 +72,8 @@ def test_only_the_command_overlooks_a_broken_fairseq(tmp_path):
 
 def test_it_says_what_to_do_where_the_native_code_is_missing(monkeypatch):
     monkeypatch.setattr(backend, "backend", "auto")
-    for module in (backend, native_library):
-        monkeypatch.setattr(module, "LIBRARY", None)
-        monkeypatch.setattr(module, "WHY_NOT", "the native code was not compiled")
+    monkeypatch.setattr(native_library, "LIBRARY", None)
+    monkeypatch.setattr(native_library, "WHY_NOT", "the native code was not compiled")
     text = installation.report()
     assert rows(text)["native code"].startswith("none")
     assert rows(text)["attention by"].startswith("plain PyTorch")
@@ -83,7 +86,7 @@ def test_it_says_what_to_do_where_the_native_code_is_missing(monkeypatch):
 )
 def test_it_says_what_is_wrong_with_ea_backend(monkeypatch, name, sentence):
     monkeypatch.setattr(backend, "backend", name)
-    monkeypatch.setattr(backend.triton_evolution, "AVAILABLE", False)
+    monkeypatch.setattr(triton, "AVAILABLE", False)
     text = installation.report()
     assert text.partition("Missing or wrong:\n")[2].count("- ") == 1
     assert text.endswith(sentence)
@@ -92,7 +95,7 @@ def test_it_says_what_is_wrong_with_ea_backend(monkeypatch, name, sentence):
 
 def test_it_tells_of_a_gpu(monkeypatch):
     monkeypatch.setattr(backend, "backend", "auto")
-    monkeypatch.setattr(backend.triton_evolution, "AVAILABLE", True)
+    monkeypatch.setattr(triton, "AVAILABLE", True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")

@@ -1,12 +1,13 @@
 """One evolving attention of each kind, alone, in float64, with what its layer would give it."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 
 KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 SENTENCES, HEADS, WIDTH = 2, 2, 4
@@ -38,6 +39,13 @@ def padding(length: int) -> Tensor:
     mask = torch.zeros(SENTENCES, length, dtype=torch.bool)
     mask[1, 0] = mask[1, -1] = True
     return mask
+
+
+def evolved(attention: EvolvingAttention, own: Tensor, previous: Tensor, blank: Tensor | None = None) -> Tensor:
+    """What an attention makes of own logits and those of the layer below, (B, K, T, S), zero where ``blank``."""
+    masks = SimpleNamespace(cleared=lambda logits: logits if blank is None else logits.masked_fill(blank, 0.0))
+    inputs = SimpleNamespace(previous=previous, masks=masks, rows_before=lambda *_: None)
+    return attention.transform(attention.combine(own, inputs), inputs)
 
 
 def draw_case(kind: str, kernel: int, seed: int, alpha: float = 0.4, beta: float = 0.3) -> Case:

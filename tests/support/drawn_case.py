@@ -5,9 +5,9 @@ import random
 import torch
 from torch import Tensor
 
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.attention.masks import HIDING
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Evolution
+from ea_fairseq.attention.masks import MASKED_FROM
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 
 WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 MASK_TYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32)
@@ -40,7 +40,7 @@ class Case:
         if self.often(0.2):
             return hidden
         numbers = self.normal(queries, keys) * self.often(0.2)
-        return numbers.masked_fill(hidden, self.choose.choice([-torch.inf, -1e9, HIDING]))
+        return numbers.masked_fill(hidden, self.choose.choice([-torch.inf, -1e9, MASKED_FROM]))
 
     def relaid(self, tensor: Tensor) -> Tensor:
         """The same numbers in memory as a caller may have them: turned, with gaps, anywhere, with odd strides."""

@@ -8,11 +8,14 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ea_fairseq.mechanisms.evolution import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
+from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
+from ea_fairseq.kernels.dispatch import FusedArguments
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
 CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS for kernel in (3, 5))]
-OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "later", "d_logits"]
+OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "future", "d_logits"]
+MIXES = [(0.6, 0.4), (0.6, 0.5), (0.5, -0.4)]  # weights of own and of previous logits
+mixes = st.sampled_from(MIXES)
 sets_of_absent = st.frozensets(st.sampled_from(OPTIONAL))
 
 
@@ -26,12 +29,13 @@ class Case:
     bias: Tensor | None
     padded_keys: Tensor | None
     padded_queries: Tensor | None
-    later: Tensor | None
+    future: Tensor | None
     window: Window
     d_logits: Tensor | None
     d_probabilities: Tensor
     scale: float = 0.7
-    alpha: float = 0.4
+    own_weight: float = 0.6
+    previous_weight: float = 0.4
     beta: float = 0.3
     stored: Tensor | None = None  # the convolution's input, as the operation has rounded it
 
@@ -48,7 +52,7 @@ class Case:
         hidden = torch.zeros_like(self.scores[:, :1], dtype=torch.bool)
         if self.padded_keys is not None:
             hidden = hidden | self.padded_keys[:, None, None, :]
-        return ~hidden if self.later is None else ~(hidden | self.later)
+        return ~hidden if self.future is None else ~(hidden | self.future)
 
     @property
     def real(self) -> Tensor:
@@ -59,28 +63,22 @@ class Case:
     def margins(self) -> tuple[int, int, int, int]:
         return self.window.margins(1 if self.weight is None else self.weight.size(-1))
 
+    @property
+    def arguments(self) -> FusedArguments:
+        left, _, above, _ = self.margins
+        weights = (1.0, 0.0) if self.previous is None else (self.own_weight, self.previous_weight)
+        tensors = self.previous, self.weight, self.bias, self.padded_keys, self.padded_queries, self.future
+        return FusedArguments(*tensors, self.scale, *weights, self.beta, above, left)
+
     def operate(self, kernels, *options) -> list[Tensor | None]:
         """Logits, probabilities, the convolution's input, gradients of scores, previous logits, weight and bias.
 
         Args:
             kernels: a module with ``forward`` and ``backward``; options: what they take besides.
         """
-        left, _, above, _ = self.margins
-        hidden = self.padded_keys, self.padded_queries, self.later
-        numbers = self.scale, self.alpha, self.beta, above, left
-        parameters = self.weight, self.bias
-        inputs = self.scores, self.previous, *parameters, *hidden, *numbers
-        logits, *kept = kernels.forward(*inputs, *options)
-        gradients = kernels.backward(
-            self.d_logits,
-            self.d_probabilities,
-            *kept,
-            *parameters,
-            *hidden,
-            *numbers,
-            self.previous is not None,
-            *options,
-        )
+        logits, *kept = kernels.forward(self.scores, self.arguments, *options)
+        arguments = self.arguments._replace(previous=None)
+        gradients = kernels.backward(self.d_logits, self.d_probabilities, *kept, arguments, *options)
         probabilities, self.stored, _ = kept
         results = [logits, probabilities, self.stored, *gradients]
         return [result if result is not None and result.numel() else None for result in results]
@@ -92,7 +90,7 @@ class Case:
         scores, previous, weight, bias = leaves
         mixed = self.scale * scores
         if previous is not None:
-            mixed = self.alpha * previous + (1 - self.alpha) * mixed
+            mixed = self.own_weight * mixed + self.previous_weight * previous
         logits = mixed = mixed.where(self.real, 0.0)
         if weight is None:
             mixed = None
@@ -117,6 +115,7 @@ def draw_case(
     kernel: int = 3,
     dtype: torch.dtype = torch.float32,
     absent: frozenset[str] = frozenset(),
+    weights: tuple[float, float] = MIXES[0],
     device: str = "cpu",
 ) -> Case:
     """Of sizes (B, K, T, S), without what is named in ``absent``."""
@@ -129,12 +128,11 @@ def draw_case(
     tensors["bias"] = torch.randn(heads, generator=generator)
     tensors["padded_keys"] = torch.rand(sentences, keys, generator=generator) < 0.3
     tensors["padded_queries"] = torch.rand(sentences, queries, generator=generator) < 0.3
-    tensors["later"] = torch.ones(queries, keys, dtype=torch.bool).triu(1)
+    tensors["future"] = torch.ones(queries, keys, dtype=torch.bool).triu(1)
     if "convolution" in absent:
         absent = absent | {"weight", "bias"}
-    return Case(
-        window=window, **{name: None if name in absent else tensor.to(device) for name, tensor in tensors.items()}
-    )
+    tensors = {name: None if name in absent else tensor.to(device) for name, tensor in tensors.items()}
+    return Case(window=window, own_weight=weights[0], previous_weight=weights[1], **tensors)
 
 
 def assert_close(results: list[Tensor | None], expected: list[Tensor | None], tolerance: float):

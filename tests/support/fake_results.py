@@ -49,11 +49,12 @@ def write_results(
     lines = translations(wrong, seed), references()
     rate = 0.5 if model == PLAIN else 0.55
     arch = changes.pop("arch", EVOLVING if model != PLAIN else PLAIN)
+    family = None if arch in ("transformer", PLAIN) else "ea_transformer"
     results = Results(
         folder=folder,
         model=model,
         arch=arch,
-        settings=changes.pop("settings", {"ea_alpha": 0.1, "ea_beta": 0.1} if model != PLAIN else {}),
+        settings=changes.pop("settings", {"ea_alpha": 0.1, "ea_beta": 0.1} if family else {}),
         recipe=f"multi30k-deen/{model}",
         seed=seed,
         updates=changes.pop("updates", 4000),
@@ -73,6 +74,7 @@ def write_results(
         commit="c" * 40,
         train_curve=changes.pop("train_curve", curve(3.5 + wrong + seed / 20, 40, rate)),
         valid_curve=changes.pop("valid_curve", curve(3.7 + wrong + seed / 20, 16, 2.5 * rate, 40 - 10 * wrong)),
+        family=family,
         **changes,
     )
     results.write()

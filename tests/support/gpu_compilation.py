@@ -8,6 +8,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import KernelInterface
 
+from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 
 SHARED_MEMORY = 227 * 1024  # bytes of a multiprocessor, which is to hold two programs
@@ -43,9 +44,12 @@ def compile_both(dtype: torch.dtype, heads: int, kernel: int, length: int, skip:
     padding = torch.zeros(2, length, dtype=torch.bool)
     masks = padding, padding, torch.ones(length, length, dtype=torch.bool).triu(1)
     convolution = (torch.empty(heads, heads, kernel, kernel), torch.empty(heads)) if kernel else (None, None)
-    numbers = 1.0, 0.5, 0.5, 1, 1
-    triton_evolution.forward(maps, maps if skip else None, *convolution, *masks, *numbers)
-    triton_evolution.backward(maps if skip else None, maps, maps, maps, maps, *convolution, *masks, *numbers, skip)
+    for own_weight in (0.5, 1.0) if skip else (1.0,):
+        weights = own_weight, 0.5 if skip else 0.0
+        previous = maps if skip else None
+        arguments = FusedArguments(previous, *convolution, *masks, 1.0, *weights, 0.5, 1, 1)
+        triton_evolution.forward(maps, arguments)
+        triton_evolution.backward(previous, maps, maps, maps, maps, arguments)
 
 
 driver.set_active(H200())

@@ -7,7 +7,7 @@ import copy
 
 import torch
 
-from ea_fairseq.attention.attention import EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from tiny import random_tokens
 
 

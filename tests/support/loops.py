@@ -1,6 +1,8 @@
-"""Evolving attention as plain loops over the equations of the papers, in float64: an oracle, written to be read.
+"""Attention mechanisms as plain loops over the equations of the papers, in float64: oracles, written to be read.
 
-Maps are indexed [head][query][key]; nothing here is shared with the package.
+Maps are indexed [head][query][key]; nothing here is shared with the package. What a mechanism does is a function of an
+attention, its kind, its own logits, those of the layer below and which entries are masked, all but the first two maps
+(K, T, S); it returns what the softmax takes.
 """
 
 import math
@@ -37,41 +39,51 @@ def convolve(maps, weight, bias, kind):
     return result
 
 
-def attend(attention, queries, keys, kind, previous, real_queries, real_keys, alpha, beta, attn_mask=None):
+def evolving(alphas, betas):
+    """The oracle of evolving attention (EA eq. 4); weights by kind, 0 where skip connection or convolution is off."""
+
+    def oracle(attention, kind, own, previous, masked):
+        alpha, beta = alphas[kind], betas[kind]
+        mix = own if previous is None or alpha == 0 else alpha * previous + (1 - alpha) * own
+        mix = mix.masked_fill(masked, 0.0)
+        if beta == 0:
+            return mix
+        return beta * convolve(mix, attention.conv.weight, attention.conv.bias, kind) + (1 - beta) * mix
+
+    return oracle
+
+
+def attend(attention, queries, keys, kind, previous, real_queries, real_keys, oracle, attn_mask=None):
     """One sentence through one attention.
 
     Args:
         queries: (T, C); keys: (S, C); previous: (K, T, S) or None.
         real_queries, real_keys: how many at the beginning are words; the rest is padding.
-        alpha, beta: 0 where the skip connection or the convolution is off.
+        oracle: what the mechanism does, see above.
         attn_mask: (T, S), what is added to logits before the softmax, -inf where a query must not see a key.
 
     Returns:
-        Output (T, C) and logits (K, T, S).
+        Output (T, C) and logits (K, T, S), zero at masked entries.
     """
     heads = attention.num_heads
     width = queries.size(1) // heads
     projected_queries = attention.q_proj(queries)
     projected_keys = attention.k_proj(keys)
     values = attention.v_proj(keys)
-    mix = torch.zeros(heads, len(queries), len(keys), dtype=torch.float64)
+    own = torch.zeros(heads, len(queries), len(keys), dtype=torch.float64)
     masked = torch.zeros(len(queries), len(keys), dtype=torch.bool)
+    padded_row = torch.zeros(len(queries), 1, dtype=torch.bool)
     for t in range(len(queries)):
+        padded_row[t] = kind == "encoder" and t >= real_queries
         for s in range(len(keys)):
             masked[t, s] = s >= real_keys or (kind == "decoder" and s > t)
             if attn_mask is not None:
                 masked[t, s] |= attn_mask[t, s] == -math.inf
             for head in range(heads):
                 part = slice(head * width, (head + 1) * width)
-                own = (projected_queries[t, part] @ projected_keys[s, part]) / math.sqrt(width)
-                if previous is not None and alpha > 0:
-                    own = alpha * previous[head, t, s] + (1 - alpha) * own
-                hidden = masked[t, s] or (kind == "encoder" and t >= real_queries)
-                mix[head, t, s] = 0.0 if hidden else own
-    logits = mix
-    if beta > 0:
-        logits = beta * convolve(mix, attention.conv.weight, attention.conv.bias, kind) + (1 - beta) * mix
-    mixed_values = torch.zeros(len(queries), heads * width, dtype=torch.float64)
+                own[head, t, s] = (projected_queries[t, part] @ projected_keys[s, part]) / math.sqrt(width)
+    logits = oracle(attention, kind, own, previous, masked | padded_row)
+    attended = torch.zeros(len(queries), heads * width, dtype=torch.float64)
     for head in range(heads):
         part = slice(head * width, (head + 1) * width)
         for t in range(len(queries)):
@@ -79,31 +91,29 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, al
             if attn_mask is not None:
                 powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
             for s, power in powers.items():
-                mixed_values[t, part] += power / sum(powers.values()) * values[s, part]
-    return attention.out_proj(mixed_values), logits
+                attended[t, part] += power / sum(powers.values()) * values[s, part]
+    return attention.out_proj(attended), logits.masked_fill(masked | padded_row, 0.0)
 
 
 def feed_forward(layer, x):
     return layer.final_layer_norm(x + layer.fc2(F.relu(layer.fc1(x))))
 
 
-def encode(model, x, length, alpha, beta):
+def encode(model, x, length, oracle):
     """One sentence (S, C), its first ``length`` vectors words, through the encoder's layers."""
     logits = None
     for layer in model.encoder.layers:
-        out, logits = attend(layer.self_attn, x, x, "encoder", logits, length, length, alpha, beta)
+        out, logits = attend(layer.self_attn, x, x, "encoder", logits, length, length, oracle)
         x = feed_forward(layer, layer.self_attn_layer_norm(x + out))
     return x
 
 
-def decode(model, y, x, target_length, source_length, alphas, betas):
-    """One target sentence (T, C) through the decoder's layers; ``alphas`` and ``betas`` name both attentions."""
+def decode(model, y, x, target_length, source_length, oracle):
+    """One target sentence (T, C) through the decoder's layers, which read the encoder's output (S, C)."""
     own = cross = None
     for layer in model.decoder.layers:
-        sizes = (target_length, target_length)
-        out, own = attend(layer.self_attn, y, y, "decoder", own, *sizes, alphas["decoder"], betas["decoder"])
+        out, own = attend(layer.self_attn, y, y, "decoder", own, target_length, target_length, oracle)
         y = layer.self_attn_layer_norm(y + out)
-        sizes = (target_length, source_length)
-        out, cross = attend(layer.encoder_attn, y, x, "cross", cross, *sizes, alphas["cross"], betas["cross"])
+        out, cross = attend(layer.encoder_attn, y, x, "cross", cross, target_length, source_length, oracle)
         y = feed_forward(layer, layer.encoder_attn_layer_norm(y + out))
     return y

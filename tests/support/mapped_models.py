@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from binary_text import write_numbers
+from binary_text import write_token_ids
 from fairseq.data import Dictionary
 
 from checkpoints import save_loud
@@ -34,7 +34,7 @@ def write_data(folder: Path, letters: str = LETTERS, languages: tuple[str, str] 
         words.save(str(folder / f"dict.{language}.txt"))
         text = folder / f"text.{language}"
         text.write_text("".join(pair[side] + "\n" for pair in PAIRS))
-        write_numbers(text, len(PAIRS), words, folder / f"test.{'-'.join(languages)}.{language}", workers=1)
+        write_token_ids(text, len(PAIRS), words, folder / f"test.{'-'.join(languages)}.{language}", workers=1)
     (folder / "bpe.codes").write_text("#version: 0.2\ny z</w>\n")
     source, target = languages
     preparation = {"source_lang": source, "target_lang": target, "tokenizer": "none", "lowercase": True}

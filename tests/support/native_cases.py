@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drawn_case import WINDOWS, Case
-from ea_fairseq.attention.masks import HIDING
+from ea_fairseq.attention.masks import MASKED_FROM
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.cpu import library as native_library
 from ea_fairseq.kernels.cpu import step as native_step
-
-KERNELS = {"attend", "attend_backward", "evolve", "evolve_backward"}
+from evolution_cases import MIXES
 
 
 def outcome(call: Callable[[], list[Tensor]]) -> list[Tensor] | Exception:
@@ -44,8 +43,7 @@ def compare(call: Callable[[], list[Tensor]], tolerance: float) -> str:
     with mock.patch.object(backend, "backend", "reference"):
         expected = outcome(call)
     with (
-        mock.patch("ea_fairseq.kernels.attention_operator.call", counted(native_library.call)),
-        mock.patch("ea_fairseq.kernels.cpu.evolution.call", counted(native_library.call)),
+        mock.patch.object(backend, "call", counted(backend.call)),
         mock.patch.object(native_step, "step", counted(native_step.step)),
         mock.patch.object(backend, "backend", "native"),
     ):
@@ -81,7 +79,7 @@ def blank_of(masks: dict[str, Tensor | None], size: tuple[int, ...]) -> Tensor:
         blank = blank | masks["query_padding_mask"].bool()[:, None, :, None]
     if masks.get("attn_mask") is not None:
         mask = masks["attn_mask"]
-        blank = blank | (mask if mask.dtype is torch.bool else mask <= HIDING)
+        blank = blank | (mask if mask.dtype is torch.bool else mask <= MASKED_FROM)
     return blank
 
 
@@ -225,22 +223,24 @@ def operators(case: Case) -> str:
     inputs["bias"] = case.normal(heads) if convolved else None
     inputs["padded_keys"] = case.mask(sentences, keys) if case.often(0.5) else None
     inputs["padded_queries"] = case.mask(sentences, queries) if case.often(0.5) else None
-    inputs["later"] = case.mask(queries, keys) if case.often(0.5) else None
+    inputs["future"] = case.mask(queries, keys) if case.often(0.5) else None
     scalars = {"heads": heads} if whole else {}
     above, left = (case.choose.randrange(kernel) for _ in range(2))
-    scalars |= {"scale": 0.7, "alpha": 0.4, "beta": 0.3, "above": above, "left": left}
+    own_weight, previous_weight = (1.0, 0.0) if inputs["previous"] is None else case.choose.choice(MIXES)
+    scalars |= {"scale": 0.7, "own_weight": own_weight, "previous_weight": previous_weight, "beta": 0.3}
+    scalars |= {"above": above, "left": left}
     forward, backward = (
         getattr(torch.ops.ea_fairseq, ("attend" if whole else "evolve") + end) for end in ("", "_backward")
     )
 
-    outputs = forward(*inputs.values(), *scalars.values())
-    given = {"d_0": case.normal(*outputs[0].shape, dtype=dtype), "d_1": case.normal(*outputs[1].shape, dtype=dtype)}
-    given |= {f"output_{index}": output for index, output in enumerate(outputs[1:], 1)}
-    reread = (
-        inputs if whole else {name: tensor for name, tensor in inputs.items() if name not in ("scores", "previous")}
-    )
-    end = () if whole else (inputs["previous"] is not None,)
-    gradients = backward(*given.values(), *reread.values(), *scalars.values(), *end)
+    outputs = forward(**inputs, **scalars)
+    kept = ("logits", "logsumexp", "relu_mask") if whole else ("probabilities", "conv_input", "relu_mask")
+    differentiated = ("d_attended", "d_logits") if whole else ("d_logits", "d_probabilities")
+    given = {
+        name: case.normal(*output.shape, dtype=dtype) for name, output in zip(differentiated, outputs, strict=False)
+    }
+    given |= dict(zip(kept, outputs[1:], strict=True))
+    gradients = backward(**given, **read_again(inputs), **scalars)
 
     of = case.choose.choice([inputs, given, scalars])
     name = case.choose.choice(list(of))
@@ -250,15 +250,15 @@ def operators(case: Case) -> str:
     elif torch.is_tensor(right) and kind != "right":
         of[name] = (case.resized if kind == "size" else case.retyped)(right)
     relaid = [
-        [case.relaid(tensor) if torch.is_tensor(tensor) else tensor for tensor in tensors.values()]
-        for tensors in (inputs, given, {name: inputs[name] for name in reread})
+        {key: case.relaid(tensor) if torch.is_tensor(tensor) else tensor for key, tensor in tensors.items()}
+        for tensors in (inputs, given, read_again(inputs))
     ]
     wrong = is_wrong(name, right, of[name], inputs["weight"])
     calls = []
     if of is not given:
-        calls.append((outputs, outcome(lambda: forward(*relaid[0], *scalars.values()))))
+        calls.append((outputs, outcome(lambda: forward(**relaid[0], **scalars))))
     if name not in ("scores", "previous") or whole:
-        calls.append((gradients, outcome(lambda: backward(*relaid[1], *relaid[2], *scalars.values(), *end))))
+        calls.append((gradients, outcome(lambda: backward(**relaid[1], **relaid[2], **scalars))))
     for expected, found in calls:
         if kind == "right" or of[name] is right:
             assert not isinstance(found, Exception), repr(found)
@@ -268,12 +268,19 @@ def operators(case: Case) -> str:
     return "refused" if any(isinstance(found, Exception) for _, found in calls) else "kernels"
 
 
+def read_again(inputs: dict[str, Tensor | None]) -> dict[str, Tensor | None]:
+    """What an operator's backward pass reads of what its forward pass has read."""
+    if "scores" not in inputs:
+        return inputs
+    return {name: tensor for name, tensor in inputs.items() if name != "scores"} | {"previous": None}
+
+
 def is_wrong(name: str, right, other, weight: Tensor | None) -> bool:
     """Whether an argument must be refused; those that say themselves what size the others have may or may not."""
     if torch.is_tensor(right):
-        if name in ("query", "memory", "scores", "output_1"):
+        if name in ("query", "memory", "scores", "probabilities"):
             return False
-        is_mask = name in ("padded_keys", "padded_queries", "later")
+        is_mask = name in ("padded_keys", "padded_queries", "future")
         return other.shape != right.shape or (other.dtype != right.dtype and not is_mask)
     kernel = 0 if weight is None else weight.size(-1)
     return name in ("above", "left") and weight is not None and not 0 <= other < kernel
@@ -292,7 +299,6 @@ def check(seed: int, instructions: str) -> str:
     (kind,) = case.choose.choices(list(KINDS), KINDS.values())
     with (
         mock.patch.object(native_library, "instruction_set", lambda: instructions),
-        mock.patch.object(native_step, "instruction_set", lambda: instructions),
     ):
         return f"{kind.__name__}: {kind(case)}"
 

@@ -1,1 +1,5 @@
 """Kernels for CPUs, in C."""
+
+import torch
+
+DTYPES = (torch.float32, torch.bfloat16)  # of the maps that they take

@@ -1,58 +1,63 @@
-"""The evolution of logits by the native code for CPUs; see evolution_operator.py for what it computes."""
+"""Scores to logits and probabilities by the native code for CPUs; see ``kernels/evolve.py`` for what it computes."""
 
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.cpu.library import call
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.dispatch import FusedArguments, new_relu_mask
 
-DTYPES = (torch.float32, torch.bfloat16)
 
+def forward(scores: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of checked tensors.
 
-def forward(scores, previous, weight, bias, padded_keys, padded_queries, later, scale, alpha, beta, above, left):
-    """Of tensors that ``kernel_tensors`` has checked. Returns logits, probabilities, the convolution's input and where
-    the ReLU lets its output through, in bits; empty tensors for the last two without a convolution."""
+    Returns:
+        Logits, probabilities and the convolution's input, (B, K, T, S), and in bits where its ReLU passes its output
+        on; the last two empty without a convolution.
+
+    Raises:
+        MemoryError: where there is none for the rows of a map.
+    """
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
-    mixed = scores.new_empty(0) if weight is None else torch.empty_like(scores)
-    active = no_bits(scores, weight)
-    call(
+    conv_input = scores.new_empty(0) if arguments.weight is None else torch.empty_like(scores)
+    relu_mask = new_relu_mask(scores, arguments.weight)
+    dispatch.call(
         "evolve",
-        **sizes(scores.shape, weight, scale, 0.0 if previous is None else alpha, beta, above, left),
-        padded_keys=padded_keys,
-        padded_queries=padded_queries,
-        later=later,
+        scores.shape,
+        arguments,
         bf16=scores.dtype == torch.bfloat16,
         scores=scores,
-        previous=previous,
-        weight=weight,
-        bias=bias,
         logits=logits,
         probabilities=probabilities,
-        mixed=mixed,
-        active=active,
+        conv_input=conv_input,
+        relu_mask=relu_mask,
     )
-    return logits, probabilities, mixed, active
+    return logits, probabilities, conv_input, relu_mask
 
 
 def backward(
-    d_logits, d_probabilities, probabilities, mixed, active, weight, bias, padded_keys, padded_queries, later, *scalars
-):
-    """Returns the gradients of scores, previous, weight and bias, None where there is none."""
-    scale, alpha, beta, above, left, has_previous = scalars
+    d_logits: Tensor | None,
+    d_probabilities: Tensor,
+    probabilities: Tensor,
+    conv_input: Tensor,
+    relu_mask: Tensor,
+    arguments: FusedArguments,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """Gradients of scores, previous logits, weight and bias, None where there is none; the logits are not read again.
+
+    Raises:
+        MemoryError: where there is none for the rows of a map.
+    """
     d_scores = torch.empty_like(probabilities)
-    d_previous = torch.empty_like(probabilities) if has_previous else None
-    d_weight = None if weight is None else torch.empty_like(weight)
-    d_bias = None if weight is None else torch.empty_like(bias)
-    call(
+    d_previous = torch.empty_like(probabilities) if arguments.previous_weight else None
+    d_weight, d_bias = (None if x is None else torch.empty_like(x) for x in (arguments.weight, arguments.bias))
+    dispatch.call(
         "evolve_backward",
-        **sizes(probabilities.shape, weight, scale, alpha if has_previous else 0.0, beta, above, left),
-        padded_keys=padded_keys,
-        padded_queries=padded_queries,
-        later=later,
+        probabilities.shape,
+        arguments,
         bf16=probabilities.dtype == torch.bfloat16,
-        weight=weight,
         probabilities=probabilities,
-        mixed=mixed,
-        active=active,
+        conv_input=conv_input,
+        relu_mask=relu_mask,
         d_logits=d_logits,
         d_probabilities=d_probabilities,
         d_scores=d_scores,
@@ -61,31 +66,3 @@ def backward(
         d_bias=d_bias,
     )
     return d_scores, d_previous, d_weight, d_bias
-
-
-def no_bits(maps: Tensor, weight: Tensor | None) -> Tensor:
-    """For a bit of each entry of maps (B, K, T, S), or of none without a convolution; all zero."""
-    return maps.new_zeros((0,) if weight is None else active_size(maps.shape), dtype=torch.uint8)
-
-
-def active_size(size: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the bits, one for each entry of maps (B, K, T, S), rows rounded up to 16."""
-    *rows, keys = size
-    return *rows, 2 * ((keys + 15) // 16)
-
-
-def sizes(shape: tuple[int, ...], weight: Tensor | None, scale, alpha, beta, above, left) -> dict:
-    """Fields of a call on maps of a shape (B, K, T, S)."""
-    sentences, heads, queries, keys = shape
-    return {
-        "sentences": sentences,
-        "heads": heads,
-        "queries": queries,
-        "keys": keys,
-        "kernel": 1 if weight is None else weight.size(-1),
-        "above": 0 if weight is None else above,
-        "left": 0 if weight is None else left,
-        "scale": scale,
-        "alpha": alpha,
-        "beta": beta,
-    }

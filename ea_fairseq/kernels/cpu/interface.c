@@ -1,6 +1,6 @@
 // What the caller checks before it calls anything here; mirrored by interface.py.
-#include "decoding.h"
-#include "evolution.h"
+#include "fused_arguments.h"
+#include "step.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -12,8 +12,8 @@
 #endif
 
 EXPORTED const struct {
-    int64_t version;          // another one where a call means something else than before
-    int64_t evolution, step;  // bytes of the structs
-    int64_t sources;          // checksum of the files in this folder, 0: not told
+    int64_t version;                // another one where a call means something else than before
+    int64_t fused_arguments, step;  // bytes of the structs
+    int64_t sources;                // checksum of the files in this folder, 0: not told
     const char *compiler;
-} ea_fairseq_interface = {1, sizeof(struct evolution), sizeof(struct step), SOURCES, COMPILER};
+} ea_fairseq_interface = {2, sizeof(struct fused_arguments), sizeof(struct step), SOURCES, COMPILER};

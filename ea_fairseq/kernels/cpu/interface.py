@@ -4,52 +4,52 @@ from ctypes import CDLL, Structure, c_char_p, c_double, c_int64, c_void_p, sizeo
 from pathlib import Path
 from zlib import crc32
 
-VERSION = 1  # that of interface.c
+VERSION = 2  # that of interface.c
 
 
-class Evolution(Structure):
-    """``struct evolution`` of evolution.h."""
+class CallFields(Structure):
+    """``struct fused_arguments`` of fused_arguments.h."""
 
     _fields_ = [
         *((name, c_int64) for name in ("sentences", "heads", "queries", "keys", "kernel", "above", "left")),
-        *((name, c_double) for name in ("scale", "alpha", "beta")),
+        *((name, c_double) for name in ("scale", "own_weight", "previous_weight", "beta")),
         ("bf16", c_int64),
-        *((name, c_void_p) for name in ("scores", "previous", "logits", "probabilities", "mixed", "active")),
-        *((name, c_void_p) for name in ("weight", "bias", "padded_keys", "padded_queries", "later")),
+        *((name, c_void_p) for name in ("scores", "previous", "logits", "probabilities", "conv_input", "relu_mask")),
+        *((name, c_void_p) for name in ("weight", "bias", "padded_keys", "padded_queries", "future")),
         *((name, c_void_p) for name in ("d_logits", "d_probabilities", "d_scores", "d_previous")),
         *((name, c_void_p) for name in ("d_weight", "d_bias")),
-        *((name, c_int64) for name in ("width", "query_step", "key_step")),
-        *((name, c_void_p) for name in ("query", "key", "value", "d_attended", "attended", "sums")),
+        *((name, c_int64) for name in ("head_dim", "query_stride", "key_stride")),
+        *((name, c_void_p) for name in ("query", "key", "value", "d_attended", "attended", "logsumexp")),
         *((name, c_void_p) for name in ("d_query", "d_key", "d_value")),
         ("parallel", c_void_p),
         ("threads", c_int64),
     ]
 
 
-class Step(Structure):
-    """``struct step`` of decoding.h."""
+class StepFields(Structure):
+    """``struct step`` of step.h."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("rows", "heads", "width", "keys", "kernel", "above", "left")),
-        *((name, c_double) for name in ("scale", "alpha", "beta")),
-        ("apart", c_int64),
+        *((name, c_int64) for name in ("rows", "heads", "head_dim", "keys", "kernel", "above", "left")),
+        *((name, c_double) for name in ("scale", "own_weight", "previous_weight", "beta")),
+        ("stride", c_int64),
         *((name, c_void_p) for name in ("query", "new_key", "new_value", "key", "value")),
         ("slots", c_int64),
-        ("ancestors", c_void_p),
+        ("back_pointers", c_void_p),
         *((name, c_int64) for name in ("steps", "now")),
-        *((name, c_void_p) for name in ("sentence", "padded", "padded_queries", "weight", "bias", "mixed")),
-        *((name, c_int64) for name in ("mixed_slots", "room")),
+        *((name, c_void_p) for name in ("sentence", "padded_keys", "padded_queries", "weight", "bias", "conv_input")),
+        *((name, c_int64) for name in ("conv_slots", "room")),
         *((name, c_void_p) for name in ("previous", "logits", "probabilities", "output", "parallel")),
         ("threads", c_int64),
     ]
 
 
 FUNCTIONS = {
-    "evolve": Evolution,
-    "evolve_backward": Evolution,
-    "attend": Evolution,
-    "attend_backward": Evolution,
-    "decode": Step,
+    "evolve": CallFields,
+    "evolve_backward": CallFields,
+    "attend": CallFields,
+    "attend_backward": CallFields,
+    "decode": StepFields,
 }
 
 
@@ -57,7 +57,7 @@ class Interface(Structure):
     """``ea_fairseq_interface`` of interface.c."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("version", "evolution", "step", "sources")),
+        *((name, c_int64) for name in ("version", "fused_arguments", "step", "sources")),
         ("compiler", c_char_p),
     ]
 
@@ -72,8 +72,10 @@ class Interface(Structure):
 
     def fits(self, sources: int) -> bool:
         """Whether the library may be called; ``sources`` is the checksum of those at hand, 0 where none are."""
-        layout = self.version, self.evolution, self.step
-        return layout == (VERSION, sizeof(Evolution), sizeof(Step)) and (not sources or self.sources in (0, sources))
+        layout = self.version, self.fused_arguments, self.step
+        return layout == (VERSION, sizeof(CallFields), sizeof(StepFields)) and (
+            not sources or self.sources in (0, sources)
+        )
 
 
 def checksum(sources: Path) -> int:

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Evolution, Interface, checksum
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface, checksum
 
 FOLDER = Path(__file__).parent
 INSTRUCTION_SETS = ("avx512", "avx2", "plain")  # the widest first
@@ -127,17 +126,7 @@ def parallel() -> int | None:
     return None
 
 
-def address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def call(name: str, instructions: str | None = None, **fields) -> None:
-    """Calls ``evolve`` or ``evolve_backward`` with the fields of :class:`Evolution`; tensors are given as such.
-
-    Raises:
-        MemoryError: where there is no memory for the maps of a few rows.
-    """
-    values = {key: address(value) if isinstance(value, Tensor) else value for key, value in fields.items()}
-    evolution = Evolution(**values, parallel=parallel(), threads=torch.get_num_threads())
-    if getattr(LIBRARY, f"{name}_{instructions or instruction_set()}")(evolution):
-        raise MemoryError("there is no memory for the rows of an attention map")
+@cache
+def function(name: str, instructions: str):
+    """A function of the library for an instruction set."""
+    return getattr(LIBRARY, f"{name}_{instructions}")

@@ -1,106 +1,114 @@
 """A decoding step of one attention in native code for CPUs."""
 
-from ctypes import byref
-from functools import cache
-
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from ea_fairseq.decoding.cache import AttentionCache
-from ea_fairseq.kernels.cpu.interface import Step
-from ea_fairseq.kernels.cpu.library import LIBRARY, address, instruction_set, parallel
-from ea_fairseq.kernels.tensors import convolution, readable
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.cpu.interface import StepFields
+from ea_fairseq.kernels.dispatch import FusedArguments, is_native, readable
+from ea_fairseq.kernels.fused_logits import FusedLogits
 
 
-@cache
-def decode(instructions: str):
-    return getattr(LIBRARY, f"decode_{instructions}")
+def takes_step(words: Tensor) -> bool:
+    """Whether native code takes a step with these projected tokens; if not, PyTorch has to."""
+    return (
+        is_native(words) and not torch.compiler.is_compiling() and not (torch.is_grad_enabled() and words.requires_grad)
+    )
 
 
 def step(
-    attention: MultiheadAttention,
-    cache: AttentionCache,
+    cache,
     words: Tensor,
-    size: tuple[int, int, int, int],
+    heads: int,
+    scale: float,
+    fused: FusedLogits,
     previous: Tensor | None,
     padded_queries: Tensor | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """What ``decoding_step.step`` computes, of float32 on a CPU and without gradients.
+    """One token of each of B hypotheses attends to the S keys of the cache; of float32, without gradients.
 
     Args:
-        size: (B, K, 1, S), without zeros.
+        cache: an ``AttentionCache``.
+        words: (1, B, C), projected queries; or (1, B, 3 C), with the tokens' keys and values, which the cache takes.
+        scale: what scores are multiplied by.
+        previous: (B, K, 1, S), logits of the layer below; padded_queries: (B, 1), true at padding.
 
     Returns:
-        Output; probabilities if they are needed; logits if a next layer may read them.
+        Output (1, B, C) before its projection; probabilities (B, K, 1, S) if they are needed; logits (B, K, 1, S) if a
+        next layer may read them.
 
     Raises:
         MemoryError: where there is none for the rows of a map.
         ValueError, TypeError: naming the tensor, where it has another size or type than it must have.
     """
-    hypotheses, evolution, conv = cache.hypotheses, attention.evolution, attention.conv
-    (rows, heads, _, length), numbers = size, attention.embed_dim
-    weight = bias = None
-    kernel, above, left = 1, 0, 0
-    if conv is not None:
-        left, _, above, _ = evolution.window.margins(evolution.kernel_size)
-        weight, bias = convolution(conv.weight, conv.bias, heads, above, left)
-        kernel = weight.size(-1)
-    words = readable("words", words, (1, rows, numbers if cache.has_source else 3 * numbers), torch.float32)
-    previous = readable("previous_logits", previous, size, torch.float32)
-    padded_queries = readable("query_padding_mask", padded_queries, (rows, 1), torch.bool)
+    beam, length = cache.beam, cache.length
+    rows, channels = words.size(1), cache.keys.size(-1)
+    size = rows, heads, 1, length
+    arguments, argument_fields = arguments_of_step(cache, fused, scale, previous, padded_queries, size)
+    words = readable("words", words, (1, rows, channels if cache.has_source else 3 * channels), torch.float32)
     room, slots, _ = cache.keys.shape
-    keys = readable("keys", cache.keys, (room, slots, numbers), torch.float32)
-    values = readable("values", cache.values, (room, slots, numbers), torch.float32)
-    steps = hypotheses.ancestors.size(1)
-    ancestors = readable("ancestors", hypotheses.ancestors, (rows, steps), torch.int32)
-    sentence = readable("sentence", hypotheses.sentence, (rows,), torch.int32) if cache.has_source else None
-    padded = readable("padding", cache.padding, (slots, length) if cache.has_source else (rows, steps), torch.bool)
-    mixed, mixed_slots = None, 0
-    if above:
-        _, mixed_slots, _, room = cache.mixed.shape
-        mixed = readable("mixed", cache.mixed, (above + 1, mixed_slots, heads, room), torch.float32)
+    keys = readable("keys", cache.keys, (room, slots, channels), torch.float32)
+    values = readable("values", cache.values, (room, slots, channels), torch.float32)
+    steps = beam.back_pointers.size(1)
+    padded_keys_size = (slots, length) if cache.has_source else (rows, steps)
+    conv_input, conv_slots = None, 0
+    if arguments.above:
+        conv_input = cache.rows_of("conv_inputs", arguments.above, heads, words)
+        _, conv_slots, _, room = conv_input.shape
+        conv_input = readable("conv_inputs", conv_input, (arguments.above + 1, conv_slots, heads, room), torch.float32)
     query = words.data_ptr()
-    output = words.new_empty(1, rows, numbers)
-    logits = words.new_empty(size) if evolution.alpha > 0 else None
+    output = words.new_empty(1, rows, channels)
+    logits = words.new_empty(size) if fused.previous_weight else None
     probabilities = words.new_empty(size) if need_weights else None
-    fields = Step(
+    tensors = {
+        "padded_keys": readable("padding", cache.padding, padded_keys_size, torch.bool),
+        "back_pointers": readable("back_pointers", beam.back_pointers, (rows, steps), torch.int32),
+        "sentence": readable("sentence", beam.sentence, (rows,), torch.int32) if cache.has_source else None,
+        "conv_input": conv_input,
+        "logits": logits,
+        "probabilities": probabilities,
+    }
+    fields = StepFields(
+        **argument_fields,
         rows=rows,
         heads=heads,
-        width=attention.head_dim,
+        head_dim=channels // heads,
         keys=length,
-        kernel=kernel,
-        above=above,
-        left=left,
-        scale=attention.scaling,
-        alpha=evolution.alpha,
-        beta=evolution.beta,
-        apart=words.size(-1),
+        kernel=arguments.kernel,
+        stride=words.size(-1),
         query=query,
-        new_key=None if cache.has_source else query + 4 * numbers,
-        new_value=None if cache.has_source else query + 8 * numbers,
+        new_key=None if cache.has_source else query + 4 * channels,
+        new_value=None if cache.has_source else query + 8 * channels,
         key=keys.data_ptr(),
         value=values.data_ptr(),
         slots=slots,
-        ancestors=ancestors.data_ptr(),
         steps=steps,
-        now=hypotheses.steps - 1,
-        sentence=address(sentence),
-        padded=address(padded),
-        padded_queries=address(padded_queries),
-        weight=address(weight),
-        bias=address(bias),
-        mixed=address(mixed),
-        mixed_slots=mixed_slots,
+        now=beam.steps - 1,
+        conv_slots=conv_slots,
         room=room,
-        previous=address(previous),
-        logits=address(logits),
-        probabilities=address(probabilities),
         output=output.data_ptr(),
-        parallel=parallel(),
-        threads=torch.get_num_threads(),
+        **dispatch.addresses(tensors),
     )
-    if decode(instruction_set())(byref(fields)):
-        raise MemoryError("there is no memory for the rows of an attention map")
+    dispatch.run("decode", fields)
     return output, probabilities, logits
+
+
+def arguments_of_step(
+    cache,
+    fused: FusedLogits,
+    scale: float,
+    previous: Tensor | None,
+    padded_queries: Tensor | None,
+    size: tuple[int, int, int, int],
+) -> tuple[FusedArguments, dict[str, float | None]]:
+    """The arguments of a step, checked, and their fields; the cache keeps those that one step has like the next."""
+    is_constant = previous is None and padded_queries is None
+    if is_constant and cache.arguments is not None:
+        return cache.arguments
+    arguments = FusedArguments.of(fused, scale, previous, padded_queries=padded_queries).checked(size, torch.float32)
+    fields = dispatch.addresses(arguments._asdict())
+    del fields["padded_keys"], fields["future"]  # the cache has its own
+    if is_constant:
+        cache.arguments = arguments, fields
+    return arguments, fields

@@ -1,131 +1,132 @@
-// Rows of one sentence's maps in memory of a thread, all heads, with margins of zeros where a tap reads beyond the map.
+// Tiles: some rows of one sentence's maps, all heads, in memory of a thread, with margins of zeros where a tap reads
+// beyond the map.
 #pragma once
-#include "evolution.h"
-#include "vectors.h"
+#include "fused_arguments.h"
+#include "rows.h"
 
-enum { HEADS = 4, BITS = 16, MOST_VECTORS = LANES == 16 ? 4 : 2, CACHE = 128 << 10 };
-
-INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-INLINE int64_t lowest(int64_t a, int64_t b) { return a < b ? a : b; }
-INLINE int64_t highest(int64_t a, int64_t b) { return a > b ? a : b; }
+enum {
+    HEAD_BLOCK = 4,     // heads that are convolved side by side
+    COLUMN_BLOCK = 16,  // columns of a row in memory are a multiple of it, and the bits of its ReLU mask
+    CACHE_FLOATS = 128 << 10,
+};
 
 struct tile {
     int64_t sentence, begin, end;  // the rows that the task writes
-    int64_t columns, margin, width, plane;  // floats: of a row, of zeros before and behind it, from row to row and head to head
-    int32_t *visible;  // (columns), -1 where the row at hand has a key to see
-    int32_t *looks;  // the same of every row, each followed by the end of its last vector with such a key, or -1
+    // Floats of a row, of the zeros before and behind it, from row to row and from head to head.
+    int64_t columns, margin, row_stride, head_stride;
+    int32_t *visible;     // (columns), -1 where the current row has a visible key
+    int32_t *visibility;  // the same of each row, each followed by the end of its last vector with a visible key, or -1
 };
 
-INLINE int64_t columns_of(const struct evolution *e) { return round_up(e->keys, BITS); }
-INLINE int64_t margin_of(const struct evolution *e) { return round_up(e->kernel - 1, BITS); }
-INLINE int64_t width_of(const struct evolution *e) { return columns_of(e) + margin_of(e); }
+INLINE int64_t columns_of(const struct fused_arguments *a) { return round_up(a->keys, COLUMN_BLOCK); }
+INLINE int64_t margin_of(const struct fused_arguments *a) { return round_up(a->kernel - 1, COLUMN_BLOCK); }
+INLINE int64_t row_stride_of(const struct fused_arguments *a) { return columns_of(a) + margin_of(a); }
+
+// Rows below an entry that its taps reach.
+INLINE int64_t below_of(const struct fused_arguments *a) { return a->kernel - 1 - a->above; }
 
 // Rows of a task: as many as fit in a cache with all their heads, at least 16 lest margins cost more than the rows.
-INLINE int64_t rows_of(const struct evolution *e) {
-    return lowest(e->queries, highest(16, CACHE / (e->heads * width_of(e))));
+INLINE int64_t rows_of(const struct fused_arguments *a) {
+    return min_of(a->queries, max_of(16, CACHE_FLOATS / (a->heads * row_stride_of(a))));
 }
 
-INLINE int64_t tasks_of(const struct evolution *e) {
-    return e->sentences * ((e->queries + rows_of(e) - 1) / rows_of(e));
-}
+INLINE int64_t tiles_per_sentence(const struct fused_arguments *a) { return ceil_div(a->queries, rows_of(a)); }
+INLINE int64_t tiles_of(const struct fused_arguments *a) { return a->sentences * tiles_per_sentence(a); }
 
-INLINE struct tile tile_of(const struct evolution *e, int64_t task) {
-    int64_t rows = rows_of(e), parts = (e->queries + rows - 1) / rows;
-    struct tile tile = {.sentence = task / parts, .begin = task % parts * rows};
-    tile.columns = columns_of(e);
-    tile.margin = margin_of(e);
-    tile.width = width_of(e);  // the zeros behind a row are those before the next
-    tile.plane = (rows + e->kernel - 1) * tile.width;
+INLINE struct tile tile_of(const struct fused_arguments *a, int64_t index) {
+    int64_t rows = rows_of(a), count = tiles_per_sentence(a);
+    struct tile tile = {.sentence = index / count, .begin = index % count * rows};
+    tile.columns = columns_of(a);
+    tile.margin = margin_of(a);
+    tile.row_stride = row_stride_of(a);  // the zeros behind a row are those before the next
+    tile.head_stride = (rows + a->kernel - 1) * tile.row_stride;
     return tile;
 }
 
-// Rows that a tile reads at most: its own, and those that the taps of its own and of their gradients reach.
-INLINE int64_t reach_of(const struct evolution *e) { return rows_of(e) + 2 * (e->kernel - 1); }
-INLINE int64_t looks_size(const struct evolution *e) {
-    return (e->later ? reach_of(e) : 1) * (columns_of(e) + BITS);
+// Most rows that a tile reads: its own, and those that the taps of its own and of their gradients reach.
+INLINE int64_t rows_read(const struct fused_arguments *a) { return rows_of(a) + 2 * (a->kernel - 1); }
+
+// Floats of `visibility`: without a mask of future keys it is the same for all rows.
+INLINE int64_t visibility_size(const struct fused_arguments *a) {
+    return (a->future ? rows_read(a) : 1) * (columns_of(a) + COLUMN_BLOCK);
 }
 
-// Moves a tile to other rows of its sentence, of which nothing is known yet.
-INLINE void move(const struct evolution *e, struct tile *tile, int64_t begin) {
+// Moves a tile to other rows of its sentence, whose visibility is not known yet.
+INLINE void move_tile(const struct fused_arguments *a, struct tile *tile, int64_t begin) {
     tile->begin = begin;
-    tile->end = lowest(begin + rows_of(e), e->queries);
-    for (int64_t i = tile->columns; i < looks_size(e); i += tile->columns + BITS) tile->looks[i] = -1;
+    tile->end = min_of(begin + rows_of(a), a->queries);
+    for (int64_t i = tile->columns; i < visibility_size(a); i += tile->columns + COLUMN_BLOCK) tile->visibility[i] = -1;
 }
 
-INLINE int64_t map_size(const struct evolution *e, const struct tile *tile) {
-    return e->heads * tile->plane + tile->margin;
+// Floats of a tile's map with its margins.
+INLINE int64_t map_size(const struct fused_arguments *a, const struct tile *tile) {
+    return a->heads * tile->head_stride + tile->margin;
 }
 
-INLINE int64_t map_index(const struct evolution *e, const struct tile *tile, int64_t head, int64_t row) {
-    return ((tile->sentence * e->heads + head) * e->queries + row) * e->keys;
+// Where a row of a map (B, K, T, S) begins.
+INLINE int64_t map_index(const struct fused_arguments *a, const struct tile *tile, int64_t head, int64_t row) {
+    return ((tile->sentence * a->heads + head) * a->queries + row) * a->keys;
 }
 
-// Which of a vector's keys a row of mask hides, and those beyond the last.
-INLINE ivec hidden(const uint8_t *mask, int64_t s, int64_t keys) {
-    bvec bytes = (bvec){0} + 1;
-    memcpy(&bytes, mask + s, lowest(LANES, keys - s));
-    return __builtin_convertvector(bytes, ivec) != 0;
-}
-
-// Finds the keys that a row's query may see; returns the end of the last vector that has one.
-INLINE int64_t look(const struct evolution *e, struct tile *tile, int64_t row) {
-    int64_t place = e->later ? row - tile->begin + e->kernel - 1 : 0;
-    tile->visible = tile->looks + place * (tile->columns + BITS);
+// Finds the visible keys of a row, which becomes the current one; returns the end of the last vector that has one.
+INLINE int64_t load_visibility(const struct fused_arguments *a, struct tile *tile, int64_t row) {
+    int64_t place = a->future ? row - tile->begin + a->kernel - 1 : 0;
+    tile->visible = tile->visibility + place * (tile->columns + COLUMN_BLOCK);
     int32_t *end = tile->visible + tile->columns;
     if (*end >= 0) return *end;
-    const ivec lanes = {0, 1, 2, 3, 4, 5, 6, 7,
-#if LANES == 16
-                        8, 9, 10, 11, 12, 13, 14, 15
-#endif
-    };
+    const uint8_t *padded = a->padded_keys ? a->padded_keys + tile->sentence * a->keys : NULL;
+    const uint8_t *future = a->future ? a->future + row * a->keys : NULL;
     *end = 0;
     for (int64_t s = 0; s < tile->columns; s += LANES) {
-        ivec seen = lanes < (int32_t)(e->keys - s);
-        if (s < e->keys && e->padded_keys) seen &= ~hidden(e->padded_keys + tile->sentence * e->keys, s, e->keys);
-        if (s < e->keys && e->later) seen &= ~hidden(e->later + row * e->keys, s, e->keys);
-        *(unaligned_ivec *)(tile->visible + s) = seen;
-        if (bits_of(seen)) *end = s + LANES;
+        ivec visible = visible_keys(padded, future, s, a->keys);
+        store_ivec(tile->visible + s, visible);
+        if (mask_bits(visible)) *end = s + LANES;
     }
     return *end;
 }
 
-INLINE ivec visible(const struct tile *tile, int64_t s) { return *(const unaligned_ivec *)(tile->visible + s); }
+INLINE ivec visible(const struct tile *tile, int64_t s) { return load_ivec(tile->visible + s); }
 
-INLINE int is_padded(const struct evolution *e, const struct tile *tile, int64_t row) {
-    return e->padded_queries && e->padded_queries[tile->sentence * e->queries + row];
+INLINE int is_padded(const struct fused_arguments *a, const struct tile *tile, int64_t row) {
+    return a->padded_queries && a->padded_queries[tile->sentence * a->queries + row];
 }
 
-// Sorts weights (out, in, i, j) by blocks of HEADS outputs: (block, in, i, j, HEADS), zero beyond the last output.
-// Transposed, they are those of the gradient: in and out change places and the taps are turned around.
-INLINE void sort_weights(const struct evolution *e, int transposed, float *sorted) {
-    int64_t heads = e->heads, taps = e->kernel * e->kernel;
-    for (int64_t first = 0; first < heads; first += HEADS)
+// Packs weights (out, in, i, j) by blocks of outputs: (block, in, i, j, HEAD_BLOCK), zero beyond the last output.
+// Transposed, they are those of the gradient: in and out are exchanged and the taps reversed.
+INLINE void pack_weights(const struct fused_arguments *a, int transposed, float *packed) {
+    int64_t heads = a->heads, taps = a->kernel * a->kernel;
+    for (int64_t first = 0; first < heads; first += HEAD_BLOCK)
         for (int64_t in = 0; in < heads; in++)
             for (int64_t tap = 0; tap < taps; tap++)
-                for (int64_t out = first; out < first + HEADS; out++)
-                    *sorted++ = out >= heads ? 0
-                              : transposed ? e->weight[(in * heads + out) * taps + taps - 1 - tap]
-                                           : e->weight[(out * heads + in) * taps + tap];
+                for (int64_t out = first; out < first + HEAD_BLOCK; out++)
+                    *packed++ = out >= heads ? 0
+                              : transposed ? a->weight[(in * heads + out) * taps + taps - 1 - tap]
+                                           : a->weight[(out * heads + in) * taps + tap];
 }
 
-INLINE int64_t sorted_size(const struct evolution *e) {
-    return round_up(e->heads, HEADS) * e->heads * e->kernel * e->kernel;
+INLINE int64_t packed_size(const struct fused_arguments *a) {
+    return round_up(a->heads, HEAD_BLOCK) * a->heads * a->kernel * a->kernel;
 }
 
-// Adds the convolution of a tile at `at` (of the first head's corner tap) for HEADS outputs and `vectors` vectors.
-INLINE void convolve(const struct evolution *e, const struct tile *tile, const float *at, const float *sorted,
-                     const int vectors, vec total[HEADS][MOST_VECTORS]) {
-    for (int64_t in = 0; in < e->heads; in++, at += tile->plane)
-        for (int64_t i = 0; i < e->kernel; i++) {
-            const float *row = at + i * tile->width;
-            for (int64_t j = 0; j < e->kernel; j++, row++, sorted += HEADS) {
-                vec x[MOST_VECTORS];
-                UNROLL
+// The packed weights of the block of outputs that begins with head `first`.
+INLINE const float *block_of(const struct fused_arguments *a, const float *packed, int64_t first) {
+    return packed + first * a->heads * a->kernel * a->kernel;
+}
+
+// Adds the convolution of a tile at `at` (of the first head's corner tap) for a block of outputs and `vectors` vectors.
+INLINE void convolve(const struct fused_arguments *a, const struct tile *tile, const float *at, const float *block,
+                     const int vectors, vec total[HEAD_BLOCK][MAX_VECTORS]) {
+    for (int64_t in = 0; in < a->heads; in++, at += tile->head_stride)
+        for (int64_t i = 0; i < a->kernel; i++) {
+            const float *row = at + i * tile->row_stride;
+            for (int64_t j = 0; j < a->kernel; j++, row++, block += HEAD_BLOCK) {
+                vec x[MAX_VECTORS];
+                FULLY_UNROLLED
                 for (int v = 0; v < vectors; v++) x[v] = load(row + v * LANES);
-                UNROLL
-                for (int out = 0; out < HEADS; out++) {
-                    vec w = splat(sorted[out]);
-                    UNROLL
+                FULLY_UNROLLED
+                for (int out = 0; out < HEAD_BLOCK; out++) {
+                    vec w = splat(block[out]);
+                    FULLY_UNROLLED
                     for (int v = 0; v < vectors; v++) total[out][v] += w * x[v];
                 }
             }

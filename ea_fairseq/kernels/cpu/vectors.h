@@ -1,4 +1,5 @@
-// Vectors of LANES floats and what the kernels do with them. Included once for each instruction set, which defines LANES.
+// Vectors of LANES floats and the operations on them. Included once for each instruction set, which defines LANES and
+// SET.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -8,12 +9,19 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Before a loop of at most 16 steps, whose number is known to the compiler: no loop is left of it.
+// The name of an exported function for this instruction set.
+#define PASTE(name, set) name##_##set
+#define EXPAND(name, set) PASTE(name, set)
+#define NAMED(name) EXPAND(name, SET)
+
+// Before a loop of at most 16 iterations, a constant: none is left of it.
 #ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define FULLY_UNROLLED _Pragma("clang loop unroll(full)")
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define FULLY_UNROLLED _Pragma("GCC unroll 16")
 #endif
+
+enum { MAX_VECTORS = LANES == 16 ? 4 : 2 };  // that are computed side by side
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
@@ -25,20 +33,21 @@ typedef ivec unaligned_ivec __attribute__((aligned(4)));
 INLINE vec splat(float x) { return x - (vec){0}; }
 INLINE vec load(const float *from) { return *(const unaligned_vec *)from; }
 INLINE void store(float *to, vec x) { *(unaligned_vec *)to = x; }
+// x where the mask is set, 0 elsewhere.
 INLINE vec where(ivec mask, vec x) { return (vec)(mask & (ivec)x); }
-INLINE vec either(ivec mask, vec x, vec y) { return (vec)((mask & (ivec)x) | (~mask & (ivec)y)); }
-INLINE vec larger(vec x, vec y) { return either(x > y, x, y); }  // y where one of them is no number
+INLINE vec blend(ivec mask, vec x, vec y) { return (vec)((mask & (ivec)x) | (~mask & (ivec)y)); }
+INLINE vec vec_max(vec x, vec y) { return blend(x > y, x, y); }  // y where either is NaN
 
-// x + weight * (y - x), in the order in which torch.lerp computes it: with numbers that are not finite that matters.
+// x + weight * (y - x), in torch.lerp's order of operations, which matters where a number is not finite.
 INLINE vec lerp(vec x, vec y, float weight) {
     return weight < 0.5f ? x + weight * (y - x) : y + (weight - 1) * (y - x);
 }
 
-// Where a ReLU lets x and its gradient through: as in PyTorch, where it is no number, too.
-INLINE ivec passes(vec x) { return ~(x <= 0); }
+// Where a ReLU passes x and its gradient on: where x is NaN, too, as in PyTorch.
+INLINE ivec relu_passes(vec x) { return ~(x <= 0); }
 
-// Has the compiler hold x in a register, where it would load it anew for each use.
-INLINE void hold(vec *x) {
+// Has the compiler keep x in a register, where it would load it anew for each use.
+INLINE void keep_in_register(vec *x) {
 #if LANES == 16
     __asm__("" : "+v"(*x));
 #elif defined(__AVX2__)
@@ -48,7 +57,7 @@ INLINE void hold(vec *x) {
 #endif
 }
 
-INLINE float sum(vec x) {
+INLINE float reduce_sum(vec x) {
 #if LANES == 16
     return _mm512_reduce_add_ps((__m512)x);
 #else
@@ -58,7 +67,7 @@ INLINE float sum(vec x) {
 #endif
 }
 
-INLINE float largest(vec x) {
+INLINE float reduce_max(vec x) {
 #if LANES == 16
     return _mm512_reduce_max_ps((__m512)x);
 #else
@@ -68,11 +77,11 @@ INLINE float largest(vec x) {
 #endif
 }
 
-// e^x for x <= 0, relative error below 2e-7; 1e-38 instead of anything smaller, and NaN of NaN.
+// e^x for x <= 0, relative error below 2e-7; 1e-38 instead of anything smaller, and NaN for NaN.
 INLINE vec exponential(vec x) {
-    // 1.5 * 2^23, so that adding it rounds to an integer, and 127, that of 2^0 in an exponent's bits.
+    // Adding 1.5 * 2^23 rounds to an integer; 127 is the exponent's bias.
     const float shift = 12582912.0f + 127.0f;
-    x = larger(splat(-87.0f), x);
+    x = vec_max(splat(-87.0f), x);
     vec shifted = x * 1.44269504f + shift;
     vec power = shifted - shift;
     x = x - power * 0.693145752f;
@@ -88,7 +97,7 @@ INLINE vec exponential(vec x) {
 }
 
 // The bits of a comparison's result, the first lane the lowest.
-INLINE uint32_t bits_of(ivec mask) {
+INLINE uint32_t mask_bits(ivec mask) {
 #if LANES == 16
     return _mm512_movepi32_mask((__m512i)mask);
 #elif defined(__AVX2__)
@@ -101,7 +110,7 @@ INLINE uint32_t bits_of(ivec mask) {
 }
 
 INLINE void store_bits(uint8_t *to, ivec mask) {
-    uint32_t bits = bits_of(mask);
+    uint32_t bits = mask_bits(mask);
     memcpy(to, &bits, LANES / 8);
 }
 
@@ -117,7 +126,7 @@ INLINE ivec load_bits(const uint8_t *from) {
 }
 
 // The first `count` elements at `index` of a tensor of float32 or bfloat16; zero in the lanes beyond.
-INLINE vec get(const void *tensor, int64_t index, int64_t count, int bf16) {
+INLINE vec masked_load(const void *tensor, int64_t index, int64_t count, int bf16) {
     if (bf16) {
         hvec half = {0};
         const uint16_t *from = (const uint16_t *)tensor + index;
@@ -140,18 +149,19 @@ INLINE vec get(const void *tensor, int64_t index, int64_t count, int bf16) {
 #endif
 }
 
-// To the nearest number of bfloat16, ties to even, in the upper half.
-INLINE ivec rounded(vec x) {
+// The nearest bfloat16, ties to even, in the upper half of each lane; the lower half is not cleared.
+INLINE ivec bf16_bits(vec x) {
     ivec bits = (ivec)x, number = x == x;
     return ((bits + 0x7fff + ((bits >> 16) & 1)) & number) | (0x7fc00000 & ~number);
 }
 
-// A number as a tensor keeps it.
-INLINE vec as_kept(vec x, int bf16) { return bf16 ? (vec)(rounded(x) & (int32_t)0xffff0000) : x; }
+// A number as a tensor of bfloat16 or float32 keeps it.
+INLINE vec to_dtype(vec x, int bf16) { return bf16 ? (vec)(bf16_bits(x) & (int32_t)0xffff0000) : x; }
 
-INLINE void put(void *tensor, int64_t index, int64_t count, vec x, int bf16) {
+// Writes the first `count` lanes to `index` of such a tensor.
+INLINE void masked_store(void *tensor, int64_t index, int64_t count, vec x, int bf16) {
     if (bf16) {
-        hvec half = __builtin_convertvector(rounded(x) >> 16, hvec);
+        hvec half = __builtin_convertvector(bf16_bits(x) >> 16, hvec);
         uint16_t *to = (uint16_t *)tensor + index;
 #if LANES == 16
         _mm256_mask_storeu_epi16(to, count < LANES ? (1u << count) - 1 : 0xffff, (__m256i)half);

@@ -6,9 +6,10 @@
 
 struct work {
     int64_t tasks;
-    void (*task)(const void *, int64_t);
+    task_t task;
     const void *argument;
     atomic_int_least64_t next;
+    atomic_int failed;
 };
 
 static void take_tasks(void *data) {
@@ -16,15 +17,16 @@ static void take_tasks(void *data) {
     for (;;) {
         int64_t index = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
         if (index >= work->tasks) return;
-        work->task(work->argument, index);
+        if (work->task(work->argument, index)) atomic_store(&work->failed, 1);
     }
 }
 
-void share(const struct pool *pool, int64_t tasks, void (*task)(const void *, int64_t), const void *argument) {
-    struct work work = {tasks, task, argument, 0};
+int share(const struct pool *pool, int64_t tasks, task_t task, const void *argument) {
+    struct work work = {tasks, task, argument, 0, 0};
     int64_t threads = pool->threads < tasks ? pool->threads : tasks;
     if (pool->parallel && threads > 1) pool->parallel(take_tasks, &work, threads, 0);
     else take_tasks(&work);
+    return work.failed;
 }
 
 struct block {

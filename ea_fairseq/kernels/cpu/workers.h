@@ -12,8 +12,11 @@ struct pool {
     int64_t threads;
 };
 
-// Calls task(argument, index) once for each index below `tasks`, in any order and thread.
-void share(const struct pool *pool, int64_t tasks, void (*task)(const void *argument, int64_t index), const void *argument);
+// Does the part `index` of some work; returns whether it failed.
+typedef int (*task_t)(const void *argument, int64_t index);
 
-// `floats` of memory of the calling thread, aligned to 64 bytes, with whatever it held before; NULL where there is none.
+// Calls task(argument, index) once for each index below `tasks`, in any order and thread; returns whether one failed.
+int share(const struct pool *pool, int64_t tasks, task_t task, const void *argument);
+
+// `floats` of memory of the calling thread, aligned to 64 bytes, not cleared; NULL where there is none.
 float *scratch(int64_t floats);

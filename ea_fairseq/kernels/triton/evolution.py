@@ -6,23 +6,11 @@ and in). What the taps of a convolution read besides comes from the caches.
 """
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from torch import Tensor
 
-
-def is_available() -> bool:
-    """Whether there is a Triton that compiles the kernels: 3.5 or later, that of torch 2.9."""
-    try:
-        major, minor = version("triton").split(".")[:2]
-    except PackageNotFoundError:
-        return False
-    return (int(major), int(minor)) >= (3, 5)
-
-
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-AVAILABLE = is_available()
+from ea_fairseq.kernels.dispatch import FusedArguments
 
 
 @dataclass(frozen=True)
@@ -63,44 +51,38 @@ class Launch:
     """What forward and backward tell their kernels alike.
 
     Args:
-        maps: (B, K, T, S); weight: (K, K, k, k) or None; masks: of keys, of queries, of later keys, each or None.
-        above, left: rows above and columns left of an entry that the kernel's first tap reads.
+        maps: (B, K, T, S).
     """
 
-    def __init__(
-        self,
-        maps: Tensor,
-        weight: Tensor | None,
-        masks: tuple[Tensor | None, Tensor | None, Tensor | None],
-        above: int,
-        left: int,
-        tiling: Tiling | None,
-    ):
+    def __init__(self, maps: Tensor, arguments: FusedArguments, tiling: Tiling | None):
         from ea_fairseq.kernels.triton import kernels, tiles  # not before they are needed: importing Triton takes time
 
         self.kernels = kernels
         self.maps = maps
         sentences, heads, queries, keys = maps.shape
         self.tiling = tiling or Tiling.of(heads, queries, keys)
-        kernel, above, left = (1, 0, 0) if weight is None else (weight.size(-1), above, left)
-        self.sizes = tiles.Sizes(heads, queries, keys, kernel, above, left, self.tiling.band)
-        self.masks = tiles.Masks(*(None if mask is None else mask.contiguous().view(torch.uint8) for mask in masks))
+        kernel = arguments.kernel
+        self.sizes = tiles.Sizes(heads, queries, keys, kernel, arguments.above, arguments.left, self.tiling.band)
+        tensors = (None if tensor is None else tensor.contiguous() for tensor in arguments.tensors)
+        tensors = (x.view(torch.uint8) if x is not None and x.dtype is torch.bool else x for x in tensors)
+        # A kernel would be compiled anew for some whole numbers of a tuple: these two it reads from its sizes.
+        self.arguments = FusedArguments(*tensors, *arguments.numbers)._replace(above=None, left=None)
         self.programs = sentences * -(-queries // self.tiling.band)
         self.slices = power_of_two(-(-heads * kernel**2 // tiles.SLICE.value))
 
-    def __call__(self, kernel: str, tensors: tuple[Tensor | None, ...], numbers: tuple[float, ...], **options):
+    def __call__(self, kernel: str, *tensors: Tensor | None, **options):
         """Runs one program for each band on the device of the maps."""
         tensors = (None if tensor is None else tensor.contiguous() for tensor in tensors)
         with torch.cuda.device_of(self.maps):
             getattr(self.kernels, kernel)[self.programs,](
                 *tensors,
-                self.masks,
-                *numbers,
+                self.arguments,
                 *self.sizes,
                 rows=self.tiling.rows,
                 columns=self.tiling.columns,
                 channels=padded(self.sizes.heads),
                 precision="tf32x3" if self.maps.dtype == torch.float32 else "tf32",
+                is_lerp=self.arguments.own_weight + self.arguments.previous_weight == 1,
                 num_warps=self.tiling.warps,
                 num_stages=1,
                 maxnreg=128,
@@ -109,61 +91,31 @@ class Launch:
 
 
 def forward(
-    scores: Tensor,
-    previous: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    padded_keys: Tensor | None,
-    padded_queries: Tensor | None,
-    later: Tensor | None,
-    scale: float,
-    alpha: float,
-    beta: float,
-    above: int,
-    left: int,
-    tiling: Tiling | None = None,
+    scores: Tensor, arguments: FusedArguments, tiling: Tiling | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Mixes, convolves and normalizes.
 
     Args:
-        scores, previous: (B, K, T, S), both of float32, bfloat16 or float16.
-        weight, bias: (K, K, k, k) and (K), or None for no convolution.
-        padded_keys: (B, S), padded_queries: (B, T), later: (T, S); true where hidden.
-        above, left: rows above and columns left of an entry that the kernel's first tap reads.
+        scores: (B, K, T, S), float32, bfloat16 or float16; previous logits are of the same type.
 
     Returns:
-        Logits, probabilities and the convolution's input, like scores, and an empty tensor: what the ReLU lets through
-        is computed again. Without a convolution its input is empty, too.
+        Logits, probabilities and the convolution's input, like scores, and an empty tensor: what the ReLU passes on is
+        computed again. Without a convolution its input is empty, too.
     """
     scores = scores.contiguous()
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
-    mixed = scores.new_empty(0) if weight is None else torch.empty_like(scores)
-    launch = Launch(scores, weight, (padded_keys, padded_queries, later), above, left, tiling)
-    launch(
-        "evolve",
-        (scores, previous if alpha > 0 else None, weight, bias, logits, probabilities, mixed),
-        (scale, alpha, beta),
-    )
-    return logits, probabilities, mixed, scores.new_empty(0, dtype=torch.uint8)
+    conv_input = scores.new_empty(0) if arguments.weight is None else torch.empty_like(scores)
+    Launch(scores, arguments, tiling)("evolve", scores, logits, probabilities, conv_input)
+    return logits, probabilities, conv_input, scores.new_empty(0, dtype=torch.uint8)
 
 
 def backward(
     d_logits: Tensor | None,
     d_probabilities: Tensor,
     probabilities: Tensor,
-    mixed: Tensor,
-    active: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    padded_keys: Tensor | None,
-    padded_queries: Tensor | None,
-    later: Tensor | None,
-    scale: float,
-    alpha: float,
-    beta: float,
-    above: int,
-    left: int,
-    has_previous: bool,
+    conv_input: Tensor,
+    relu_mask: Tensor,
+    arguments: FusedArguments,
     tiling: Tiling | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """Gradients of what :func:`forward` has read, from those of the logits and probabilities it has returned.
@@ -171,37 +123,33 @@ def backward(
     The same input gives the same bits: programs leave their shares of the parameters' gradients side by side.
 
     Returns:
-        Those of scores and previous logits, like ``probabilities``, of weight and bias, in float32, or None.
+        Those of scores and previous logits, like ``probabilities``, of weight and bias, in float32, or None. Previous
+        logits are not read again: there is a gradient where their weight is not 0.
     """
-    launch = Launch(probabilities, weight, (padded_keys, padded_queries, later), above, left, tiling)
+    launch = Launch(probabilities, arguments._replace(previous=None), tiling)
     d_scores = torch.empty_like(probabilities)
-    d_previous = torch.empty_like(probabilities) if has_previous else None
+    d_previous = torch.empty_like(probabilities) if arguments.previous_weight else None
     scratch = d_weights = d_biases = None
-    if weight is not None:
+    if arguments.weight is not None:
         scratch = torch.empty_like(probabilities)
         d_weights, d_biases = (
             probabilities.new_empty(launch.programs, *parameter.shape, dtype=torch.float32)
-            for parameter in (weight, bias)
+            for parameter in (arguments.weight, arguments.bias)
         )
     launch(
         "evolve_backward",
-        (
-            d_logits,
-            d_probabilities,
-            probabilities,
-            mixed,
-            weight,
-            bias,
-            scratch,
-            d_scores,
-            d_previous,
-            d_weights,
-            d_biases,
-        ),
-        (scale, alpha, beta),
+        d_logits,
+        d_probabilities,
+        probabilities,
+        conv_input,
+        scratch,
+        d_scores,
+        d_previous,
+        d_weights,
+        d_biases,
         slices=launch.slices,
         warps=launch.tiling.warps,
     )
-    if weight is None:
+    if arguments.weight is None:
         return d_scores, d_previous, None, None
     return d_scores, d_previous, d_weights.sum(0), d_biases.sum(0)

@@ -20,6 +20,7 @@ from ea_fairseq.kernels.triton.tiles import (
     by_row,
     convolve,
     lerp,
+    mix,
     neighbours,
     pairs_of_words,
     tile,
@@ -30,16 +31,10 @@ from ea_fairseq.kernels.triton.tiles import (
 @triton.jit(do_not_specialize=Sizes._fields)
 def evolve(
     scores,
-    previous,
-    weight,
-    bias,
     logits,
     probabilities,
-    mixed,
-    masks,
-    scale,
-    alpha,
-    beta,
+    conv_input,
+    arguments,
     heads,
     queries,
     keys,
@@ -51,24 +46,26 @@ def evolve(
     columns: tl.constexpr,
     channels: tl.constexpr,
     precision: tl.constexpr,
+    is_lerp: tl.constexpr,
 ):
     """Writes logits, probabilities and, where there is a convolution, its input."""
     sizes = Sizes(heads, queries, keys, kernel, above, left, band)
     sentence, begin, end = band_of_program(sizes)
     maps = sentence.to(tl.int64) * sizes.heads * sizes.queries * sizes.keys
-    if weight is None:
-        mixed = logits
+    if arguments.weight is None:
+        conv_input = logits
 
     read_end = tl.minimum(end + sizes.kernel - 1 - sizes.above, sizes.queries)
     for row in range(tl.maximum(begin - sizes.above, 0), read_end, rows):
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
-            visible = visible_keys(masks, sentence, query, key, read_end, sizes)
-            real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
-            mix = scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
-            if previous is not None:
-                mix = lerp(mix, tl.load(previous + maps + offsets, real, 0.0).to(tl.float32), alpha)
-            tl.store(mixed + maps + offsets, mix, inside)
+            visible = visible_keys(arguments, sentence, query, key, read_end, sizes)
+            real = inside & pairs_of_words(visible, arguments, sentence, query, sizes)
+            x = arguments.scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
+            if arguments.previous is not None:
+                below = tl.load(arguments.previous + maps + offsets, real, 0.0).to(tl.float32)
+                x = mix(x, below, arguments, is_lerp)
+            tl.store(conv_input + maps + offsets, x, inside)
     tl.debug_barrier()
 
     for row in range(begin, end, rows):
@@ -77,12 +74,12 @@ def evolve(
         sees = tl.zeros((rows, 1), tl.int32)
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
-            visible = visible_keys(masks, sentence, query, key, end, sizes)
-            evolved = tl.load(mixed + maps + offsets, inside, 0.0).to(tl.float32)
-            if weight is not None:
-                convolved = convolve(mixed + maps, weight, bias, query, key, end, sizes, channels, precision)
-                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), beta)  # EA eq. 4
-                evolved = tl.where(pairs_of_words(visible, masks, sentence, query, sizes), evolved, 0.0)
+            visible = visible_keys(arguments, sentence, query, key, end, sizes)
+            evolved = tl.load(conv_input + maps + offsets, inside, 0.0).to(tl.float32)
+            if arguments.weight is not None:
+                convolved = convolve(conv_input + maps, arguments, query, key, end, sizes, channels, precision)
+                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), arguments.beta)  # EA eq. 4
+                evolved = tl.where(pairs_of_words(visible, arguments, sentence, query, sizes), evolved, 0.0)
                 evolved = evolved.to(logits.dtype.element_ty).to(tl.float32)
                 tl.store(logits + maps + offsets, evolved, inside)
             evolved = by_row(tl.where(visible, evolved, float("-inf")), rows, columns)
@@ -93,7 +90,7 @@ def evolve(
         tl.debug_barrier()
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
-            visible = visible_keys(masks, sentence, query, key, end, sizes)
+            visible = visible_keys(arguments, sentence, query, key, end, sizes)
             evolved = tl.load(logits + maps + offsets, inside & visible, float("-inf")).to(tl.float32)
             any_key = along_row(sees, columns) > 0
             p = tl.exp(evolved - along_row(highest, columns)) / tl.where(any_key, along_row(total, columns), 1.0)
@@ -105,7 +102,7 @@ def evolve(
 def products_of_rows(
     probabilities,
     d_probabilities,
-    masks,
+    arguments,
     sentence,
     row,
     end,
@@ -118,7 +115,7 @@ def products_of_rows(
     sums = tl.zeros((rows, channels), tl.float32)
     for column in range(0, sizes.keys, columns):
         query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
-        seen = inside & visible_keys(masks, sentence, query, key, end, sizes)
+        seen = inside & visible_keys(arguments, sentence, query, key, end, sizes)
         p = tl.load(probabilities + offsets, seen, 0.0).to(tl.float32)
         d_p = tl.load(d_probabilities + offsets, seen, 0.0).to(tl.float32)
         sums += tl.sum(by_row(p * d_p, rows, columns), 1)
@@ -127,7 +124,7 @@ def products_of_rows(
 
 @triton.jit
 def logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real):
-    """d_logits + P * (dP - sum(P * dP)), zero at blank entries."""
+    """d_logits + P * (dP - sum(P * dP)), zero at masked entries."""
     p = tl.load(probabilities + offsets, real, 0.0).to(tl.float32)
     gradient = p * (tl.load(d_probabilities + offsets, real, 0.0).to(tl.float32) - sums)
     if d_logits is not None:
@@ -140,18 +137,13 @@ def evolve_backward(
     d_logits,
     d_probabilities,
     probabilities,
-    mixed,
-    weight,
-    bias,
+    conv_input,
     d_convolved,
     d_scores,
     d_previous,
     d_weights,
     d_biases,
-    masks,
-    scale,
-    alpha,
-    beta,
+    arguments,
     heads,
     queries,
     keys,
@@ -163,6 +155,7 @@ def evolve_backward(
     columns: tl.constexpr,
     channels: tl.constexpr,
     precision: tl.constexpr,
+    is_lerp: tl.constexpr,
     slices: tl.constexpr,
     warps: tl.constexpr,
 ):
@@ -178,20 +171,22 @@ def evolve_backward(
     area = sizes.kernel * sizes.kernel
     taps = sizes.heads * area
 
-    if weight is not None:
+    if arguments.weight is not None:
         d_bias = tl.zeros((channels,), tl.float32)
         read_end = tl.minimum(end + sizes.above, sizes.queries)
         for row in range(tl.maximum(begin + sizes.above - sizes.kernel + 1, 0), read_end, rows):
             sums = products_of_rows(
-                probabilities, d_probabilities, masks, sentence, row, read_end, sizes, rows, columns, channels
+                probabilities, d_probabilities, arguments, sentence, row, read_end, sizes, rows, columns, channels
             )
             sums = along_row(sums, columns)
             for column in range(0, sizes.keys, columns):
                 query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
-                visible = visible_keys(masks, sentence, query, key, read_end, sizes)
-                real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
-                gradient = beta * logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
-                convolved = convolve(mixed + maps, weight, bias, query, key, read_end, sizes, channels, precision)
+                visible = visible_keys(arguments, sentence, query, key, read_end, sizes)
+                real = inside & pairs_of_words(visible, arguments, sentence, query, sizes)
+                gradient = arguments.beta * logits_gradient(
+                    d_logits, d_probabilities, probabilities, sums, offsets, real
+                )
+                convolved = convolve(conv_input + maps, arguments, query, key, read_end, sizes, channels, precision)
                 gradient = tl.where(convolved <= 0, 0.0, gradient)
                 tl.store(d_convolved + maps + offsets, gradient, inside)
                 own = ((query >= begin) & (query < end))[:, None]
@@ -202,23 +197,23 @@ def evolve_backward(
 
     for row in range(begin, end, rows):
         sums = products_of_rows(
-            probabilities, d_probabilities, masks, sentence, row, end, sizes, rows, columns, channels
+            probabilities, d_probabilities, arguments, sentence, row, end, sizes, rows, columns, channels
         )
         sums = along_row(sums, columns)
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
-            visible = visible_keys(masks, sentence, query, key, end, sizes)
-            real = inside & pairs_of_words(visible, masks, sentence, query, sizes)
+            visible = visible_keys(arguments, sentence, query, key, end, sizes)
+            real = inside & pairs_of_words(visible, arguments, sentence, query, sizes)
             gradient = logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
-            if weight is not None:
-                gradient *= 1 - beta
-                entries = tl.load(mixed + maps + offsets, inside, 0.0).to(tl.float32)
+            if arguments.weight is not None:
+                gradient *= 1 - arguments.beta
+                entries = tl.load(conv_input + maps + offsets, inside, 0.0).to(tl.float32)
                 entries = tl.reshape(entries, (warps, rows * columns // warps, channels))
                 for number in range(0, tl.cdiv(taps, SLICE)):
                     tap = number * SLICE + tl.arange(0, SLICE)
                     known = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
-                    places = (tap // area * taps + tap % area)[:, None] + (head * area)[None, :]
-                    weights = tl.load(weight + places, known, 0.0).to(tl.float32)
+                    weight_offsets = (tap // area * taps + tap % area)[:, None] + (head * area)[None, :]
+                    weights = tl.load(arguments.weight + weight_offsets, known, 0.0).to(tl.float32)
                     readers = neighbours(d_convolved + maps, tap, query, key, end, sizes, -1)
                     gradient = tl.dot(readers, weights, gradient, input_precision=precision)
                     # Each warp multiplies its own positions: they are many, and the sums few.
@@ -228,12 +223,15 @@ def evolve_backward(
                     d_weight += tl.where(chosen, tl.sum(products, 0)[None, :, :], 0.0)
                 gradient = tl.where(real, gradient, 0.0)
             if d_previous is not None:
-                tl.store(d_previous + maps + offsets, alpha * gradient, inside)
-                gradient *= 1 - alpha
-            tl.store(d_scores + maps + offsets, scale * gradient, inside)
+                tl.store(d_previous + maps + offsets, arguments.previous_weight * gradient, inside)
+                if is_lerp:
+                    gradient *= 1 - arguments.previous_weight
+                else:
+                    gradient *= arguments.own_weight
+            tl.store(d_scores + maps + offsets, arguments.scale * gradient, inside)
 
-    if weight is not None:
+    if arguments.weight is not None:
         tap = (tl.arange(0, slices)[:, None] * SLICE + tl.arange(0, SLICE)[None, :])[:, :, None]
-        places = tap // area * taps + tap % area + (head * area)[None, None, :]
+        weight_offsets = tap // area * taps + tap % area + (head * area)[None, None, :]
         known = (tap < taps) & (head < sizes.heads)[None, None, :]
-        tl.store(d_weights + tl.program_id(0).to(tl.int64) * sizes.heads * taps + places, d_weight, known)
+        tl.store(d_weights + tl.program_id(0).to(tl.int64) * sizes.heads * taps + weight_offsets, d_weight, known)

@@ -27,14 +27,6 @@ class Sizes(NamedTuple):
     band: int
 
 
-class Masks(NamedTuple):
-    """True where a key (B, S) or a query (B, T) is padding, or a key later than the query (T, S); each may be None."""
-
-    padded_keys: object
-    padded_queries: object
-    later: object
-
-
 @triton.jit
 def band_of_program(sizes):
     """The program's sentence, and where its band begins and ends."""
@@ -55,21 +47,21 @@ def tile(row, column, end, sizes, rows: tl.constexpr, columns: tl.constexpr, cha
 
 
 @triton.jit
-def visible_keys(masks, sentence, query, key, end, sizes):
+def visible_keys(arguments, sentence, query, key, end, sizes):
     """(positions, 1): where the softmax sees the key."""
     visible = (query < end) & (key < sizes.keys)
-    if masks.padded_keys is not None:
-        visible = visible & (tl.load(masks.padded_keys + sentence * sizes.keys + key, visible, 1) == 0)
-    if masks.later is not None:
-        visible = visible & (tl.load(masks.later + query * sizes.keys + key, visible, 1) == 0)
+    if arguments.padded_keys is not None:
+        visible = visible & (tl.load(arguments.padded_keys + sentence * sizes.keys + key, visible, 1) == 0)
+    if arguments.future is not None:
+        visible = visible & (tl.load(arguments.future + query * sizes.keys + key, visible, 1) == 0)
     return visible[:, None]
 
 
 @triton.jit
-def pairs_of_words(visible, masks, sentence, query, sizes):
-    """(positions, 1): where, besides, the query is a word; all other entries are blank."""
-    if masks.padded_queries is not None:
-        padded = masks.padded_queries + sentence * sizes.queries + query[:, None]
+def pairs_of_words(visible, arguments, sentence, query, sizes):
+    """(positions, 1): where, besides, the query is no padding; all other entries are masked."""
+    if arguments.padded_queries is not None:
+        padded = arguments.padded_queries + sentence * sizes.queries + query[:, None]
         visible = visible & (tl.load(padded, visible, 1) == 0)
     return visible
 
@@ -78,6 +70,15 @@ def pairs_of_words(visible, masks, sentence, query, sizes):
 def lerp(x, y, weight):
     """x + weight * (y - x), as torch.lerp computes it: with numbers that are not finite the order matters."""
     return tl.where(weight < 0.5, x + weight * (y - x), y + (weight - 1) * (y - x))
+
+
+@triton.jit
+def mix(own, previous, arguments, is_lerp: tl.constexpr):
+    """own_weight * own + previous_weight * previous; ``is_lerp`` tells that the weights add up to 1."""
+    if is_lerp:
+        return lerp(own, previous, arguments.previous_weight)
+    else:
+        return arguments.own_weight * own + arguments.previous_weight * previous
 
 
 @triton.jit
@@ -110,16 +111,16 @@ def neighbours(maps, tap, query, key, end, sizes, direction: tl.constexpr):
 
 
 @triton.jit
-def convolve(mixed, weight, bias, query, key, end, sizes, channels: tl.constexpr, precision: tl.constexpr):
-    """conv(mixed) + bias, (positions, channels)"""
+def convolve(conv_input, arguments, query, key, end, sizes, channels: tl.constexpr, precision: tl.constexpr):
+    """conv(conv_input), (positions, channels)"""
     head = tl.arange(0, channels)
     taps = sizes.heads * sizes.kernel * sizes.kernel
-    total = tl.load(bias + head, head < sizes.heads, 0.0).to(tl.float32)[None, :]
+    total = tl.load(arguments.bias + head, head < sizes.heads, 0.0).to(tl.float32)[None, :]
     total += tl.zeros((query.shape[0], channels), tl.float32)
     for first in range(0, taps, SLICE):
         tap = first + tl.arange(0, SLICE)
         known = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
-        weights = tl.load(weight + (head * taps)[None, :] + tap[:, None], known, 0.0).to(tl.float32)
-        read = neighbours(mixed, tap, query, key, end, sizes, 1)
+        weights = tl.load(arguments.weight + (head * taps)[None, :] + tap[:, None], known, 0.0).to(tl.float32)
+        read = neighbours(conv_input, tap, query, key, end, sizes, 1)
         total = tl.dot(read, weights, total, input_precision=precision)
     return total

@@ -1,6 +1,6 @@
 """What is measured: cases, such as a training at one length, and variants, such as a model in half precision."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SIZES = ("lite", "base")
 PARTS = ("block", "training", "generation", "growth")
@@ -10,6 +10,7 @@ TRAINING_LENGTHS = {"lite": (30, 64), "base": (30,)}
 TOKENS = 4100  # of a batch, padding included
 FEWER_TOKENS = 1024  # in a training step of the base model on a CPU, and in a quick one
 SEARCHES = ((5, 128), (1, 128), (5, 1))  # beam and sentences
+EVOLVING_FAMILY = "ea_transformer"
 STOCK_CRITERION, CHUNKED_CRITERION = "label_smoothed_cross_entropy", "ea_label_smoothed_cross_entropy"
 
 
@@ -46,11 +47,12 @@ class Variant:
     """A model and how it is run.
 
     Args:
-        evolving: evolving attention, or fairseq's Transformer.
+        evolving: a family of ours, or fairseq's Transformer.
         backend: EA_BACKEND.
         bf16: under torch.autocast in bfloat16.
         criterion: of a training.
         tuned: with the allocator settings of scripts/environment.sh.
+        family: as ea_fairseq.attention.registry names it.
     """
 
     name: str
@@ -59,6 +61,11 @@ class Variant:
     bf16: bool = False
     criterion: str = STOCK_CRITERION
     tuned: bool = True
+    family: str = EVOLVING_FAMILY
+
+    def of_family(self, family: str) -> "Variant":
+        """The same of another family, whose name takes the place of ``EA``."""
+        return self if family == self.family else replace(self, name=self.name.replace("EA", family), family=family)
 
 
 PLAIN = Variant("Transformer", evolving=False)
@@ -111,6 +118,7 @@ class Plan:
         tokens: of a batch, or None for those that suit the device; generation has batches of its own.
         lengths: None for each part's own.
         quick: few of all.
+        family: what is measured beside fairseq's Transformer.
     """
 
     sizes: tuple[str, ...] = SIZES
@@ -118,10 +126,11 @@ class Plan:
     tokens: int | None = None
     cuda: bool = False
     quick: bool = False
+    family: str = EVOLVING_FAMILY
 
     def variants(self, part: str) -> tuple[Variant, ...]:
-        """The variants that are measured in a part."""
-        return (QUICK_VARIANTS if self.quick else VARIANTS)[part]
+        """What is sampled in turn, the baseline first."""
+        return tuple(variant.of_family(self.family) for variant in (QUICK_VARIANTS if self.quick else VARIANTS)[part])
 
     def cases(self, part: str) -> list[Case]:
         """The cases of a part, sizes and lengths in the order of the tables."""

@@ -14,7 +14,7 @@ from textwrap import fill
 from step import StepError
 
 from experiments.arguments import Parser, at_least
-from experiments.benchmark.cases import PARTS, SIZES, Case, Plan, Settings
+from experiments.benchmark.cases import EVOLVING_FAMILY, PARTS, SIZES, Case, Plan, Settings
 from experiments.benchmark.measuring import measure
 from experiments.benchmark.results import Benchmark
 from experiments.benchmark.tables import heading, tables
@@ -60,6 +60,7 @@ def parse_arguments() -> Namespace:
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
     add("--only", type=one_of(parts), default=parts, metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=one_of(SIZES), default=SIZES, metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--family", default=EVOLVING_FAMILY, metavar="NAME", help="beside fairseq's Transformer (default: %(default)s)")
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
@@ -93,7 +94,7 @@ def settings_of(args: Namespace) -> Settings:
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
     """The plan, and its cases with whether they are timed or only their memory is told."""
-    plan = Plan(args.sizes, args.lengths, args.tokens, args.device == "cuda", args.quick)
+    plan = Plan(args.sizes, args.lengths, args.tokens, args.device == "cuda", args.quick, args.family)
     parts = [part for part in PARTS if part in args.only or (MEMORY in args.only and part in COSTLY)]
     return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
 
@@ -116,6 +117,10 @@ def main() -> None:
     args = parse_arguments()
     if args.device == "cuda" and not gpus():
         raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
+    from ea_fairseq.attention.registry import FAMILIES  # not before --help and refusals, as it imports torch
+
+    if args.family not in FAMILIES:
+        raise StepError(f"--family {args.family} is none of ours: take one of {', '.join(FAMILIES)}.")
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),

@@ -7,14 +7,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq import UserError
-from ea_fairseq.attention.attention import EvolvingAttention
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.registry import FAMILIES, PLAIN
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant
 from experiments.costs.profiled_model import build, dictionary, parse
 
-ARCHITECTURES = {"lite": ("transformer_lite", "ea_transformer_lite"), "base": ("transformer", "ea_transformer_base")}
 LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
 
 
@@ -37,7 +36,8 @@ class Workload:
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         torch.manual_seed(seed)
         self.case, self.variant, self.device = case, variant, device
-        flags = ["--arch", ARCHITECTURES[case.size][variant.evolving], "--share-all-embeddings"]
+        arch = f"{variant.family}_{case.size}" if variant.evolving else PLAIN[case.size]
+        flags = ["--arch", arch, "--share-all-embeddings"]
         flags += ["--criterion", variant.criterion, "--label-smoothing", "0.1"]
         if variant.criterion not in CRITERION_REGISTRY:
             raise UserError(f"there is no criterion {variant.criterion}")
@@ -65,7 +65,7 @@ class Workload:
 class Block(Workload):
     """A self-attention of the encoder with padded keys.
 
-    That of evolving attention takes logits from the layer before and hands its own on, both with gradients.
+    One of ours takes logits from the layer before and hands its own on, both with gradients.
     """
 
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
@@ -76,8 +76,9 @@ class Block(Workload):
         self.words = case.sentences * case.length
         self.query = torch.randn(case.length, case.sentences, width, device=device, requires_grad=True)
         if self.variant.evolving:
-            evolution = EvolutionOptions.from_namespace(self.options).encoder
-            self.attention = EvolvingAttention(width, heads, evolution, self_attention=True).to(self.device)
+            kind = FAMILIES[variant.family].attention
+            options = kind.options.from_namespace(self.options)
+            self.attention = kind.build(options, Place("encoder", 1), width, heads, self_attention=True).to(self.device)
             self.previous = None
             self.previous = self.forward()[1].detach().requires_grad_()
         else:

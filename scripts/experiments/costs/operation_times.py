@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ea_fairseq.attention.window import ENCODER_WINDOW
+from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.triton import evolution as triton_evolution
-from ea_fairseq.mechanisms.evolution import ENCODER_WINDOW
 
 ALPHA, BETA = 0.5, 0.1
 
@@ -50,11 +51,12 @@ def operation_times(
     left, _, above, _ = ENCODER_WINDOW.margins(kernel)
     blank = padding[:, None, None, :] | padding[:, None, :, None]
     gradients = [gradient.masked_fill(blank, 0.0) for gradient in gradients]
-    arguments = weight, bias, padding, padding, None, 1.0, ALPHA, BETA, above, left
+    weights = 1 - ALPHA, ALPHA, BETA
+    arguments = FusedArguments(previous, weight, bias, padding, padding, None, 1.0, *weights, above, left)
 
     def fused():
-        _, *saved = triton_evolution.forward(scores, previous, *arguments)
-        return triton_evolution.backward(*gradients, *saved, *arguments, True)
+        _, *saved = triton_evolution.forward(scores, arguments)
+        return triton_evolution.backward(*gradients, *saved, arguments)
 
     leaves = [tensor.to(dtype).requires_grad_() for tensor in (scores, previous, weight, bias)]
 

@@ -1,7 +1,7 @@
 """What a model costs as tables: by part, in total, and the memory of its attention maps."""
 
-from ea_fairseq.analysis.attention_cost import Count
 from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT
+from ea_fairseq.analysis.count import Count
 from experiments.costs.profiled_model import ProfiledModel
 from experiments.text_table import table
 
@@ -17,10 +17,9 @@ MEMORY = (
     "and what autograd keeps of maps for the backward pass, without dropout of probabilities. fairseq's own keeps "
     "the probabilities of the encoder-decoder attention alone, as torch's fused self-attention keeps none."
 )
-MEMORY_EVOLVING = (
-    " In plain PyTorch, evolving attention keeps all probabilities, and of a convolution its input, with margins "
-    "unless they are alike on all sides, and its output after the ReLU; the skip connection keeps nothing. Native "
-    "code, in fp32, keeps the logits instead of all that."
+MEMORY_OURS = (
+    " In plain PyTorch, {title} keeps all probabilities{besides}. Native code, in fp32, keeps the logits instead of all"
+    " that."
 )
 MEMORY_HALF = " In half precision the softmax is of fp32, and probabilities are kept in both precisions."
 
@@ -78,8 +77,10 @@ def checks(model: ProfiledModel) -> str:
 
 def memory_note(model: ProfiledModel) -> str:
     """What the tables of memory count, in words."""
-    evolves = any(attention.evolves for attention in model.attentions.values())
-    return MEMORY + MEMORY_EVOLVING * evolves + MEMORY_HALF
+    note = ""
+    if any(attention.ours for attention in model.attentions.values()):
+        note = MEMORY_OURS.format(title=model.attention.title, besides=model.attention.keeps)
+    return MEMORY + note + MEMORY_HALF
 
 
 def memory(model: ProfiledModel) -> list[str]:

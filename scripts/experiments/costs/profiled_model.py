@@ -13,16 +13,16 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModelBase
 from step import StepError
 
-from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.analysis.attention_cost import AttentionCost, Count
-from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters
+from ea_fairseq import UserError
+from ea_fairseq.analysis.attention_cost import AttentionCost
+from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT, count_macs, count_parameters, mechanism_group
 from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import FAMILIES, PLAIN
+from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
-
-FAMILIES = ("transformer", "ea_transformer")
-OURS = ("transformer", "transformer_lite", "ea_transformer_base", "ea_transformer_lite")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class ProfiledModel:
         attentions: the three kinds of attention.
         parameters: of the built model by group.
         macs: that torchprofile counts, by torch's operator.
+        attention: what the layers are built of; None in fairseq's Transformer.
         longest: sentence that it reads, in tokens.
     """
 
@@ -41,17 +42,18 @@ class ProfiledModel:
     attentions: dict[str, AttentionCost]
     parameters: Counter[str]
     macs: Counter[str]
+    attention: type[Attention] | None
     longest: int
 
     @classmethod
     def of(cls, model: TransformerModelBase, source: Side, target: Side) -> "ProfiledModel":
         """Profiles a built model on one pair of sentences of these lengths."""
-        evolution = EvolutionOptions.from_namespace(model.cfg) if isinstance(model, EATransformerModel) else None
         return cls(
-            parts(model.cfg, evolution, source, target),
-            attentions(model.cfg, evolution, source.length, target.length),
+            parts(model, source, target),
+            attentions(model, source.length, target.length),
             count_parameters(model),
             count_macs(model, source.length, target.length),
+            model.family.attention if isinstance(model, MechanismTransformer) else None,
             min(model.max_positions()),
         )
 
@@ -73,10 +75,14 @@ class ProfiledModel:
         parameters = {
             f"parameters of {group}": (self.total(group).parameters, self.parameters[group]) for group in groups
         }
+        added = {}
+        if self.attention and (operator := self.attention.adds_macs_of):
+            group = mechanism_group(self.attention)
+            added[f"MACs of {group}"] = self.total(group).macs, self.macs[operator]
         return {
             **parameters,
             "parameters": (self.total().parameters, self.parameters.total()),
-            f"MACs of {CONVOLUTIONS}": (self.total(CONVOLUTIONS).macs, self.macs["aten::_convolution"]),
+            **added,
             "MACs": (self.total().macs, self.macs.total()),
         }
 
@@ -119,8 +125,9 @@ def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> Pr
 def parse(flags: list[str], parser: Parser) -> Namespace:
     """What fairseq makes of flags, the defaults of the architecture included."""
     arch = next((value for flag, value in pairwise(flags) if flag == "--arch"), None)
-    if ARCH_MODEL_NAME_REGISTRY.get(arch) not in FAMILIES:
-        known = ", ".join(OURS)
+    if ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES):
+        ours = (f"{name}_{size}" for name in FAMILIES for size in ("base", "lite"))
+        known = ", ".join([*PLAIN.values(), *ours])
         raise StepError(f"--arch {arch} is no Transformer that profile.py knows: take {known} or one of their kind.")
 
     def refuse(message: str) -> None:

@@ -74,7 +74,7 @@ class Comparison:
         """Baselines first, then in the papers' order, then by name."""
         order = list(PAPER)
         known = {name: order.index(name) if name in order else len(order) for name, _ in self.by_seed}
-        return sorted(known, key=lambda name: (name != self.baseline, self._evolves(name), known[name], name))
+        return sorted(known, key=lambda name: (name != self.baseline, self._has_mechanism(name), known[name], name))
 
     def example(self, model: str) -> Results:
         """Any of a model's results, for what all of them have in common."""
@@ -88,19 +88,19 @@ class Comparison:
         """The model to compare with, None for a baseline itself and where there is none."""
         if self.baseline is not None:
             return self.baseline if model != self.baseline else None
-        if not self._evolves(model):
+        if not self._has_mechanism(model):
             return None
         size = self.example(model).parameters
         distance = {
             name: abs(self.example(name).parameters / size - 1)
             for name, found in self.by_seed
-            if found == dataset and not self._evolves(name)
+            if found == dataset and not self._has_mechanism(name)
         }
         nearest = min(sorted(distance), key=distance.__getitem__, default=None)
         return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
 
-    def _evolves(self, model: str) -> bool:
-        return self.example(model).arch.startswith("ea_")
+    def _has_mechanism(self, model: str) -> bool:
+        return self.example(model).has_mechanism
 
     def require_baseline(self) -> None:
         """Raises StepError where a data set has no results of the baseline that was asked for."""

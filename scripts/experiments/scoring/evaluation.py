@@ -15,9 +15,8 @@ from manifest import count_tokens
 from step import StepError, run
 from text_lines import printable, read_lines, tidy, writing
 
-from ea_fairseq import EATransformerModel
 from ea_fairseq.analysis.cost import cost
-from ea_fairseq.mechanisms.evolution import EvolutionOptions
+from ea_fairseq.models.transformer import MechanismTransformer
 from experiments import REPOSITORY
 from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
@@ -124,6 +123,7 @@ def evaluate(args: Namespace) -> tuple[Results, Texts]:
         commit=commit(),
         train_curve=train_curve,
         valid_curve=valid_curve,
+        family=model.family.name if isinstance(model, MechanismTransformer) else None,
     )
     return results, texts
 
@@ -143,10 +143,10 @@ def portable(command: str) -> str:
 
 
 def settings(model: TransformerModel) -> dict[str, object]:
-    """The options that tell Transformers apart: sizes, dropout and those of evolving attention, where it is one."""
+    """The options that tell Transformers apart: sizes, dropout and those of its mechanism, if it has one."""
     found = {name: getattr(model.args, name) for name in SETTINGS}
-    if isinstance(model, EATransformerModel):
-        found |= asdict(EvolutionOptions.from_namespace(model.args))
+    if isinstance(model, MechanismTransformer):
+        found |= asdict(model.family.attention.options.from_namespace(model.args))
     return found
 
 

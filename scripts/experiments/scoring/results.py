@@ -95,6 +95,7 @@ class Results:
         versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
         commit: of this project at the evaluation, with ``+`` where files were changed.
         train_curve, valid_curve: points in the order of updates.
+        family: the model's, as ea_fairseq.attention.registry names it; None for fairseq's Transformer.
     """
 
     folder: Path
@@ -120,6 +121,12 @@ class Results:
     commit: str | None
     train_curve: list[Point]
     valid_curve: list[Point]
+    family: str | None = None
+
+    @property
+    def has_mechanism(self) -> bool:
+        """Whether the model is of a family of ours, and no baseline; the first results told no family."""
+        return self.family is not None or "ea_alpha" in self.settings
 
     @classmethod
     def read(cls, path: Path) -> "Results":

@@ -1,3 +1,4 @@
+// All kernels, compiled for AVX2.
 #if defined(__x86_64__)
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
@@ -6,7 +7,8 @@
 #endif
 #define LANES 8
 #define SET avx2
-#include "decoding_kernels.h"
+#include "attention_backward.h"
+#include "decode.h"
 #ifdef __clang__
 #pragma clang attribute pop
 #endif

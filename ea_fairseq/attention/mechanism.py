@@ -1,0 +1,81 @@
+"""The steps of an attention that a mechanism overrides, and what others ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.options import Options
+
+if TYPE_CHECKING:
+    from ea_fairseq.attention.attention import Inputs
+
+Measure = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a stack an attention is built.
+
+    Args:
+        kind: ``encoder``, ``decoder`` (self-attentions) or ``cross`` (encoder-decoder attention).
+        layer: number of its layer, from 0.
+        shared: what layers of the stack share, by a name that a mechanism or a term chooses.
+    """
+
+    kind: str
+    layer: int
+    shared: dict[str, nn.Module] = field(default_factory=dict)
+
+
+class Mechanism:
+    """What happens to own logits, to probabilities and to values: as it is, what happens in plain attention.
+
+    Maps are (B, K, T, S): sentences, heads, queries, keys. ``inputs`` are of whole sentences or of a decoding step.
+    """
+
+    options: ClassVar[type[Options]] = Options  # flags of fairseq's commands
+    title: ClassVar[str] = "attention"
+    adds: ClassVar[str] = "parameters"  # what its parameters are called in tables and logs
+    adds_macs_of: ClassVar[str | None] = None  # torch's operator that only the mechanism runs, if there is one
+    keeps: ClassVar[str] = ""  # what autograd keeps of maps beside probabilities, in words; see extra_kept
+    marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
+    hands_on_logits = False  # whether the next layer's attention of the same kind reads this one's logits
+    fused: FusedLogits | None = None  # what kernels may compute in place of combine and transform; None: these have to
+
+    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+        """Own logits, combined with ``inputs.previous``, those of the layer below, or None in the first layer."""
+        return own
+
+    def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """What the softmax takes of combined logits; what masked entries hold is arbitrary, before and after."""
+        return logits
+
+    def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
+        """Probabilities after the softmax."""
+        return weights
+
+    def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
+        """Output (B, K, T, d) from probabilities, after dropout (EA eq. 5)."""
+        return weights @ inputs.v
+
+    def extra_cost(self, queries: int, keys: int) -> Count:
+        """Parameters and MACs beyond projections, terms and values, of ``queries`` T and ``keys`` S tokens."""
+        return Count()
+
+    def extra_kept(self, queries: int, keys: int, number: int) -> int:
+        """Bytes of maps that autograd keeps in PyTorch beside probabilities, of numbers of ``number`` bytes."""
+        return 0
+
+    def start_from_plain(self, options: Options) -> str:
+        """Initialises what a plain Transformer's checkpoint does not have; returns how, for the log."""
+        return "at random"
+
+    def metrics(self, name: str, kind: str) -> dict[str, Measure]:
+        """What dashboards show of an attention of a name and kind, each by the function that measures it."""
+        return {}

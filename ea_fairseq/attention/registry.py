@@ -1,0 +1,47 @@
+"""The mechanisms there are, each with a family of models: whoever has to know them all reads them here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ea_fairseq.attention.attention import Attention
+
+PLAIN = {"base": "transformer", "lite": "transformer_lite"}  # fairseq's own architectures, the baselines, by size
+ENDINGS = {"": "base", "_base": "base", "_lite": "lite"}  # sizes by the end of an architecture's name
+
+
+@dataclass(frozen=True)
+class Family:
+    """A mechanism's models.
+
+    Args:
+        name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``.
+        attention: what their layers are built of.
+        defaults: of the mechanism's options, by size, where they differ from those of the dataclass.
+    """
+
+    name: str
+    attention: type[Attention]
+    defaults: Mapping[str, Mapping[str, object]]
+
+    @property
+    def archs(self) -> dict[str, str]:
+        """The sizes ``base`` and ``lite`` by the names of the architectures."""
+        return {self.name + ending: size for ending, size in ENDINGS.items()}
+
+
+FAMILIES: dict[str, Family] = {}  # by name
+
+
+def family_of(arch: str) -> Family | None:
+    """The family of an architecture, or None where it is none of ours."""
+    return next((family for family in FAMILIES.values() if arch in family.archs), None)
+
+
+def baseline_of(arch: str) -> str | None:
+    """The architecture of fairseq's Transformer of the same size, or None where ``arch`` is none of ours."""
+    family = family_of(arch)
+    return family and PLAIN[family.archs[arch]]

@@ -1,0 +1,50 @@
+"""Bad input ends a fairseq command with one sentence instead of a traceback.
+
+fairseq's commands (``cli_main`` in ``fairseq_cli/*.py``) catch no error, so a misspelt file or flag ends in a
+traceback. For errors whose message is written for the user, the message alone is printed.
+"""
+
+import sys
+from pathlib import Path
+
+from ea_fairseq.user_error import UserError
+
+
+def install_excepthook():
+    """Sets ``sys.excepthook``: fairseq's commands end with :func:`message_for` an error, where there is one.
+
+    Other programs that import this package, and all other errors, keep the hook that was there before.
+    """
+    print_traceback = sys.excepthook
+
+    def print_message(kind, error, traceback):
+        message = message_for(error) if in_fairseq_command() else None
+        if message is None:
+            print_traceback(kind, error, traceback)
+        else:
+            print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
+
+    sys.excepthook = print_message
+
+
+def message_for(error: BaseException | None) -> str | None:
+    """The sentence for the user in an error or in its causes; None where only a traceback tells what happened.
+
+    The chain of causes is searched because fairseq catches some errors and raises others in their place. An OSError,
+    such as fairseq's for a missing data set, names its file, so its message serves.
+    """
+    if isinstance(error, OSError):
+        return str(error)
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, UserError):
+            return str(error)
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def in_fairseq_command() -> bool:
+    """Whether this process runs ``fairseq-train`` or another command of fairseq, installed or as a file."""
+    command = Path(sys.argv[0])
+    return command.name.startswith("fairseq-") or command.parent.name == "fairseq_cli"

@@ -1,0 +1,5 @@
+// All kernels, compiled for any processor.
+#define LANES 8
+#define SET plain
+#include "attention_backward.h"
+#include "decode.h"

@@ -1,0 +1,216 @@
+"""Evolving attention: Wang et al., Evolving Attention with Residual Convolutions, ICML 2021 ("EA").
+
+logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix, where mix = alpha * logits_{i-1} + (1 - alpha) * own_i  (EA eq. 4)
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.window import WINDOWS, Window
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options, fraction, odd, one_of, option
+
+STARTS = ("auto", "identity", "random")
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How the logits of one attention evolve.
+
+    Args:
+        window: what a tap of the convolution may see.
+        alpha: weight of the previous layer's logits; 0 means no skip connection.
+        beta: weight of the convolution's output; 0 means no convolution.
+        kernel_size: odd size of the square kernel.
+        identity: whether the convolution starts as one that changes no probability, instead of at random.
+    """
+
+    window: Window
+    alpha: float
+    beta: float
+    kernel_size: int
+    identity: bool = False
+
+    @property
+    def is_off(self) -> bool:
+        """Whether there is neither skip connection nor convolution."""
+        return self.alpha == 0 and self.beta == 0
+
+
+@dataclass(frozen=True)
+class EvolutionOptions(Options):
+    """The flags of evolving attention; defaults are those of the papers' base model.
+
+    Raises:
+        UserError: naming the flag, when a value is out of range.
+    """
+
+    ea_alpha: float = option(
+        0.5, fraction, "weight of the previous layer's logits in the skip connection", "a number from 0 to 1", "F"
+    )
+    ea_beta: float = option(0.1, fraction, "weight of the convolved logits", "a number from 0 to 1", "F")
+    ea_kernel_size: int = option(3, odd, "size of the convolution's square kernel", "an odd number from 1 up", "N")
+    ea_init: str = option(
+        "auto",
+        one_of(*STARTS),
+        "how the convolutions start: at random, as the identity, or (auto) as the identity where the checkpoint of a "
+        "plain Transformer is loaded and at random otherwise",
+        "auto, identity or random",
+        "START",
+    )
+    no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
+    no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
+    no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
+    no_encoder_skip: bool = option(False, bool, "no skip connection in the encoder's self-attention")
+    decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
+    cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
+
+    @property
+    def encoder(self) -> Evolution:
+        """Of the encoder's self-attention."""
+        return self._evolution("encoder", not self.no_encoder_skip, not self.no_encoder_conv)
+
+    @property
+    def decoder(self) -> Evolution:
+        """Of the decoder's self-attention."""
+        return self._evolution("decoder", self.decoder_skip, not self.no_decoder_conv)
+
+    @property
+    def cross(self) -> Evolution:
+        """Of the encoder-decoder attention."""
+        return self._evolution("cross", self.cross_skip, not self.no_cross_conv)
+
+    def _evolution(self, kind: str, skip: bool, convolution: bool) -> Evolution:
+        return Evolution(
+            WINDOWS[kind],
+            alpha=self.ea_alpha if skip else 0.0,
+            beta=self.ea_beta if convolution else 0.0,
+            kernel_size=self.ea_kernel_size,
+            identity=self.ea_init == "identity",
+        )
+
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """The largest kernel in a checkpoint, or 99 where it has none."""
+        kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
+        return {"ea_kernel_size": max(kernels, default=99)}
+
+
+@register_mechanism("ea_transformer", base={"ea_alpha": 0.5, "ea_beta": 0.1}, lite={"ea_alpha": 0.1, "ea_beta": 0.1})
+class EvolvingAttention(Attention):
+    """Attention whose logits continue the previous layer's and pass through a convolution.
+
+    Parameters are fairseq's plus ``conv`` (a K x K convolution with bias) where the evolution has one. With the
+    evolution off this is fairseq's attention itself.
+    """
+
+    options = EvolutionOptions
+    title = "evolving attention"
+    adds = "convolutions"
+    keeps = (
+        ", and of a convolution its input, with margins unless they are alike on all sides, and its output after the "
+        "ReLU; the skip connection keeps nothing"
+    )
+    adds_macs_of = "aten::_convolution"
+    IDENTITY_SHIFT = 20.0
+
+    def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
+        super().__init__(embed_dim, num_heads, **kwargs)
+        self.evolution = evolution
+        self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
+        self.hands_on_logits, self.is_plain = evolution.alpha > 0, evolution.is_off and self.scores_dots
+        self.fused = FusedLogits(1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta)
+        if self.conv is not None and evolution.identity:
+            self.start_as_identity()
+        if self.conv is None and evolution.alpha > 0:
+            # Marks the checkpoint: a plain Transformer would load it, and lose the skip connection, without a word.
+            self.register_buffer("skip", torch.empty(0))
+
+    @classmethod
+    def build(cls, options: EvolutionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
+        """The attention of a place in a stack, from the options."""
+        return cls(embed_dim, num_heads, getattr(options, place.kind), **kwargs)
+
+    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+        """The skip connection (EA eq. 4)."""
+        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.evolution.alpha)
+
+    def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """The residual convolution (EA eq. 4)."""
+        if self.conv is None:
+            return logits
+        logits = channels_last(inputs.masks.cleared(logits))
+        return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.evolution.beta)
+
+    def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
+        left, right, above, below = margins = self.evolution.window.margins(self.evolution.kernel_size)
+        if len(set(margins)) == 1:
+            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=left)
+        earlier = inputs.rows_before("conv_inputs", logits, above)
+        if earlier is not None:
+            logits, above = torch.cat([earlier, logits], dim=2), 0
+        return self.conv(F.pad(logits, (left, right, above, below)))
+
+    @torch.no_grad()
+    def start_as_identity(self) -> None:
+        """Lets each head of ``conv`` copy its own entry and add a constant.
+
+        beta * ReLU(x + c) + (1 - beta) * x = x + beta * c wherever x > -c, and the softmax does not see what is added
+        to a whole row: the attention starts out with the probabilities it would have without its convolution.
+        """
+        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
+        self.conv.weight.zero_()
+        self.conv.weight[:, :, above, left].fill_diagonal_(1.0)
+        self.conv.bias.fill_(self.IDENTITY_SHIFT)
+
+    def start_from_plain(self, options: EvolutionOptions) -> str:
+        """As the identity, which changes no probability, unless ``--ea-init random`` asks for another start."""
+        if options.ea_init == "random":
+            return "at random"
+        if self.conv is not None:
+            self.start_as_identity()
+        return "as the identity"
+
+    def extra_cost(self, queries: int, keys: int) -> Count:
+        """The convolution, K to K channels with bias; margins of zeros count, too."""
+        if self.conv is None:
+            return Count()
+        taps = self.num_heads * self.evolution.kernel_size**2
+        return Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys)
+
+    def extra_kept(self, queries: int, keys: int, number: int) -> int:
+        """The convolution's input, with margins unless they are alike on all sides, and the ReLU's output."""
+        if self.conv is None:
+            return 0
+        margins = self.evolution.window.margins(self.evolution.kernel_size)
+        left, right, above, below = margins if len(set(margins)) > 1 else (0, 0, 0, 0)
+        padded = (queries + above + below) * (keys + left + right)
+        return self.num_heads * (padded + queries * keys) * number
+
+    def metrics(self, name: str, kind: str) -> dict[str, Measure]:
+        """alpha and beta of the kind of attention, and the norm of the convolution's kernels."""
+        found = {
+            f"ea_alpha/{kind}": partial(float, self.evolution.alpha),
+            f"ea_beta/{kind}": partial(float, self.evolution.beta),
+        }
+        return found if self.conv is None else {**found, f"ea_conv_norm/{name}": partial(norm, self.conv.weight)}
+
+
+def channels_last(logits: Tensor) -> Tensor:
+    """In the memory format in which a CPU convolves few channels fastest: its gradient takes a third of the time."""
+    return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits
+
+
+def norm(kernels: Tensor) -> float:
+    """The Frobenius norm of a convolution's kernels, of half-precision ones, too."""
+    return torch.linalg.vector_norm(kernels.detach(), dtype=torch.float32).item()

@@ -1,0 +1,191 @@
+"""What must hold for every mechanism, of all that are registered and of two that the tests make up."""
+
+import argparse
+import copy
+import logging
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.models import ARCH_MODEL_REGISTRY
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ea_fairseq import UserError
+from ea_fairseq.analysis.cost_formula import Side, parts
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
+from ea_fairseq.attention.terms import DotProduct, Term
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.cpu.library import LIBRARY
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.state_dict import MECHANISM
+from experiments.costs.profiled_model import ProfiledModel
+from laws import FURTHER_LAWS, LAWS, draw_padded
+from loops import decode, encode
+from mechanisms import ROWS, Row
+from tiny import TINY, build, make_loud, random_tokens
+
+
+@register_mechanism("shifted")
+class ShiftedAttention(Attention):
+    """Own logits and, shifted by one key, those of the layer below: made up, to see what a mechanism takes."""
+
+    hands_on_logits = True
+    marker = "shifted"
+
+    def combine(self, own, inputs):
+        return own if inputs.previous is None else own + F.pad(inputs.previous[..., :-1], (1, 0))
+
+
+def shifted(attention, kind, own, previous, masked):
+    if previous is not None:
+        own[:, :, 1:] += previous[:, :, :-1]
+    return own
+
+
+class Distance(Term):
+    """A learned number for each head and distance from query to key, of up to 7: a term, shared by the layers."""
+
+    def __init__(self, heads: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(15, heads))
+
+    def forward(self, inputs):
+        queries, keys = inputs.positions
+        return self.weight[(keys - queries.unsqueeze(1)).clamp(-7, 7) + 7].permute(2, 0, 1).unsqueeze(0)
+
+    def cost(self, queries, keys, width):
+        return Count()
+
+
+@register_mechanism("distant")
+class DistantAttention(Attention):
+    """Plain attention whose own logits have, among the words of one sentence, a term that all layers share."""
+
+    @classmethod
+    def build(cls, options, place, embed_dim, num_heads, **kwargs):
+        terms = [DotProduct()]
+        if place.kind != "cross":
+            terms.append(place.shared.setdefault("distance", Distance(num_heads)))
+        attention = cls(embed_dim, num_heads, terms=tuple(terms), **kwargs)
+        attention.first = place.layer == 0
+        return attention
+
+    def extra_cost(self, queries, keys):
+        return Count(sum(weight.numel() for weight in self.terms.parameters()) if self.first else 0)
+
+
+def distant(attention, kind, own, previous, masked):
+    for t in range(0 if kind == "cross" else own.size(1)):
+        for s in range(own.size(2)):
+            own[:, t, s] += attention.terms[1].weight[max(-7, min(7, s - t)) + 7]
+    return own
+
+
+ALL = ROWS | {"shifted": Row(shifted), "distant": Row(distant)}
+each_family = pytest.mark.parametrize("family", ALL)
+
+
+def build_family(family: str, **options):
+    return make_loud(build(family, **{**TINY, **ALL[family].options, **options}))
+
+
+def test_every_mechanism_has_a_row():
+    assert set(ALL) == set(FAMILIES)
+
+
+@torch.no_grad()
+@each_family
+def test_a_model_equals_loops(family):
+    model = build_family(family).double()
+    generator = torch.Generator().manual_seed(5)
+    source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 4)
+    source[1, 3:] = target[1, 2:] = model.encoder.padding_idx
+    embedded, _ = model.encoder.forward_embedding(source)
+    embedded_target, _ = model.decoder.embed_target(target, None)
+    encoded = model.encoder(source)
+    decoded, _ = model.decoder.extract_features(target, encoded)
+    for sentence, (length, words) in enumerate([(5, 4), (3, 2)]):
+        vectors = embedded[sentence] * source[sentence].ne(model.encoder.padding_idx).unsqueeze(-1)
+        x = encode(model, vectors, length, ALL[family].oracle)
+        torch.testing.assert_close(encoded["encoder_out"][0][:length, sentence], x[:length], rtol=0, atol=1e-10)
+        expected = decode(model, embedded_target[:, sentence], x, words, length, ALL[family].oracle)
+        torch.testing.assert_close(decoded[sentence, :words], expected[:words], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
+@each_family
+def test_law_holds(family, law):
+    if law.__name__ == "assert_heads_permute" and family == "distant":
+        pytest.skip("its parameters have an order of heads of their own")
+    law(build_family(family), seed=3)
+
+
+@pytest.mark.parametrize(
+    "backend", [pytest.param("native", marks=pytest.mark.skipif(not LIBRARY, reason="not compiled")), "triton"]
+)
+@each_family
+def test_kernels_compute_what_the_equations_do(family, backend, monkeypatch):
+    """Where a mechanism lets them: outputs and gradients of a model in training."""
+    model = build_family(family).train()
+    _, source, target = draw_padded(model, seed=4)
+    results = []
+    for chosen in (backend, "reference"):
+        monkeypatch.setattr(dispatch, "backend", chosen)
+        output = model(source, None, target)[0]
+        loss = output[target.ne(model.encoder.padding_idx)].cos().sum()
+        results.append([loss, *torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)])
+    for found, expected in zip(*results, strict=True):
+        if expected is not None:
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@each_family
+def test_the_cost_by_formula_is_that_counted(family):
+    model = build_family(family)
+    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
+    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+
+
+@torch.no_grad()
+@each_family
+def test_torchs_own_counter_of_flops_agrees(family, monkeypatch):
+    """It counts matrix products and convolutions alone."""
+    monkeypatch.setattr(dispatch, "backend", "reference")
+    model, length = build_family(family), 6
+    tokens = torch.full((1, length), model.encoder.dictionary.unk())
+    with FlopCounterMode(display=False) as counter:
+        model(tokens, torch.tensor([length]), tokens)
+    by_formula = parts(model, *(Side(len(side.dictionary), length) for side in (model.encoder, model.decoder)))
+    others = {"layer norms", "element-wise", "positions", "source tokens", "target tokens"}
+    assert counter.get_total_flops() == 2 * sum(part.count.macs for part in by_formula if part.name not in others)
+
+
+@each_family
+def test_a_checkpoint_fits_its_own_family_alone(family, caplog):
+    """A plain Transformer's is taken, and the log says in one line what is new."""
+    model, plain = build_family(family), build("transformer", **TINY)
+    build_family(family, seed=2).load_state_dict(model.state_dict())
+    if any(MECHANISM.search(name) for name in model.state_dict()):
+        with pytest.raises(RuntimeError):
+            plain.load_state_dict(copy.copy(model.state_dict()))
+        with caplog.at_level(logging.INFO, logger="ea_fairseq"):
+            model.load_state_dict(plain.state_dict())
+        (message,) = caplog.messages
+        assert message.startswith("the checkpoint is a plain Transformer's: ")
+    for other in set(ALL) - {family}:
+        with pytest.raises(UserError, match="does not fit the model"):
+            build_family(other).load_state_dict(model.state_dict())
+
+
+@each_family
+def test_fairseq_knows_its_architectures(family):
+    for arch, size in FAMILIES[family].archs.items():
+        assert ARCH_MODEL_REGISTRY[arch].family is FAMILIES[family]
+        assert (family_of(arch), baseline_of(arch)) == (FAMILIES[family], PLAIN[size])
+    parser = argparse.ArgumentParser()
+    FAMILIES[family].attention.options.add_args(parser)
+    assert parser.parse_args([]) == argparse.Namespace()
+    assert family_of("transformer_lite") is baseline_of("transformer_lite") is None

@@ -1,0 +1,29 @@
+"""A row for each attention mechanism: what the tests that hold for all of them need to know of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loops import evolving
+from tiny import SKIPS
+
+KINDS = ("encoder", "decoder", "cross")
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a family of models is tested.
+
+    Args:
+        oracle: what the mechanism computes, see loops.py.
+        options: of the models that are tested, by which the mechanism is on in all three attentions.
+    """
+
+    oracle: Callable
+    options: dict[str, object] = field(default_factory=dict)
+
+
+ROWS = {
+    "ea_transformer": Row(
+        evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
+    ),
+}
