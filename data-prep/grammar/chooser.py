@@ -7,8 +7,8 @@ from random import Random
 from .clauses import Clause, Modal
 from .lexicon import ADJECTIVES, CITIES, NAMES, NOUNS, NUMBERS, TIMES, VERBS, Adjective, Noun, Time, Verb
 from .phrases import Fixed, NounPhrase, Phrase, Prepositional, Pronoun, Subject, TimePhrase, Word, fixed
+from .subjects import OWNERS, is_child, owner_of, thing
 
-OWNERS = {"ich": "mein", "du": "dein", "er": "sein", "sie1": "ihr", "wir": "unser"}
 OWNED = frozenset(
     [
         "pet",
@@ -290,28 +290,3 @@ class Chooser:
         keys = "ich du er sie1 wir" if case == "dat" else "ich du er wir"
         phrase = self.other(subject, frozenset(["person", "kin", "own"]), keys, "definite")
         return Prepositional(preposition, case, phrase, "with" if preposition == "mit" else "for")
-
-
-def thing(subject: Subject) -> bool:
-    return isinstance(subject, NounPhrase) and "person" not in subject.noun.classes
-
-
-def is_child(subject: Subject) -> bool:
-    return isinstance(subject, NounPhrase) and "young" in subject.noun.classes
-
-
-def owner_of(subject: Subject) -> str | None:
-    """The possessive that takes up the subject; None where it would be ambiguous or of no use."""
-    key = subject.key if isinstance(subject, Pronoun) else pronoun_of(subject)
-    return OWNERS.get(key)
-
-
-def pronoun_of(subject: Subject) -> str | None:
-    """The key of the pronoun that takes up the subject, or None where there is none."""
-    if isinstance(subject, Pronoun):
-        return subject.key
-    if isinstance(subject, Fixed):
-        return {"er": "er", "sie": "sie1"}.get(subject.pronoun)
-    if not isinstance(subject, NounPhrase) or thing(subject):
-        return None
-    return "sie" if subject.plural else {"r": "er", "e": "sie1"}.get(subject.noun.gender)

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from .chooser import AT_HOME, HOMEWARDS, PLAIN_VERBS, owner_of, pronoun_of, thing
+from .chooser import AT_HOME, HOMEWARDS, PLAIN_VERBS
 from .clauses import Clause, Relative, RelativeSubject
 from .lexicon import ADJECTIVES, NOUNS, VERBS, Noun, Verb
 from .phrases import COMMA, Expletive, Fixed, NounPhrase, Pronoun, Subject, Word, fixed
 from .sentence import Sentence, sentence
 from .simple import BE, NAMED, WHO, Simple, more, without_no
+from .subjects import owner_of, pronoun_of, thing
 
 
 def noun(german: str) -> Noun:

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from random import Random
 
-from .chooser import MODALS, Chooser, pronoun_of, thing
+from .chooser import MODALS, Chooser
 from .clauses import Clause
 from .english import comparative, with_article
 from .lexicon import ADJECTIVES, NOUNS, VERBS
 from .phrases import Expletive, Fixed, NounPhrase, Phrase, Word, fixed
 from .sentence import Sentence, sentence
+from .subjects import pronoun_of, thing
 
 NAMED = {(verb.prefix + verb.infinitive, *verb.governs): verb for verb in VERBS}
 BE, BECOME, THERE_IS = NAMED["sein", "fixed"], NAMED["werden", "fixed"], NAMED["geben", "fixed"]

@@ -172,18 +172,14 @@ def test_places_of_the_same_bytes_go_on_for_each_other(corpus: Download, mirror:
 @with_and_without_size
 def test_spoilt_part_is_started_over(corpus: Download, spoilt: bytes, size: str | None):
     corpus.places(FIRST, size=size)
-    begin(corpus, spoilt)
+    corpus.begin(spoilt)
     corpus.assert_gave(corpus.run(), FIRST)
-
-
-def begin(corpus: Download, part: bytes) -> None:
-    (corpus.folder / f"corpus.{checksum(TGZ).partition(':')[2][:8]}.part").write_bytes(part)
 
 
 @with_and_without_size
 def test_whole_part_is_not_fetched_again(corpus: Download, mirror: Mirror, size: str | None):
     corpus.places(FIRST, size=size)
-    begin(corpus, TGZ)
+    corpus.begin(TGZ)
     corpus.assert_gave(corpus.run(), FIRST)
     assert mirror.starts(FIRST) == ([300_000] if size else [])
 
@@ -203,62 +199,11 @@ def test_killed_download_goes_on(corpus: Download, mirror: Mirror, sign: signal.
 
 
 def test_full_disk_is_one_sentence(corpus: Download):
-    begin(corpus, b"")
+    corpus.begin(b"")
     part = corpus.parts()[0]
     part.unlink()
     part.symlink_to("/dev/full")
     corpus.assert_refused(corpus.run(), "No space left on device", str(part))
-
-
-@pytest.mark.parametrize("place", [".", "a folder"])
-def test_own_archive_is_used_where_it_is(corpus: Download, mirror: Mirror, tmp_path: Path, place: str):
-    own = tmp_path / "own" / place / "corpus.zip"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(ZIP)
-    (tmp_path / "here").symlink_to(tmp_path / "own")
-    begin(corpus, TGZ)
-    corpus.assert_gave(corpus.run("--archives", tmp_path / "here"), ZIPPED)
-    link = corpus.archive / "corpus.zip"
-    assert link.is_symlink() and link.readlink() == own.resolve()
-    assert not mirror.visits
-
-
-def test_relative_archives_folder_makes_an_absolute_link(corpus: Download):
-    own = corpus.folder / "corpus.zip"
-    own.write_bytes(ZIP)
-    corpus.assert_gave(corpus.run("--archives", os.path.relpath(corpus.folder, "/")), ZIPPED)
-    assert (corpus.archive / "corpus.zip").readlink() == own.resolve()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "fault"),
-    [(TGZ[:-1], "expected 300000 bytes, found 299999 bytes"), (bytes(300_000), f"expected {checksum(TGZ)}, found")],
-    ids=["size", "checksum"],
-)
-def test_wrong_own_archive_is_refused_unless_accepted(corpus: Download, mirror: Mirror, wrong: bytes, fault: str):
-    own = corpus.folder / "corpus.tgz"
-    own.write_bytes(wrong)
-    accept = f"--accept corpus={checksum(wrong)}"
-    corpus.assert_refused(corpus.run("--archives", corpus.folder), str(own), fault, accept)
-    result = corpus.run("--archives", corpus.folder, "--mirror", "http://nowhere.invalid/", *accept.split())
-    assert result.returncode == 0, result.stderr
-    assert (corpus.archive / "corpus.tgz").resolve() == own.resolve()
-    assert corpus.source()["accepted"] and corpus.source()["size"] == len(wrong)
-    assert not mirror.visits
-
-
-def test_right_archive_is_found_among_others_of_its_name(corpus: Download, tmp_path: Path):
-    for folder, data in (("1", bytes(5)), ("2", TGZ), ("3", bytes(300_000))):
-        (tmp_path / "own" / folder).mkdir(parents=True)
-        (tmp_path / "own" / folder / "corpus.tgz").write_bytes(data)
-    corpus.assert_gave(corpus.run("--archives", tmp_path / "own"), FIRST)
-
-
-def test_archive_that_the_user_lacks_is_downloaded(corpus: Download, mirror: Mirror, tmp_path: Path):
-    (tmp_path / "own/corpus.tgz").mkdir(parents=True)
-    (tmp_path / "own/another.tgz").write_bytes(TGZ)
-    corpus.assert_gave(corpus.run("--archives", tmp_path / "own"), FIRST)
-    assert len(mirror.visits) == 1
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/copies", "/copies/"])

@@ -1,35 +1,19 @@
-"""preparation.json and the subword models beside a model from others: sound, or refused in a sentence."""
+"""preparation.json beside a model from others: sound, or refused in a sentence."""
 
 import json
-import os
-import random
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from apply_subword import make_segmenter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step import StepError, run
 from text_lines import printable
 
-from corpora import WORDS
 from experiments.runs.data_bin import DataBin
 from experiments.runs.preparation import Preparation
 from opened_files import opened_files
+from preparations import SECRET, WHOLE, assert_one_sentence, read, write_model
 
-SECRET = "root:x:0:0"
-CODES = "#version: 0.2\nH u\nHu n\nHun d</w>\n"
-WHOLE = {
-    "source_lang": "de",
-    "target_lang": "en",
-    "tokenizer": "moses",
-    "normalize": True,
-    "dash_splits": False,
-    "lowercase": False,
-    "subword": "bpe",
-    "models": ["bpe.codes"],
-}
 OUTSIDE = [
     "../secret",
     "../../../../etc/passwd",
@@ -57,38 +41,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
-    """'secret', and 'a model' with what belongs to a model and a link to the secret."""
-    home = tmp_path_factory.mktemp("a home")
-    folder = home / "a model"
-    folder.mkdir()
-    (home / "secret").write_text(f"{SECRET}\n")
-    (folder / "secret link").symlink_to(home / "secret")
-    (folder / "bpe.codes").write_text(CODES)
-    for language in WORDS:
-        (folder / f"dict.{language}.txt").write_text("Hund 1\n")
-        (folder / f"test.de-en.{language}.idx").touch()
-    make_segmenter("bpe", folder / "bpe.codes")  # imports what it needs
-    with suppress(StepError):
-        make_segmenter("sentencepiece", home / "secret")
-    return folder
-
-
-def read(folder: Path, description: object) -> Preparation | str:
-    """What a description is read as, or the sentence that refuses it; no file elsewhere is opened."""
-    text = description if isinstance(description, bytes) else json.dumps(description).encode()
-    (folder / "preparation.json").write_bytes(text)
-    with opened_files() as opened:
-        try:
-            found = Preparation.read(folder)
-        except StepError as error:
-            found = str(error)
-    assert all(path.parent == folder.resolve() for path in opened), opened
-    return found
-
-
-def assert_one_sentence(sentence: str, folder: Path) -> None:
-    assert str(folder) in sentence and sentence.endswith(".") and sentence.isprintable()
-    assert SECRET not in sentence and len(sentence) < 600
+    return write_model(tmp_path_factory.mktemp("a home"))
 
 
 def assert_sound(preparation: Preparation, folder: Path) -> None:
@@ -194,62 +147,6 @@ def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
     (tmp_path / "of our own").write_text(json.dumps(WHOLE))
     (tmp_path / name).symlink_to("of our own")
     DataBin.read(tmp_path)
-
-
-def spoil(model: Path, what: str) -> None:
-    match what:
-        case "link":
-            model.symlink_to(model.parents[1] / "secret")
-        case "folder":
-            model.mkdir()
-        case "pipe":
-            os.mkfifo(model)
-        case "large":
-            with model.open("wb") as file:
-                file.truncate(10**9)
-        case "another file":
-            model.write_text(f"{SECRET}\n" * 3)
-        case "empty":
-            model.touch()
-        case "bytes":
-            model.write_bytes(random.Random(1).randbytes(1000))
-
-
-@pytest.mark.parametrize("subword", ["bpe", "sentencepiece"])
-@pytest.mark.parametrize("what", ["link", "folder", "pipe", "large", "another file", "empty", "bytes"])
-def test_a_bad_subword_model_is_refused_and_not_shown(home, capfd, subword, what):
-    model = home / f"{what} for {subword}"
-    spoil(model, what)
-    sentence = read(home, WHOLE | {"subword": subword, "models": [model.name]})
-    assert_one_sentence(sentence, home)
-    assert str(model) in sentence and SECRET not in "".join(capfd.readouterr())
-
-
-MERGES = {
-    "of three": "a b\na b c\n",
-    "of one": "a b\nab\n",
-    "of none": "#version: 0.2\n",
-    "apart": "a b\n\na b\n",
-    "of another version": "#version: 3\na b\n",
-    "of no version": "#version: evil\na b\n",
-    "of a slow version": "#version: " + ".0" * 100_000 + "x\na b\n",
-    "of two lines for some": "a\rb c\n",
-}
-
-
-@pytest.mark.parametrize("codes", MERGES.values(), ids=MERGES)
-def test_merges_that_subword_nmt_would_end_at_are_refused_by_their_line(home, capfd, codes):
-    (home / "merges").write_bytes(codes.encode())
-    sentence = read(home, WHOLE | {"models": ["merges"]})
-    assert_one_sentence(sentence, home)
-    assert f"{home}/merges is not a merge of BPE" in sentence and capfd.readouterr() == ("", "")
-
-
-def test_merges_need_no_version_and_no_end(home):
-    (home / "merges").write_text(CODES.removeprefix("#version: 0.2\n").rstrip())
-    assert read(home, WHOLE | {"models": ["merges"]}).preparer("de")("Hunde") == "Hun@@ d@@ e"
-    (home / "merges").write_bytes(CODES.replace("\n", "\r\n").encode() + b"\n\n")
-    assert read(home, WHOLE | {"models": ["merges"]}).preparer("de")("Hund") == "Hund"
 
 
 def test_a_sentence_shows_what_would_steer_a_terminal_as_an_escape():

@@ -1,4 +1,4 @@
-"""scripts/report.py: tables and figures of results, and a sentence where these do not go together."""
+"""scripts/report.py: a page and tables of results, and a sentence where these do not go together."""
 
 import csv
 import io
@@ -8,27 +8,19 @@ import statistics
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 
 from commands import ROOT
-from experiments.reports.alpha_beta import alpha_beta_grids, differences
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
-from experiments.reports.curves import POINTS, band
-from experiments.reports.plots import MOST, plots, shown_models
-from experiments.reports.score_by_size import apart, score_by_size
-from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Point, Results
+from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Results
 from experiments.scoring.significance import p_value
 from experiments.tables import NONE, latex
-from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
-
-SCORE = "tokenized BLEU"
+from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results, write_two_models
 
 
 @pytest.fixture(scope="module")
@@ -159,85 +151,6 @@ def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):
     shutil.rmtree(tmp_path / "transformer_base")
     alone = Comparison.of(find_results([tmp_path]), SCORE)
     assert alone.baseline_of("ea_transformer_base", "multi30k-deen") is None
-
-
-CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)
-
-
-@given(CURVES)
-def test_a_band_holds_its_curves_and_their_mean(curves):
-    points = [[Point(10 * index, index, loss) for index, loss in enumerate(losses)] for losses in curves]
-    found = band(points, lambda point: point.updates, lambda point: point.loss)
-    assert np.all(found.low <= found.middle + 1e-9)
-    assert np.all(found.middle <= found.high + 1e-9)
-    assert found.x.tolist() == [10 * index for index in range(min(map(len, curves)))]
-    for losses in curves:
-        assert found.low[0] <= losses[0] <= found.high[0]
-    if len(curves) == 1:
-        assert found.middle.tolist() == curves[0]
-
-
-def test_a_band_of_many_points_has_as_many_as_a_figure_shows():
-    long = [Point(step, step, 1 / step) for step in range(1, 5 * POINTS)]
-    assert len(band([long, long], lambda point: point.updates, lambda point: point.loss).x) == POINTS
-
-
-def test_without_a_common_stretch_there_is_no_band():
-    early, late = [Point(1, 1, 2.0), Point(2, 2, 2.0)], [Point(5, 5, 2.0), Point(6, 6, 2.0)]
-    assert band([early, late], lambda point: point.updates, lambda point: point.loss) is None
-    assert band([early], lambda point: point.updates, lambda point: point.bleu) is None
-
-
-def test_a_grid_has_the_models_that_differ_in_alpha_and_beta_only(tmp_path, monkeypatch):
-    for alpha, beta, kernel in [(0.1, 0.1, 3), (0.1, 0.5, 3), (0.5, 0.1, 3), (0.1, 0.1, 5)]:
-        settings = {"ea_alpha": alpha, "ea_beta": beta, "ea_kernel_size": kernel}
-        name = f"{alpha} {beta} {kernel}"
-        write_results(tmp_path / "in" / name, name, settings=settings)
-    comparison = Comparison.of(find_results([tmp_path]), SCORE)
-    (grid,) = alpha_beta_grids(comparison, "multi30k-deen")
-    assert sorted(result.model for result in grid) == ["0.1 0.1 3", "0.1 0.5 3", "0.5 0.1 3"]
-    assert "figures/multi30k-deen-alpha-beta-1.svg" in make(monkeypatch, tmp_path / "out", tmp_path / "in")
-
-
-def test_a_grid_does_not_mix_trainings_that_differ_in_more(tmp_path):
-    for rate in ("1e-3", "5e-4"):
-        for beta in (0.1, 0.5):
-            name = f"{EVOLVING} --lr {rate} --ea-beta {beta}"
-            command = f"fairseq-train {rate} --arch {EVOLVING} --lr 1 --ea-beta {beta} --seed 1 --lr {rate}"
-            settings = {"ea_alpha": 0.1, "ea_beta": beta}
-            write_results(tmp_path / name, name, settings=settings, training_command=command)
-    grids = alpha_beta_grids(Comparison.of(find_results([tmp_path]), SCORE), "multi30k-deen")
-    assert [len(grid) for grid in grids] == [2, 2]
-    assert differences(grids) == [["--lr 1e-3"], ["--lr 5e-4"]]
-
-
-@pytest.mark.parametrize("score", [SCORE, "TER"])
-def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score):
-    write_results(tmp_path / PLAIN, PLAIN, wrong=0.9)
-    for number in range(MOST + 1):
-        write_results(tmp_path / str(number), f"model {number:02}", wrong=number / 20)
-    comparison = Comparison.of(find_results([tmp_path]), score)
-    shown = shown_models(comparison, "multi30k-deen")
-    assert shown == [PLAIN, *(f"model {number:02}" for number in range(MOST - 1))]
-
-
-def test_scores_are_drawn_by_size_where_there_are_several_sizes(tmp_path):
-    write_results(tmp_path / PLAIN, PLAIN)
-    write_results(tmp_path / EVOLVING, EVOLVING)
-    one_size = Comparison.of(find_results([tmp_path]), SCORE)
-    assert score_by_size(one_size, "multi30k-deen", one_size.models) is None
-    write_results(tmp_path / "base", "transformer_base", arch="transformer", parameters=44_138_496)
-    two_sizes = Comparison.of(find_results([tmp_path]), SCORE)
-    assert "multi30k-deen-parameters" in [name for name, _, _ in plots(two_sizes)]
-
-
-@given(st.lists(st.floats(0, 1), max_size=10).map(sorted))
-def test_labels_keep_apart_on_the_axis_and_in_order(places):
-    found = apart(places, 0.09)
-    assert all(above - below >= 0.09 - 1e-9 for below, above in pairwise(found))
-    assert all(0 <= place <= 1 for place in found)
-    if all(above - below >= 0.09 for below, above in pairwise(places)):
-        assert found == places
 
 
 def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):

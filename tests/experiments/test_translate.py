@@ -10,7 +10,6 @@ import subprocess
 from argparse import Namespace
 from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,15 +17,13 @@ from apply_subword import make_segmenter
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq_cli import generate
-from hypothesis import given
-from hypothesis import strategies as st
 from learn_subword import learn_sentencepiece
 from step import StepError
 from text_lines import read_lines as prepared_lines
 
 from checkpoints import save_loud
 from commands import PLUGIN, ROOT
-from corpora import LOWERCASED, NO_LINE_FEED, SIZES, WORDS, environment, prepared, sentence, write_corpus
+from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
 from experiments.runs.preparation import Preparation
 from experiments.scoring.evaluation import best_lines
 from scripts.translate import Translator, load, read_lines, uninterrupted
@@ -192,29 +189,6 @@ def test_a_long_line_is_the_translations_of_its_sentences_or_words(translator, c
     assert "line 7 has more than the 100 tokens" in capsys.readouterr().err
 
 
-@given(st.text("ab .!?\u3002", max_size=60), st.integers(2, 12))
-def test_parts_hold_all_of_a_line_and_none_is_too_long(text, limit):
-    hub = SimpleNamespace(max_positions=(limit, 9), binarize=lambda text: [*text.replace(" ", ""), "</s>"])
-    parts = Translator(hub, str, {}).cut(text.strip(), 1)
-    assert all(len(part) <= limit for part in parts)
-    assert "".join(token for part in parts for token in part[:-1]) == text.replace(" ", "")
-
-
-def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
-    hub = SimpleNamespace(max_positions=(12, 9), binarize=lambda text: [*text, "</s>"])
-    translator = Translator(hub, str, {})
-
-    def parts(text):
-        return ["".join(part[:-1]) for part in translator.cut(text, 1)]
-
-    assert parts("Ja. Aber ja. Nein.") == ["Ja.", "Aber ja.", "Nein."]
-    assert parts("eins zwei drei vier") == ["eins zwei", "drei vier"]
-    assert parts("x" * 20) == ["x" * 10, "x" * 10]
-    hub.max_positions = (1, 9)
-    with pytest.raises(StepError, match="line 1 has a character of more than the 1 tokens"):
-        Translator(hub, str, {}).cut("x", 1)
-
-
 def test_text_is_prepared_as_the_data_was(home):
     preparation = Preparation.read(home / "data-bin")
     for language in WORDS:
@@ -244,14 +218,6 @@ def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
         assert translator.prepare(line) == make_segmenter("sentencepiece", tmp_path / model)(line)
         assert translator.hub.decode(translator.hub.binarize(translator.prepare(line))) == line
         assert "\u2581" not in translator([line])[0]
-
-
-@given(st.lists(st.text(NO_LINE_FEED), min_size=1))
-def test_only_a_line_feed_ends_a_line(lines):
-    for end in ("", "\n"):
-        if lines[-1] or end:
-            text = "\n".join(lines) + end
-            assert len(list(read_lines(BytesIO(text.encode())))) == len(lines)
 
 
 def test_ctrl_c_waits_until_a_window_is_written():

@@ -11,6 +11,7 @@ from experiments.scoring.scores import all_scores, hidden, multi_bleu, sentence_
 
 WORDS = ["the", "dog", "sees", "a", "cat", "under", "old", "trees", "and", "runs", "home", "with", "it"]
 PLAIN, EVOLVING = "transformer_lite", "ea_transformer_lite"
+SCORE = "tokenized BLEU"
 PARAMETERS = {PLAIN: 2_482_560, EVOLVING: 2_485_224}
 SENTENCES = 40
 

@@ -1,74 +1,21 @@
 """ea_label_smoothed_cross_entropy is fairseq's label_smoothed_cross_entropy, in less memory."""
 
 import copy
-import functools
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.criterions import build_criterion
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from criterion_steps import FAIRSEQS, OURS, PAD, WORDS, assert_same_step, batch, criterion, model, step
 from ea_fairseq import UserError
 from ea_fairseq.criterions import smoothed_loss
 from forked import Forked
 from reversal import train
-from tiny import TINY, build, dictionary, random_tokens
+from tiny import TINY, build
 
-FAIRSEQS, OURS = "label_smoothed_cross_entropy", "ea_label_smoothed_cross_entropy"
-WORDS = dictionary()
-PAD = WORDS.pad()
-TASK = SimpleNamespace(source_dictionary=WORDS, target_dictionary=WORDS)
 ARCHS = ["transformer", "ea_transformer"]
-
-
-def criterion(name: str, **options):
-    """A criterion as fairseq's command line would build it."""
-    common = {"fp16": False, "bf16": False, "amp": False} if name == OURS else {}
-    chosen = {"_name": name, "label_smoothing": 0.1, "sentence_avg": False, **common, **options}
-    return build_criterion(OmegaConf.create(chosen), TASK)
-
-
-@functools.cache
-def model(arch: str = "ea_transformer", **options):
-    return build(arch, **TINY, **options).train()
-
-
-def batch(seed: int = 1, sentences: int = 5, length: int = 9) -> dict:
-    """Random sentences of different lengths, the longest maybe padded, too, and the shortest maybe empty."""
-    generator = torch.Generator().manual_seed(seed)
-    source, target = random_tokens(generator, sentences, length), random_tokens(generator, sentences, length)
-    lengths = torch.randint(length + 1, (sentences, 1), generator=generator)
-    target[torch.arange(length) >= lengths] = PAD
-    inputs = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": target.roll(1, 1)}
-    return {"net_input": inputs, "target": target, "ntokens": int(lengths.sum())}
-
-
-def step(trained, name: str, sample: dict, reduce: bool = True, scale: float = 1.0, **options):
-    """Loss, sample size, logged figures and gradients of a training step."""
-    trained.zero_grad()
-    loss, size, logged = criterion(name, **options)(trained, sample, reduce=reduce)
-    (scale * loss).sum().backward()
-    gradients = [parameter.grad.clone() for parameter in trained.parameters()]
-    return loss.detach(), size, logged, gradients
-
-
-def assert_same_step(trained, sample: dict, tolerance: float = 1e-6, **options):
-    (loss, size, logged, gradients), (ours, our_size, ours_logged, our_gradients) = (
-        step(trained, name, sample, **options) for name in (FAIRSEQS, OURS)
-    )
-    torch.testing.assert_close(ours, loss, rtol=tolerance, atol=tolerance)
-    assert our_size == size
-    assert ours_logged.keys() == logged.keys()
-    for figure, value in logged.items():
-        torch.testing.assert_close(ours_logged[figure], value, rtol=tolerance, atol=tolerance)
-    of_all = torch.stack([gradient.norm() for gradient in gradients]).norm()
-    for our, gradient in zip(our_gradients, gradients, strict=True):
-        assert (our - gradient).norm() <= tolerance * of_all
 
 
 @pytest.fixture
@@ -124,60 +71,6 @@ def test_gradients_are_those_of_finite_differences(rows, chunk, epsilon, frozen,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(smoothed_loss, "CHUNK", chunk)
         assert torch.autograd.gradcheck(loss, tensors)
-
-
-class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor that torch makes, of one kind or of any."""
-
-    def __init__(self, dtype: torch.dtype | None = None):
-        super().__init__()
-        self.dtype, self.elements = dtype, 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor) and self.dtype in (None, tensor.dtype):
-                self.elements = max(self.elements, tensor.numel())
-        return result
-
-
-def largest(trained, name: str, sample: dict, dtype: torch.dtype | None = None, **options) -> int:
-    with Largest(dtype) as seen:
-        step(trained, name, sample, **options)
-    return seen.elements
-
-
-@pytest.mark.usefixtures("chunked")
-@pytest.mark.parametrize("accuracy", [False, True])
-def test_the_logits_of_a_batch_are_never_made(accuracy):
-    sample = batch(sentences=60, length=3)
-    logits = sample["target"].numel() * len(WORDS)
-    assert largest(model("transformer"), FAIRSEQS, sample) == logits
-    assert largest(model("transformer"), OURS, sample, report_accuracy=accuracy) < logits / 4
-
-
-@pytest.mark.usefixtures("chunked")
-def test_no_float32_copy_of_a_batchs_logits_is_made_of_float16():
-    sample = batch(sentences=60, length=3)
-    half = copy.deepcopy(model()).half()
-    logits = sample["target"].numel() * len(WORDS)
-    assert largest(half, FAIRSEQS, sample, torch.float32) == logits
-    assert largest(half, OURS, sample, torch.float32) < logits / 2
-    assert_same_step(half, sample, tolerance=1e-3, scale=128.0)
-
-
-@pytest.mark.usefixtures("chunked")
-def test_no_float32_log_probabilities_of_float16_are_kept():
-    kept = []
-
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        kept.append(tensor.numel() if tensor.dtype == torch.float32 and tensor.size(-1) == len(WORDS) else 0)
-        return tensor
-
-    sample = batch(sentences=60, length=3)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        criterion(OURS)(copy.deepcopy(model()).half(), sample)
-    assert sum(kept) < sample["target"].numel() * len(WORDS) / 4
 
 
 @pytest.mark.usefixtures("chunked")
@@ -308,7 +201,7 @@ import torch
 import torch.distributed as dist
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
 from torch.nn.parallel import DistributedDataParallel
-from test_criterion import OURS, batch, criterion, half_of, model
+from criterion_steps import OURS, batch, criterion, half_of, model
 
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method=Path("meeting").absolute().as_uri(), rank=rank, world_size=2)
@@ -329,13 +222,6 @@ for name, wrap in wrapped.items():
 torch.save(gradients, f"gradients of {rank}.pt")
 dist.destroy_process_group()
 """
-
-
-def half_of(sample: dict, rank: int) -> dict:
-    """Every second sentence."""
-    source, target = (tokens[rank::2].contiguous() for tokens in (sample["net_input"]["src_tokens"], sample["target"]))
-    inputs = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": target.roll(1, 1)}
-    return {**sample, "net_input": inputs, "target": target}
 
 
 def test_processes_add_up_to_one(tmp_path):
