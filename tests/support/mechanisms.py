@@ -26,4 +26,5 @@ ROWS = {
     "ea_transformer": Row(
         evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
     ),
+    "realformer": Row(lambda attention, kind, own, previous, masked: own if previous is None else own + previous),
 }

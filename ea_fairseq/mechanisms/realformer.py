@@ -1,0 +1,25 @@
+"""RealFormer: He et al., RealFormer: Transformer Likes Residual Attention, Findings of ACL 2021.
+
+logits_i = logits_{i-1} + own_i, in all three attentions, without a convolution.
+"""
+
+from torch import Tensor
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.models.transformer import register_mechanism
+
+
+@register_mechanism("realformer")
+class RealFormerAttention(Attention):
+    """Attention whose logits are its own added to those of the layer below."""
+
+    title = "residual attention"
+    marker = "residual"
+    hands_on_logits = True
+    fused = FusedLogits(own_weight=1.0, previous_weight=1.0)
+
+    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+        """The residual connection of logits, (B, K, T, S)."""
+        return own if inputs.previous is None else own + inputs.previous
