@@ -9,7 +9,7 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 
 
 class Inputs(Protocol):
-    """``Sentences`` (attention.py) and ``DecodingStep`` (decoding/step.py), of B rows, T queries and S keys.
+    """``Sentences`` (attention.py) and ``DecodingStep`` (decoding/cache.py), of B rows, T queries and S keys.
 
     Attributes:
         x: (T, B, C), what queries are projected from; in a decoding step, T is 1.
