@@ -198,12 +198,12 @@ class DecodingStep(Inputs):
 
     def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
         (rows, heads, _, _), masks = self.size, self.masks
-        previous = spread("previous_logits", self.previous, *self.size)
-        padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
         if masks.future is not None or masks.float_mask is not None or 0 in self.size:
             return None
         if not native_step.takes_step(self.query):
             return None
+        previous = spread("previous_logits", self.previous, *self.size)
+        padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
         return native_step.step(
             self.cache, self.query, heads, self.scale, fused, previous, padded_queries, need_weights
         )
