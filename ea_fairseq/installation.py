@@ -91,7 +91,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         from torch._subclasses import FakeTensorMode
 
         from ea_fairseq.kernels import availability, dispatch
-        from ea_fairseq.kernels.cpu import library as native_library
+        from ea_fairseq.kernels.cpu import native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
     limits = [f"{name}={printable(os.environ[name])}" for name in LIMITS if name in os.environ]
@@ -124,7 +124,7 @@ def gpus() -> str:
 
 def native_code() -> str:
     """The native library's instruction set, compiler and threads, or that there is none."""
-    from ea_fairseq.kernels.cpu import library as native_library
+    from ea_fairseq.kernels.cpu import native_library
 
     if native_library.LIBRARY is None:
         return "none: evolving attention runs in plain PyTorch, slower" if native_library.WHY_NOT else "not loaded"

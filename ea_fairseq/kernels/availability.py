@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import dispatch, triton
-from ea_fairseq.kernels.cpu import library
+from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.dispatch import BACKENDS, is_fused, is_native
 from ea_fairseq.user_error import UserError
 
@@ -24,8 +24,8 @@ def refusal() -> str | None:
     backend = dispatch.backend
     if backend not in BACKENDS:
         return f"EA_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}, not {backend!r}"
-    if backend == "native" and library.LIBRARY is None:
-        return f"EA_BACKEND=native is not possible because {library.WHY_NOT}; {library.remedy()}"
+    if backend == "native" and native_library.LIBRARY is None:
+        return f"EA_BACKEND=native is not possible because {native_library.WHY_NOT}; {native_library.remedy()}"
     if backend == "triton" and not triton.AVAILABLE:
         return "EA_BACKEND=triton needs Triton: pip install triton"
     return None
@@ -39,14 +39,14 @@ def check_backend() -> None:
     """
     if sentence := refusal():
         raise UserError(sentence)
-    if dispatch.backend == "auto" and library.LIBRARY is None and not torch.cuda.is_available():
+    if dispatch.backend == "auto" and native_library.LIBRARY is None and not torch.cuda.is_available():
         say_slow()
 
 
 @cache
 def say_slow() -> None:
     """Warns, once, that plain PyTorch computes, and why."""
-    reason, remedy = library.WHY_NOT, library.remedy()
+    reason, remedy = native_library.WHY_NOT, native_library.remedy()
     logging.getLogger(__name__).warning(
         f"evolving attention runs in plain PyTorch, with the same results but slower, because {reason}; {remedy}"
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import cpu, triton
-from ea_fairseq.kernels.cpu import library
+from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.interface import CallFields
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
@@ -34,7 +34,7 @@ def is_fused(query: Tensor, exact: bool = False) -> bool:
     if backend == "reference" or leaves_torch or (exact and query.dtype != torch.float32):
         return False
     if query.is_cpu and backend != "triton":
-        return library.LIBRARY is not None and query.dtype in cpu.DTYPES
+        return native_library.LIBRARY is not None and query.dtype in cpu.DTYPES
     if query.device.type == "cuda" or backend == "triton":
         return triton.AVAILABLE and backend != "native" and query.dtype in triton.DTYPES
     return False
@@ -251,8 +251,8 @@ def run(name: str, fields: Structure) -> None:
     Raises:
         MemoryError: where there is none for the rows of a map.
     """
-    fields.parallel, fields.threads = library.parallel(), torch.get_num_threads()
-    if library.function(name, library.instruction_set())(byref(fields)):
+    fields.parallel, fields.threads = native_library.parallel(), torch.get_num_threads()
+    if native_library.function(name, native_library.instruction_set())(byref(fields)):
         raise MemoryError("there is no memory for the rows of an attention map")
 
 

@@ -23,8 +23,8 @@ from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WI
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
-from ea_fairseq.kernels.cpu import library as native_library
-from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from evolution_cases import CONVOLUTIONS, draw_case

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ea_fairseq import UserError
 from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.kernels.cpu import library
-from ea_fairseq.kernels.cpu.library import LIBRARY
+from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from laws import FURTHER_LAWS, LAWS
 from tiny import COMBINATIONS, build_loud
 
@@ -61,8 +61,8 @@ def test_law_holds_of_triton_by_more_examples(law, options, seed):
 )
 def test_a_backend_that_is_not_there_is_refused(monkeypatch, name, sentence):
     monkeypatch.setattr(backend, "backend", name)
-    monkeypatch.setattr(library, "LIBRARY", None)
-    monkeypatch.setattr(library, "WHY_NOT", "the native code was not compiled")
+    monkeypatch.setattr(native_library, "LIBRARY", None)
+    monkeypatch.setattr(native_library, "WHY_NOT", "the native code was not compiled")
     monkeypatch.setattr(triton, "AVAILABLE", False)
     with pytest.raises(UserError, match=sentence):
         build_loud()
@@ -71,8 +71,8 @@ def test_a_backend_that_is_not_there_is_refused(monkeypatch, name, sentence):
 @pytest.mark.skipif(backend.torch.cuda.is_available(), reason="on a GPU nothing is said of the native code")
 def test_without_native_code_a_model_works_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(backend, "backend", "auto")
-    monkeypatch.setattr(library, "LIBRARY", None)
-    monkeypatch.setattr(library, "WHY_NOT", "the native code was not compiled")
+    monkeypatch.setattr(native_library, "LIBRARY", None)
+    monkeypatch.setattr(native_library, "WHY_NOT", "the native code was not compiled")
     availability.say_slow.cache_clear()
     for _ in range(2):
         LAWS[0](build_loud(), 1)

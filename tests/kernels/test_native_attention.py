@@ -14,9 +14,9 @@ from ea_fairseq.decoding.cache import AttentionCache
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.attend import attend, split_qkv
 from ea_fairseq.kernels.cpu import evolution as native_evolution
-from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu import step as native_step
-from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention

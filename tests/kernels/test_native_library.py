@@ -13,7 +13,7 @@ import pytest
 from commands import PLUGIN
 from ea_fairseq.kernels.cpu import interface as native_interface
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, CallFields, Interface, StepFields
-from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, find
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find
 from forked import run_forked
 
 COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
@@ -47,7 +47,7 @@ sys.path.insert(0, sys.argv[0])
 import ea_fairseq
 from ea_fairseq import UserError
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.kernels.cpu import library as native_library
+from ea_fairseq.kernels.cpu import native_library
 from laws import draw
 from tiny import build_loud
 assert ea_fairseq.__file__.startswith(sys.argv[0])
@@ -64,7 +64,7 @@ except UserError as error:
 LOAD_ALL = """
 import sys
 from pathlib import Path
-from ea_fairseq.kernels.cpu.library import LibraryError, load
+from ea_fairseq.kernels.cpu.native_library import LibraryError, load
 for path in Path(sys.argv[0]).iterdir():
     try:
         load(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN, ROOT
-from ea_fairseq.kernels.cpu.library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 
 CASES = 1200
 FLAGS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fPIC", "-shared"]

@@ -12,8 +12,8 @@ from ea_fairseq import installation
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels import triton
-from ea_fairseq.kernels.cpu import library as native_library
-from ea_fairseq.kernels.cpu.library import LIBRARY
+from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.kernels.cpu.native_library import LIBRARY
 
 PYTHON = Path(sys.executable).name
 BROKEN = {
