@@ -10,7 +10,7 @@ from ea_fairseq.options import Options
 from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
-MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)")  # what fairseq's own attention does not have
+MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # what fairseq's own layers do not have
 
 
 def missing_mechanism(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:

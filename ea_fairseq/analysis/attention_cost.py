@@ -6,6 +6,7 @@ from fairseq.modules import MultiheadAttention
 
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.term import Term
 
 SIZES = 4  # products of sizes in fairseq's own attention, which torchprofile counts with those of tensors
 
@@ -68,14 +69,26 @@ class AttentionCost:
     def projections(self) -> Count:
         """Of queries, keys, values and output."""
         own, keys = linear(self.width, self.width, self.queries), linear(self.key_width, self.width, self.keys)
-        return (own * 2 + keys * 2) * self.layers
+        missing = {part: sum(part not in attention.projected for attention in self.ours) for part in "qk"}
+        return own * (2 * self.layers - missing["q"]) + keys * (2 * self.layers - missing["k"])
 
     @property
     def maps(self) -> Count:
         """Own logits, such as Q K^T, and the product A V."""
         product = Count(macs=self.queries * self.keys * self.width)
-        terms = [term.cost(self.queries, self.keys, self.width) for attention in self.ours for term in attention.terms]
-        return sum(terms, product * (self.layers + self.attentions.count(None)))
+        terms = sum((cost.macs for _, cost in self.terms), 0)
+        return product * (self.layers + self.attentions.count(None)) + Count(macs=terms)
+
+    @property
+    def terms(self) -> list[tuple[Term, Count]]:
+        """The terms of own logits, each as often as layers share it, and what each costs in one attention."""
+        terms = [term for attention in self.ours for term in attention.terms]
+        return [(term, term.cost(self.queries, self.keys, self.width)) for term in terms]
+
+    @property
+    def of_terms(self) -> Count:
+        """The parameters of the terms, once of those that layers share."""
+        return Count(sum({term: cost.parameters for term, cost in self.terms}.values()))
 
     @property
     def extra(self) -> Count:
@@ -84,10 +97,11 @@ class AttentionCost:
 
     @property
     def element_wise(self) -> Count:
-        """The scaling of the queries, which fairseq's self-attention leaves to one operation with the products."""
+        """Such as the scaling of queries, which fairseq's self-attention leaves to one operation with the products."""
         scaled = Count(macs=self.queries * self.width)
         fairseqs = self.attentions.count(None)
-        return scaled * (self.layers if self.cross else len(self.ours)) + Count(macs=SIZES) * fairseqs
+        ours = sum(term.element_wise(self.queries, self.keys, self.width) for term, _ in self.terms)
+        return scaled * fairseqs * self.cross + Count(macs=SIZES * fairseqs + ours)
 
     def kept_for_backward(self, half: bool = False) -> int:
         """Bytes of maps that autograd keeps of all layers in plain PyTorch, without dropout of probabilities.

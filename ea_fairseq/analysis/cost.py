@@ -13,11 +13,14 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.state_dict import MECHANISM
 
 EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
+TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
     "embed_tokens": EMBEDDINGS,
     "embed_positions": EMBEDDINGS,
     "output_projection": OUTPUT,
     "adaptive_softmax": OUTPUT,
+    "_attn.terms.": TERMS,
+    ".branch.": BRANCHES,
     "encoder.": ENCODER,
     "decoder.": DECODER,
 }
@@ -45,7 +48,7 @@ def count_parameters(model: TransformerModelBase) -> Counter[str]:
     groups = Counter()
     for name, parameter in model.named_parameters():
         group = next(group for part, group in GROUPS.items() if part in name)
-        if MECHANISM.search(name):
+        if group in (ENCODER, DECODER) and MECHANISM.search(name):
             group = mechanism_group(model.family.attention)
         groups[group] += parameter.numel()
     return groups

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost import DECODER, EMBEDDINGS, ENCODER, OUTPUT, mechanism_group
+from ea_fairseq.analysis.cost import BRANCHES, DECODER, EMBEDDINGS, ENCODER, OUTPUT, TERMS, mechanism_group
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.user_error import UserError
@@ -73,15 +73,28 @@ def parts(model: TransformerModelBase, source: Side, target: Side) -> list[Part]
         *encoder_parts(cfg, kinds["encoder"], masked=not ours),
         *decoder_parts(cfg, kinds["decoder"], kinds["cross"]),
         *(mechanism_parts(mechanism_group(model.family.attention), kinds) if ours else ()),
+        *branch_parts(model, source.length, target.length),
         output_part(cfg, target),
     ]
 
 
 def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
-    """What a mechanism adds to the three kinds of attention."""
+    """What a mechanism adds to the three kinds of attention, and what terms of own logits do."""
     names = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
     names["cross"] = "encoder-decoder attention"
-    return [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
+    extra = [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
+    terms = [Part(TERMS, names[kind], attentions.of_terms) for kind, attentions in kinds.items()]
+    return extra + [part for part in terms if part.count.parameters]
+
+
+def branch_parts(model: TransformerModelBase, source_length: int, target_length: int) -> list[Part]:
+    """What stands beside self-attention."""
+    found = []
+    for name, side, words in (("encoder", model.encoder, source_length), ("decoder", model.decoder, target_length)):
+        branches = [layer.branch for layer in side.layers if getattr(layer, "branch", None) is not None]
+        if branches:
+            found.append(Part(BRANCHES, name, sum((branch.cost(words) for branch in branches), Count())))
+    return found
 
 
 def refuse_unknown(cfg: TransformerConfig) -> None:

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks, probabilities
 from ea_fairseq.attention.mechanism import Mechanism, Place
-from ea_fairseq.attention.terms import DotProduct, Term
+from ea_fairseq.attention.term import Term
 from ea_fairseq.decoding.cache import DecodingStep, repeat_for_beam
-from ea_fairseq.kernels.attend import attend, join_heads, project, split_heads, split_qkv
+from ea_fairseq.kernels.attend import attend, heads_of, join_heads, project
 from ea_fairseq.kernels.dispatch import spread
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
+from ea_fairseq.terms.dot_product import DotProduct
 
 
 class Sentences(Inputs):
@@ -37,20 +38,25 @@ class Sentences(Inputs):
         masks: AttentionMasks,
         previous: Tensor | None,
     ):
-        q_proj, k_proj, v_proj = attention.q_proj, attention.k_proj, attention.v_proj
-        self.x, self.scale, self.masks, self.previous = query, attention.scaling, masks, previous
+        self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
+        self.take(attention, previous)
         if query is key and key is value:
-            self.query, self.memory = project(query, q_proj, k_proj, v_proj), None  # (T, B, 3 C)
-        elif key is value:
-            self.query, self.memory = q_proj(query), project(key, k_proj, v_proj)  # (T, B, C), (S, B, 2 C)
+            self.query, self.memory = attention.project(query, "qkv", self), None  # (T, B, 3 C)
         else:
-            self.query, self.memory = q_proj(query), torch.cat((k_proj(key), v_proj(value)), dim=-1)
+            self.query = attention.project(query, "q", self)  # (T, B, C)
+            if key is value:
+                self.memory = attention.project(key, "kv", self)  # (S, B, 2 C)
+            else:
+                self.memory = torch.cat((attention.project(key, "k", self), attention.project(value, "v", self)), -1)
         sentences = key.size(1) if query.size(1) == 1 else query.size(1)  # one sentence serves all
         self.size = sentences, attention.num_heads, query.size(0), key.size(0)
 
+    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
+        return project(x, *layers)
+
     def prepare(self) -> None:
         sentences, heads, queries, keys = self.size
-        self.q, self.k, self.v = (split_heads(x, heads) for x in split_qkv(self.query, self.memory))
+        self.q, self.k, self.v = heads_of(self.projected, self.query, self.memory, heads)
         self.masks = self.masks.of_size(sentences, queries, keys)
         self.previous = spread("previous_logits", self.previous, *self.size)
 
@@ -62,6 +68,9 @@ class Sentences(Inputs):
     def rows_before(self, name: str, rows: Tensor, count: int) -> None:
         return None
 
+    def vectors_before(self, name: str, x: Tensor, count: int) -> None:
+        return None
+
     def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, None, Tensor] | None:
         if need_weights:
             return None
@@ -69,7 +78,7 @@ class Sentences(Inputs):
         return found and (found[0], None, found[1])
 
     def evolve(self, fused: FusedLogits, exact: bool, scores) -> tuple[Tensor, Tensor] | None:
-        if not takes_maps(self.q, self.k, self.masks, exact):
+        if not takes_maps(self.size, self.v, self.masks, exact):
             return None
         own, scale = scores(self)
         return evolve(own, scale, fused, self.previous, self.masks, exact)
@@ -93,6 +102,13 @@ class Attention(Mechanism, MultiheadAttention):
         self.scores_dots = not terms  # own logits are the dot product alone
         self.fuses_values = self.scores_dots and (kind.reweigh, kind.values) == (Mechanism.reweigh, Mechanism.values)
         self.is_plain = kind is Attention and self.scores_dots  # fairseq's own forward computes the same
+        if (kind.combine, kind.transform) == (Mechanism.combine, Mechanism.transform):
+            self.fused = FusedLogits()
+        self.projected = "".join(
+            part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
+        )
+        for part in set("qkv") - set(self.projected):
+            setattr(self, f"{part}_proj", None)
         self.recorded: dict[str, Tensor | None] | None = None  # see ea_fairseq.attention.recording
         if self.marker:
             self.register_buffer(self.marker, torch.empty(0))
@@ -114,10 +130,10 @@ class Attention(Mechanism, MultiheadAttention):
         static_kv: bool = False,
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
-        previous_logits: Tensor | None = None,
+        previous: Tensor | None = None,
         masks: AttentionMasks | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Attends and returns the logits for the next layer.
+        """Attends, and returns what the next layer's attention takes as ``previous``.
 
         Args:
             query: (T, B, C); key, value: (S, B, C).
@@ -129,11 +145,11 @@ class Attention(Mechanism, MultiheadAttention):
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
                 there. The mechanism and the next layer read a zero where a key is masked, and no other number of
                 the mask. Where the attention is plain it is fairseq's.
-            previous_logits: (B, K, T, S) from the layer before.
+            previous: what the attention of the layer below handed on: logits (B, K, T, S), or values (S, B, C).
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
-            Output (T, B, C), probabilities or None, logits (B, K, T, S) or None.
+            Output (T, B, C), probabilities or None, and what the layer above may take, or None.
 
         Raises:
             ValueError, TypeError, RuntimeError: where a tensor is of another size or type. Masks and previous logits
@@ -150,20 +166,33 @@ class Attention(Mechanism, MultiheadAttention):
             return *super().forward(query, *memory, need_head_weights=need_head_weights), None
         if masks is None:
             masks = AttentionMasks.of(key_padding_mask, query_padding_mask, attn_mask)
-        previous = previous_logits if self.hands_on_logits else None
         if incremental_state is None:
             inputs = Sentences(self, query, key, value, masks, previous)
         else:
             inputs = DecodingStep(self, query, key, value, masks, previous, incremental_state)
         output, weights, logits = self.attend(inputs, need_weights or need_head_weights)
-        output = self.out_proj(output)
+        output, handed_on = self.out_proj(output), inputs.first_values if self.hands_on_values else logits
         if need_head_weights:
-            return output, weights.transpose(0, 1), logits
-        return output, weights.mean(dim=1) if need_weights else None, logits
+            return output, weights.transpose(0, 1), handed_on
+        return output, weights.mean(dim=1) if need_weights else None, handed_on
+
+    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+        """Queries, keys and values of tokens, or some of these, side by side, without those that no term reads.
+
+        Args:
+            x: (T, B, C); parts: letters of "qkv", in this order.
+
+        Returns:
+            (T, B, n C) of n parts, None without any.
+        """
+        layers = [getattr(self, f"{part}_proj") for part in parts if part in self.projected]
+        return inputs.linear(x, *layers) if layers else None
 
     def attend(self, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Output (T, B, C) before its projection, probabilities if they are needed, and logits (B, K, T, S)."""
         fused = self.fused if self.recorded is None else None
+        if inputs.previous is not None:
+            inputs.previous = self.receive(inputs.previous, inputs)
         if fused is not None and self.fuses_values and not self.drops_out:
             found = inputs.attend(fused, need_weights)
             if found is not None:

@@ -1,11 +1,16 @@
 """What the steps of an attention read, be it of whole sentences or of one decoding step."""
 
-from typing import Protocol
+from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor, nn
 
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.kernels.fused_logits import FusedLogits
+
+if TYPE_CHECKING:
+    from ea_fairseq.attention.attention import Attention
 
 
 class Inputs(Protocol):
@@ -15,19 +20,31 @@ class Inputs(Protocol):
         x: (T, B, C), what queries are projected from; in a decoding step, T is 1.
         size: (B, K, T, S), of the attention's maps.
         scale: of the dot product, 1 / sqrt(d).
-        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; see :meth:`prepare`.
-        previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer.
+        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected, None where no term reads them; see
+            :meth:`prepare`.
+        previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
+            no logits are handed on.
+        first_values: values (S, B, C) that the layer below hands on; None in the first layer, and where none are.
         masks: of these maps.
     """
 
     x: Tensor
     size: tuple[int, int, int, int]
     scale: float
-    q: Tensor
-    k: Tensor
+    q: Tensor | None
+    k: Tensor | None
     v: Tensor
     previous: Tensor | None
+    first_values: Tensor | None
     masks: AttentionMasks
+
+    def take(self, attention: Attention, handed_on: Tensor | None) -> None:
+        """Sets ``previous`` and ``first_values`` to what the layer below handed on, if its attention hands that on."""
+        self.previous = handed_on if attention.hands_on_logits else None
+        self.first_values = handed_on if attention.hands_on_values else None
+
+    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
+        """The outputs of linear layers for tokens x (T, B, C), side by side."""
 
     def prepare(self) -> None:
         """Makes what kernels for whole attentions do without: q, k and v; masks and previous logits in full size.
@@ -44,6 +61,12 @@ class Inputs(Protocol):
         """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros: a sentence begins here.
 
         A decoding step has earlier rows, and remembers ``rows`` (B, K, 1, S), by their name, for the steps after it.
+        """
+
+    def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
+        """The ``count`` vectors before those of tokens, (count, B, C), or None for zeros: a sentence begins here.
+
+        A decoding step has earlier ones, and remembers its own x (1, B, C), by the name, for the steps after it.
         """
 
     def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:

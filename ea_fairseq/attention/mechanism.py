@@ -13,7 +13,8 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
 
 if TYPE_CHECKING:
-    from ea_fairseq.attention.attention import Inputs
+    from ea_fairseq.attention.inputs import Inputs
+    from ea_fairseq.blocks.branch import Branch
 
 Measure = Callable[[], float]
 
@@ -46,7 +47,18 @@ class Mechanism:
     keeps: ClassVar[str] = ""  # what autograd keeps of maps beside probabilities, in words; see extra_kept
     marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
     hands_on_logits = False  # whether the next layer's attention of the same kind reads this one's logits
-    fused: FusedLogits | None = None  # what kernels may compute in place of combine and transform; None: these have to
+    hands_on_values = False  # whether it reads ``Inputs.first_values`` instead
+    # What kernels may compute in place of combine and transform. None: these have to. Set where neither is overridden.
+    fused: FusedLogits | None = None
+
+    @classmethod
+    def build_branch(cls, options: Options, place: Place, embed_dim: int) -> Branch | None:
+        """What takes a part of the ``embed_dim`` channels of a layer beside self-attention; None: nothing."""
+        return None
+
+    def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
+        """What ``combine`` and kernels take for the logits of the layer below, (B, K, T, S), zero where masked."""
+        return previous
 
     def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
         """Own logits, combined with ``inputs.previous``, those of the layer below, or None in the first layer."""

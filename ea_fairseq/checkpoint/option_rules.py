@@ -18,6 +18,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.attention.term_options import TermOptions
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
     options = (family.attention.options for family in FAMILIES.values())
-    for config in (DatasetConfig, TransformerConfig, TranslationConfig, *options, *chosen_configs()):
+    for config in (DatasetConfig, TransformerConfig, TranslationConfig, TermOptions, *options, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 from fairseq.modules import MultiheadAttention
-from torch import Tensor
+from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks
@@ -24,13 +24,14 @@ class AttentionCache:
     Args:
         beam: that of the decoder, or of this attention alone.
         owns_beam: whether there is no decoder to begin its steps and to reorder it.
-        project: returns query, key and value of a target token, side by side; None where keys are of source tokens.
         source: keys and values (S, sentences, C) of source tokens; None where each step adds its own.
         source_padding: (sentences, S), true where a source token is padding.
 
     Attributes:
         keys, values: (room for S, rows, C), of steps or of the source.
         rows: by name, the last rows of maps, (n + 1, rows, K, room for S), step t at t modulo n + 1.
+        vectors: by name, the last vectors of tokens, (n + 1, rows, C), step t at t modulo n + 1.
+        joined: by layers, what applies several linear layers to tokens in one product.
 
     Raises:
         ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
@@ -40,7 +41,6 @@ class AttentionCache:
         self,
         beam: BeamState,
         owns_beam: bool,
-        project: Callable[[Tensor], Tensor] | None = None,
         source: tuple[Tensor, Tensor] | None = None,
         source_padding: Tensor | None = None,
     ):
@@ -48,11 +48,12 @@ class AttentionCache:
             source, source_padding = readable_source(beam, *source, source_padding)
         self.beam = beam
         self.owns_beam = owns_beam
-        self.project = project
         self.has_source = source is not None
         self.keys, self.values = source or (None, None)
         self.source_padding = source_padding
         self.rows: dict[str, Tensor] = {}
+        self.vectors: dict[str, Tensor] = {}
+        self.joined: dict[tuple[nn.Module, ...], Callable[[Tensor], Tensor]] = {}
         self.arguments: tuple | None = None  # of kernels for steps, see kernels/cpu/step.py
         self._gathered: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
 
@@ -66,22 +67,25 @@ class AttentionCache:
         """True at padding: (sentences, S) of source tokens, otherwise (B, room for S); None where there is none."""
         return self.source_padding if self.has_source else self.beam.padded
 
-    def make_room(self, projected: Tensor, width: int) -> None:
-        """Makes the buffers large enough for a step of ``projected`` tokens (1, B, ...), of keys of ``width`` C."""
-        if projected.size(1) != len(self.beam):
-            raise ValueError(
-                f"a step of {projected.size(1)} rows cannot follow {len(self.beam)} hypotheses: reorder them first"
-            )
+    def make_room(self, rows: int, like: Tensor, key_width: int, width: int) -> None:
+        """Makes the buffers large enough for a step of so many rows, of the type of ``like``.
+
+        Args:
+            key_width: C of a key, 0 where no term reads keys; width: C of a value.
+        """
+        if rows != len(self.beam):
+            raise ValueError(f"a step of {rows} rows cannot follow {len(self.beam)} hypotheses: reorder them first")
         if not self.has_source:
             rows, room = self.beam.widest, room_for(self.beam.steps)
             if self.keys is None:
-                self.keys, self.values = (projected.new_empty(0, rows, width) for _ in range(2))
+                self.keys, self.values = like.new_empty(0, rows, key_width), like.new_empty(0, rows, width)
             self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
 
-    def add(self, key: Tensor, value: Tensor) -> None:
-        """Remembers this step's key and value, (1, B, C)."""
-        self.keys[self.beam.steps - 1, : key.size(1)] = key[0]
-        self.values[self.beam.steps - 1, : key.size(1)] = value[0]
+    def add(self, key: Tensor | None, value: Tensor) -> None:
+        """Remembers this step's key, if there is one, and value, (1, B, C)."""
+        if key is not None:
+            self.keys[self.beam.steps - 1, : key.size(1)] = key[0]
+        self.values[self.beam.steps - 1, : value.size(1)] = value[0]
 
     def gather(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
@@ -113,12 +117,26 @@ class AttentionCache:
         Returns:
             Rows of the ``count`` steps before it, (B, K, count, S), zeros before the first.
         """
-        now, buffer = self.beam.steps - 1, self.rows_of(name, count, row.size(1), row)
-        room, rows = buffer.shape[:2]
-        indices = self.beam.flat_indices(now - count, now, room, rows)
-        earlier = buffer.flatten(0, 1)[..., : self.length].index_select(0, indices)
-        buffer[now % room, : row.size(0), :, : self.length] = row[:, :, 0]
-        return earlier.unflatten(0, (count, -1)).permute(1, 2, 0, 3)
+        buffer = self.rows_of(name, count, row.size(1), row)
+        return self.replace_oldest(buffer[..., : self.length], row[:, :, 0]).permute(1, 2, 0, 3)
+
+    def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor:
+        """Remembers this step's vectors x (1, B, C) under a name.
+
+        Returns:
+            Those of the ``count`` steps before it, (count, B, C), zeros before the first.
+        """
+        if name not in self.vectors:
+            self.vectors[name] = x.new_empty(count + 1, 0, x.size(-1))
+        self.vectors[name] = resized(self.vectors[name], 0, self.beam.widest)
+        return self.replace_oldest(self.vectors[name], x[0])
+
+    def replace_oldest(self, buffer: Tensor, now: Tensor) -> Tensor:
+        """Writes this step's entry (B, ...) into a buffer (n + 1, rows, ...); returns the n before it, (n, B, ...)."""
+        (room, rows), step = buffer.shape[:2], self.beam.steps - 1
+        earlier = buffer.flatten(0, 1).index_select(0, self.beam.flat_indices(step + 1 - room, step, room, rows))
+        buffer[step % room, : now.size(0)] = now
+        return earlier.unflatten(0, (room - 1, -1))
 
 
 def readable_source(
@@ -166,20 +184,31 @@ class DecodingStep(Inputs):
         steps, rows, width = query.shape
         if steps != 1:
             raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
-        self.x, self.scale, self.masks, self.previous = query, attention.scaling, masks, previous
-        self.cache = cache_of(attention, query, key, value, masks.padded_keys, incremental_state)
-        self.query = (attention.q_proj if self.cache.has_source else self.cache.project)(query)
-        self.cache.make_room(self.query, width)
+        self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
+        self.take(attention, previous)
+        self.cache = cache_of(self, attention, key, value, incremental_state)
+        self.query = attention.project(query, "q" if self.cache.has_source else "qkv", self)
+        self.cache.make_room(rows, self.query, width if "k" in self.projected else 0, width)
         self.size = rows, attention.num_heads, 1, self.cache.length
+
+    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
+        if len(layers) == 1:
+            return layers[0](x)
+        if layers not in self.cache.joined:
+            self.cache.joined[layers] = joined(*layers)
+        return self.cache.joined[layers](x)
 
     def prepare(self) -> None:
         rows, heads, _, keys = self.size
         query = self.query
         if not self.cache.has_source:
-            query, key, value = query.chunk(3, dim=-1)
-            self.cache.add(key, value)
-        *memory, padded_keys = self.cache.gather()
-        self.q, self.k, self.v = (split_heads(x, heads) for x in (query, *memory))
+            parts = dict(zip(self.projected, query.chunk(len(self.projected), dim=-1), strict=True))
+            self.cache.add(parts.get("k"), parts["v"])
+            query = parts.get("q")
+        key, value, padded_keys = self.cache.gather()
+        self.q = None if query is None else split_heads(query, heads)
+        self.k = split_heads(key, heads) if "k" in self.projected else None
+        self.v = split_heads(value, heads)
         self.masks = AttentionMasks(
             padded_keys=padded_keys,
             padded_queries=spread("query_padding_mask", self.masks.padded_queries, rows, 1),
@@ -195,6 +224,9 @@ class DecodingStep(Inputs):
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
         return self.cache.rows_before(name, rows, count) if count else None
+
+    def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
+        return self.cache.vectors_before(name, x, count) if count else None
 
     def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
         (rows, heads, _, _), masks = self.size, self.masks
@@ -213,36 +245,28 @@ class DecodingStep(Inputs):
 
 
 def cache_of(
-    attention: MultiheadAttention,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    incremental_state: dict,
+    step: DecodingStep, attention: MultiheadAttention, key: Tensor, value: Tensor, incremental_state: dict
 ) -> AttentionCache:
     """The cache of an attention, made at its first step, with this step begun if no decoder has.
 
     Args:
-        query: (1, B, C); key, value: (S, sentences, C); padding: (sentences, S), or (B, 1) of this step's tokens.
+        key, value: (S, sentences, C), of source tokens or of this step's.
     """
     cache = attention.get_incremental_state(incremental_state, "cache")
+    rows, padding = step.x.size(1), step.masks.padded_keys
     if cache is None:
-        beam = incremental_state.get(BeamState.KEY)
-        project = source = None
+        beam, source = incremental_state.get(BeamState.KEY), None
         if attention.encoder_decoder_attention:
-            source = attention.k_proj(key), attention.v_proj(value)
-        else:
-            project = joined(attention.q_proj, attention.k_proj, attention.v_proj)
+            source = attention.project(key, "k", step), attention.project(value, "v", step)
         cache = AttentionCache(
-            BeamState(torch.arange(query.size(1), device=query.device)) if beam is None else beam,
+            BeamState(torch.arange(rows, device=key.device)) if beam is None else beam,
             owns_beam=beam is None,
-            project=project,
             source=source,
             source_padding=padding,
         )
         attention.set_incremental_state(incremental_state, "cache", cache)
     if cache.owns_beam:
-        cache.beam.advance(None if cache.has_source else spread("key_padding_mask", padding, query.size(1), 1))
+        cache.beam.advance(None if cache.has_source else spread("key_padding_mask", padding, rows, 1))
     return cache
 
 

@@ -61,10 +61,10 @@ def evolve(
     return torch.ops.ea_fairseq.evolve(scores, *arguments)[:2]
 
 
-def takes_maps(query: Tensor, key: Tensor, masks: AttentionMasks, exact: bool = False) -> bool:
-    """Whether :func:`evolve` takes the scores of queries (B, K, T, d) and keys (B, K, S, d), not yet computed."""
-    there = len(query) == len(key) and query.numel() > 0 and key.numel() > 0
-    return there and masks.float_mask is None and is_fused(query, exact)
+def takes_maps(size: tuple[int, int, int, int], value: Tensor, masks: AttentionMasks, exact: bool = False) -> bool:
+    """Whether :func:`evolve` takes maps of a size (B, K, T, S), not yet computed, of values (B, K, S, d)."""
+    there = len(value) == size[0] and 0 not in size and value.numel() > 0
+    return there and masks.float_mask is None and is_fused(value, exact)
 
 
 def read_maps(name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...]) -> Tensor:

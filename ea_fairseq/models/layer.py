@@ -1,7 +1,8 @@
-"""fairseq's Transformer layers with attentions that hand their logits on."""
+"""fairseq's Transformer layers with attentions that hand something on to the next layer."""
 
 from typing import NamedTuple
 
+import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term_options import TermOptions
 
 
-class LayerLogits(NamedTuple):
-    """The logits one layer hands to the next: (B, K, T, S) for B sentences, K heads, T queries and S keys.
+class HandedOn(NamedTuple):
+    """What the attentions of one layer hand to those of the next, see ``Attention.forward``.
 
     None stands for an attention that hands nothing on or does not exist.
     """
@@ -35,17 +37,42 @@ class MechanismLayer:
         super().__init__(cfg, *args)
 
     def build_attention(self, kind: str, cfg, embed_dim: int, num_heads: int, **kwargs) -> Attention:
-        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer."""
+        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it."""
+        options, place = self._attention.options.from_namespace(cfg), Place(kind, self._layer, self._shared)
+        if kind != "cross":
+            self.branch = self._attention.build_branch(options, place, embed_dim)
+            embed_dim -= 0 if self.branch is None else self.branch.width
         return self._attention.build(
-            self._attention.options.from_namespace(cfg),
-            Place(kind, self._layer, self._shared),
+            options,
+            place,
             embed_dim,
             num_heads,
+            terms=TermOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
             dropout=cfg.attention_dropout,
             q_noise=self.quant_noise,
             qn_block_size=self.quant_noise_block_size,
             **kwargs,
         )
+
+    def attend_to_self(
+        self, x: Tensor, masks: AttentionMasks, previous: Tensor | None, incremental_state: dict | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Self-attention and the branch beside it: (T, B, C), and what the attention hands on."""
+        attended, rest = x, None
+        if self.branch is not None:
+            attended, rest = x.split([x.size(-1) - self.branch.width, self.branch.width], dim=-1)
+        attended, _, handed_on = self.self_attn(
+            attended,
+            attended,
+            attended,
+            incremental_state=incremental_state,
+            need_weights=False,
+            previous=previous,
+            masks=masks,
+        )
+        if rest is not None:
+            attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
+        return attended, handed_on
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
         """What a sub-layer reads, (T, B, C): normalized where ``--*-normalize-before`` says so."""
@@ -65,30 +92,27 @@ class MechanismLayer:
 
 
 class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
-    """An encoder layer that takes the previous layer's logits and hands on its own."""
+    """An encoder layer that takes what the layer below hands on, and hands on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg) -> Attention:
         return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
 
-    def forward(
-        self, x: Tensor, masks: AttentionMasks, previous_logits: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, masks: AttentionMasks, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            x: (S, B, C); masks: of padding; previous_logits: (B, K, S, S).
+            x: (S, B, C); masks: of padding; previous: see ``Attention.forward``.
 
         Returns:
-            x of the same shape and this layer's logits, None where there are none.
+            x of the same shape, and what the next layer takes as ``previous``.
         """
         residual = x
-        x = self.before(self.self_attn_layer_norm, x)
-        x, _, logits = self.self_attn(x, x, x, need_weights=False, previous_logits=previous_logits, masks=masks)
+        x, handed_on = self.attend_to_self(self.before(self.self_attn_layer_norm, x), masks, previous)
         x = self.after(self.self_attn_layer_norm, x, residual)
-        return self.feed_forward(x), logits
+        return self.feed_forward(x), handed_on
 
 
 class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
-    """A decoder layer that takes the previous layer's logits, of both its attentions, and hands on its own."""
+    """A decoder layer that takes what both attentions of the layer below hand on, and hands on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> Attention:
         return self.build_attention(
@@ -115,30 +139,22 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
         """
         Args:
             x: (T, B, C); encoder_out: (S, B, C'); self_masks: of padding and later words among the target;
-            cross_masks: of padding; previous_self: (B, K, T, T); previous_cross: (B, K, T, S).
+            cross_masks: of padding; previous_self, previous_cross: see ``Attention.forward``.
 
         Returns:
-            x, the encoder-decoder probabilities or None, and the two logits of :class:`LayerLogits`: all at the
+            x, the encoder-decoder probabilities or None, and the two tensors of :class:`HandedOn`: all at the
             top level, because activation checkpointing sees the tensors there and no others.
         """
         residual = x
         x = self.before(self.self_attn_layer_norm, x)
-        x, _, self_logits = self.self_attn(
-            x,
-            x,
-            x,
-            incremental_state=incremental_state,
-            need_weights=False,
-            previous_logits=previous_self,
-            masks=self_masks,
-        )
+        x, of_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
         x = self.after(self.self_attn_layer_norm, x, residual)
 
-        weights = cross_logits = None
+        weights = of_cross = None
         if self.encoder_attn is not None and encoder_out is not None:
             residual = x
             x = self.before(self.encoder_attn_layer_norm, x)
-            x, weights, cross_logits = self.encoder_attn(
+            x, weights, of_cross = self.encoder_attn(
                 x,
                 encoder_out,
                 encoder_out,
@@ -146,11 +162,11 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
                 static_kv=True,
                 need_weights=need_attn or (not self.training and self.need_attn),
                 need_head_weights=need_head_weights,
-                previous_logits=previous_cross,
+                previous=previous_cross,
                 masks=cross_masks,
             )
             x = self.after(self.encoder_attn_layer_norm, x, residual)
-        return self.feed_forward(x), weights, *LayerLogits(self_logits, cross_logits)
+        return self.feed_forward(x), weights, *HandedOn(of_self, of_cross)
 
 
 def wrap(layer: nn.Module, cfg) -> nn.Module:

@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder, their layers handing logits on."""
+"""fairseq's Transformer encoder and decoder, their layers handing something on."""
 
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.decoding.beam import BeamState, SelectedRows, by_sentence, select
-from ea_fairseq.models.layer import LayerLogits, MechanismDecoderLayer, MechanismEncoderLayer, wrap
+from ea_fairseq.models.layer import HandedOn, MechanismDecoderLayer, MechanismEncoderLayer, wrap
 
 # The dimension of the rows in what an encoder returns.
 OUTPUT_ROWS = {
@@ -35,7 +35,7 @@ class MechanismStack:
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):
-    """fairseq's Transformer encoder whose layers hand the logits of their attention on."""
+    """fairseq's Transformer encoder whose layers hand on what their attention does."""
 
     def build_encoder_layer(self, cfg) -> nn.Module:
         return self.build_layer(MechanismEncoderLayer, cfg)
@@ -77,10 +77,10 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
             What goes into the first layer and what comes out of each, (S, B, C).
         """
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
-        states, logits, padding = [x], None, unless_empty(padding_mask)
+        states, handed_on, padding = [x], None, unless_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
         for layer in self.layers:
-            x, logits = layer(x, masks, previous_logits=logits)
+            x, handed_on = layer(x, masks, previous=handed_on)
             states.append(x)
         return states
 
@@ -90,7 +90,7 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
 
 
 class MechanismDecoder(MechanismStack, TransformerDecoderBase):
-    """fairseq's Transformer decoder whose layers hand the logits of both their attentions on."""
+    """fairseq's Transformer decoder whose layers hand on what both their attentions do."""
 
     def build_decoder_layer(self, cfg, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
@@ -127,9 +127,9 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
 
         alignment = None
         states = [x]
-        logits = LayerLogits()
+        handed_on = HandedOn()
         for index, layer in enumerate(self.layers):
-            x, weights, *logits = layer(
+            x, weights, *handed_on = layer(
                 x,
                 source,
                 self_masks,
@@ -137,8 +137,8 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
                 incremental_state,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
-                previous_self=logits[0],
-                previous_cross=logits[1],
+                previous_self=handed_on[0],
+                previous_cross=handed_on[1],
             )
             states.append(x)
             if index == alignment_layer and weights is not None:

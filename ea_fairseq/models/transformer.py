@@ -12,6 +12,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
+from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.hub import TranslationHub
 from ea_fairseq.kernels.availability import check_backend
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -70,8 +71,9 @@ class MechanismTransformer(TransformerModel):
 
     @classmethod
     def add_args(cls, parser):
-        """fairseq's flags of a Transformer and those of the mechanism."""
+        """fairseq's flags of a Transformer, those of the terms of own logits and those of the mechanism."""
         super().add_args(parser)
+        TermOptions.add_args(parser)
         cls.family.attention.options.add_args(parser)
 
     @classmethod
@@ -90,6 +92,7 @@ class MechanismTransformer(TransformerModel):
                     f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
                 )
         cls.family.attention.options.from_namespace(args)
+        TermOptions.from_namespace(args)
         check_backend()
         with flags_refused():
             return super().build_model(args, task)

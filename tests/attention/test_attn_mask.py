@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
-from loops import attend, evolving
+from loops import Evolving, attend
 from tiny import KERNELS
 
 WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
@@ -58,14 +58,12 @@ def test_an_attention_with_a_mask_equals_loops(seed, kind, kernel, weights, hide
     previous = torch.randn(3, 2, WORDS, WORDS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends, "backend", backend)
-        output, _, logits = attention(
-            query, key, key, attn_mask=mask, previous_logits=previous, need_weights=need_weights
-        )
+        output, _, logits = attention(query, key, key, attn_mask=mask, previous=previous, need_weights=need_weights)
     exact = attention.double()
     for sentence in range(3):
         expected, of_logits = attend(
             exact, query[:, sentence].double(), key[:, sentence].double(), kind, previous[sentence].double(),
-            WORDS, WORDS, evolving({kind: alpha}, {kind: beta}), mask.double(),
+            WORDS, WORDS, Evolving({kind: alpha}, {kind: beta}), mask.double(),
         )  # fmt: skip
         torch.testing.assert_close(output[:, sentence].double(), expected, rtol=1e-5, atol=1e-5)
         seen = mask != -torch.inf

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from loops import decode, encode, evolving
+from loops import Evolving, decode, encode
 from tiny import build_loud, random_tokens
 
 LENGTHS = [(5, 4), (3, 2)]  # words of source and target; the shorter pair is padded to the longer
@@ -29,7 +29,7 @@ def test_encoder_stack_equals_loops(kernel, skip):
     embedded, _ = model.encoder.forward_embedding(source)
     embedded = embedded * source.ne(model.encoder.padding_idx).unsqueeze(-1)
     encoded = model.encoder(source)["encoder_out"][0].transpose(0, 1)
-    oracle = evolving({"encoder": 0.4 if skip else 0.0}, {"encoder": 0.3})
+    oracle = Evolving({"encoder": 0.4 if skip else 0.0}, {"encoder": 0.3})
     for sentence, (length, _) in enumerate(LENGTHS):
         expected = encode(model, embedded[sentence], length, oracle)
         torch.testing.assert_close(encoded[sentence, :length], expected[:length], rtol=0, atol=1e-10)
@@ -44,7 +44,7 @@ def test_decoder_stack_equals_loops(kernel, skips):
     embedded, _ = model.decoder.embed_target(target, None)
     decoded, _ = model.decoder.extract_features(target, encoded)
     alphas = {side: 0.4 if skips.get(f"{side}_skip") else 0.0 for side in ("decoder", "cross")}
-    oracle = evolving(alphas, {"decoder": 0.3, "cross": 0.3})
+    oracle = Evolving(alphas, {"decoder": 0.3, "cross": 0.3})
     for sentence, (source_length, length) in enumerate(LENGTHS):
         x = encoded["encoder_out"][0][:, sentence]
         expected = decode(model, embedded[:, sentence], x, length, source_length, oracle)
@@ -63,6 +63,6 @@ def test_switched_off_convolution_and_skip_equal_loops():
         embedded[:, 0],
         encoded["encoder_out"][0][:, 0],
         *reversed(LENGTHS[0]),
-        evolving({"decoder": 0.4, "cross": 0.0}, {"decoder": 0.0, "cross": 0.5}),
+        Evolving({"decoder": 0.4, "cross": 0.0}, {"decoder": 0.0, "cross": 0.5}),
     )
     torch.testing.assert_close(decoded[0], expected, rtol=0, atol=1e-10)

@@ -32,7 +32,7 @@ def test_gradients_reach_every_word_and_no_masked_entry(kind, kernel, beta, seed
     variables = {**case.tensors, "own": own[0]}
     gradients = torch.autograd.grad(results, list(variables.values()), cotangents)
     reached = {name: gradient.ne(0) for name, gradient in zip(variables, gradients, strict=True)}
-    for name in ("own", "previous_logits"):
+    for name in ("own", "previous"):
         assert torch.equal(reached[name], ~case.blank.unsqueeze(1).expand_as(reached[name])), name
     for name in ("query", "key", "value"):
         words = ~padding(len(case.tensors[name])).T

@@ -16,14 +16,15 @@ from ea_fairseq.analysis.cost_formula import Side, parts
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
-from ea_fairseq.attention.terms import DotProduct, Term
+from ea_fairseq.attention.term import Term
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.state_dict import MECHANISM
+from ea_fairseq.terms.dot_product import DotProduct
 from experiments.costs.profiled_model import ProfiledModel
 from laws import FURTHER_LAWS, LAWS, draw_padded
-from loops import decode, encode
+from loops import TERMS, Oracle, decode, encode
 from mechanisms import ROWS, Row
 from tiny import TINY, build, make_loud, random_tokens
 
@@ -39,10 +40,11 @@ class ShiftedAttention(Attention):
         return own if inputs.previous is None else own + F.pad(inputs.previous[..., :-1], (1, 0))
 
 
-def shifted(attention, kind, own, previous, masked):
-    if previous is not None:
-        own[:, :, 1:] += previous[:, :, :-1]
-    return own
+class Shifted(Oracle):
+    def logits(self, attention, kind, own, previous, masked):
+        if previous is not None:
+            own[:, :, 1:] += previous[:, :, :-1]
+        return own
 
 
 class Distance(Term):
@@ -57,7 +59,7 @@ class Distance(Term):
         return self.weight[(keys - queries.unsqueeze(1)).clamp(-7, 7) + 7]
 
     def cost(self, queries, keys, width):
-        return Count()
+        return Count(parameters=15)
 
 
 @register_mechanism("distant")
@@ -65,26 +67,16 @@ class DistantAttention(Attention):
     """Plain attention whose own logits have, among the words of one sentence, a term that all layers share."""
 
     @classmethod
-    def build(cls, options, place, embed_dim, num_heads, **kwargs):
-        terms = [DotProduct()]
+    def build(cls, options, place, embed_dim, num_heads, terms=(), **kwargs):
         if place.kind != "cross":
-            terms.append(place.shared.setdefault("distance", Distance()))
-        attention = cls(embed_dim, num_heads, terms=tuple(terms), **kwargs)
-        attention.first = place.layer == 0
-        return attention
-
-    def extra_cost(self, queries, keys):
-        return Count(sum(weight.numel() for weight in self.terms.parameters()) if self.first else 0)
+            terms = (*(terms or [DotProduct()]), place.shared.setdefault("distance", Distance()))
+        return cls(embed_dim, num_heads, terms=terms, **kwargs)
 
 
-def distant(attention, kind, own, previous, masked):
-    for t in range(0 if kind == "cross" else own.size(1)):
-        for s in range(own.size(2)):
-            own[:, t, s] += attention.terms[1].weight[max(-7, min(7, s - t)) + 7]
-    return own
+TERMS["Distance"] = lambda term, tokens, head, t, s: term.weight[max(-7, min(7, s - t)) + 7]
 
 
-ALL = ROWS | {"shifted": Row(shifted), "distant": Row(distant)}
+ALL = ROWS | {"shifted": Row(Shifted()), "distant": Row(Oracle())}
 each_family = pytest.mark.parametrize("family", ALL)
 
 

@@ -78,8 +78,8 @@ class Case:
             leaves |= dict(self.attention.named_parameters())
             gradients = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
         gradients = dict(zip(leaves, gradients, strict=True))
-        if gradients.get("previous_logits") is not None:
-            gradients["previous_logits"] = gradients["previous_logits"].masked_fill(self.blank, 0.0)
+        if gradients.get("previous") is not None:
+            gradients["previous"] = gradients["previous"].masked_fill(self.blank, 0.0)
         return {"output": results[0], "logits": results[1]} | {
             f"gradient of {name}": tensor for name, tensor in gradients.items() if tensor is not None
         }
@@ -114,7 +114,7 @@ def draw(seed: int, most: int) -> Case:
     if kind == "cross":
         inputs["key"] = normal(keys, sentences, heads * width)
     if alpha > 0:
-        inputs["previous_logits"] = normal(sentences, heads, queries, keys)
+        inputs["previous"] = normal(sentences, heads, queries, keys)
     padded = torch.rand(sentences, keys, generator=generator) < 0.2
     padded[:, choose.randrange(keys)] = False
     masks = {"key_padding_mask": padded}
@@ -139,7 +139,7 @@ def spoil(case: Case, choose: random.Random) -> None:
     if name in case.inputs:
         tensor = case.inputs[name]
         at = (sentence, slice(None), query, key)
-        if name != "previous_logits":
+        if name != "previous":
             at = ({"query": query, "key": key}[name], sentence)
         numbers = tensor[at]
         numbers[choose.randrange(numbers.numel())] = number
@@ -255,7 +255,7 @@ def test_native_steps_keep_what_is_not_finite(instructions, monkeypatch):
             for step in range(steps):
                 query = words[step : step + 1]
                 memory = source if is_cross else query
-                attended = attention(query, memory, memory, previous_logits=logits[step], **options)
+                attended = attention(query, memory, memory, previous=logits[step], **options)
                 results[-1] += attended[: 3 if evolution.alpha > 0 else 2]
                 order = torch.randint(rows, (rows,), generator=torch.Generator().manual_seed(step))
                 attention.reorder_incremental_state(state, order)

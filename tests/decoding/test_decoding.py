@@ -62,7 +62,7 @@ def decode(attention, steps: int, seed: int, sentences: int = 7) -> list[torch.T
         if not is_cross and padding.any():
             masks = {"key_padding_mask": padding}
         options = {"incremental_state": state, "static_kv": is_cross, "need_head_weights": True, **masks}
-        output, weights, logits = attention(x.to(dtype), memory, memory, previous_logits=previous, **options)
+        output, weights, logits = attention(x.to(dtype), memory, memory, previous=previous, **options)
         words = ~padding.squeeze(1)
         results += [output[:, words], weights[:, words]]
         if attention.evolution.alpha > 0:

@@ -87,10 +87,10 @@ def test_masks_of_any_type_and_layout(backend, make, monkeypatch):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"previous_logits": torch.zeros(3, 2, 5, 4)},
-        {"previous_logits": torch.zeros(2, 2, 5, 5)},
-        {"previous_logits": torch.zeros(2, 5, 5)},
-        {"previous_logits": torch.zeros(3, 2, 5, 5, dtype=torch.float64)},
+        {"previous": torch.zeros(3, 2, 5, 4)},
+        {"previous": torch.zeros(2, 2, 5, 5)},
+        {"previous": torch.zeros(2, 5, 5)},
+        {"previous": torch.zeros(3, 2, 5, 5, dtype=torch.float64)},
         {"key_padding_mask": torch.zeros(3, 4, dtype=torch.bool)},
         {"key_padding_mask": torch.zeros(6, 5, dtype=torch.bool)},
         {"key_padding_mask": torch.zeros(5, dtype=torch.bool)},
@@ -104,7 +104,7 @@ def test_masks_of_any_type_and_layout(backend, make, monkeypatch):
 )
 def test_wrong_sizes_and_types_are_refused(backend, need_weights, wrong, monkeypatch):
     words = torch.randn(5, 3, 6)
-    inputs = {"query": words, "key": words, "value": words, "previous_logits": torch.zeros(3, 2, 5, 5), **wrong}
+    inputs = {"query": words, "key": words, "value": words, "previous": torch.zeros(3, 2, 5, 5), **wrong}
     (name,) = wrong
 
     def refusal():

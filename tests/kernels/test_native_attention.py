@@ -75,7 +75,7 @@ def draw_attention(seed, kind, kernel, alpha, sizes, shared=True):
         "query": (queries, sentences, heads * width),
         "key": (keys, sentences, heads * width),
         "value": (keys, sentences, heads * width),
-        "previous_logits": (sentences, heads, queries, keys),
+        "previous": (sentences, heads, queries, keys),
     }
     tensors = {name: torch.randn(shape) for name, shape in shapes.items()}
     if shared:

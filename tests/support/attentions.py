@@ -59,7 +59,7 @@ def draw_case(kind: str, kernel: int, seed: int, alpha: float = 0.4, beta: float
         "query": (queries, SENTENCES, WIDTH),
         "key": (keys, SENTENCES, WIDTH),
         "value": (keys, SENTENCES, WIDTH),
-        "previous_logits": (SENTENCES, HEADS, queries, keys),
+        "previous": (SENTENCES, HEADS, queries, keys),
     }
     tensors = {name: torch.randn(shape, dtype=torch.float64, requires_grad=True) for name, shape in shapes.items()}
     masks = {"key_padding_mask": padding(keys)}

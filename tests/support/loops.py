@@ -1,14 +1,14 @@
-"""Attention mechanisms as plain loops over the equations of the papers, in float64: oracles, written to be read.
+"""Attention as plain loops over the equations of the papers, in float64: oracles, written to be read.
 
-Maps are indexed [head][query][key]; nothing here is shared with the package. What a mechanism does is a function of an
-attention, its kind, its own logits, those of the layer below and which entries are masked, all but the first two maps
-(K, T, S); it returns what the softmax takes.
+Nothing here is shared with the package. Maps are indexed [head][query][key].
 """
 
 import math
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 # What a tap (row, column) of a k x k kernel reads, relative to the entry it writes; r = (k - 1) / 2.
 OFFSETS = {
@@ -39,38 +39,116 @@ def convolve(maps, weight, bias, kind):
     return result
 
 
-def evolving(alphas, betas):
-    """The oracle of evolving attention (EA eq. 4); weights by kind, 0 where skip connection or convolution is off."""
+@dataclass
+class Tokens:
+    """What one attention reads of one sentence.
 
-    def oracle(attention, kind, own, previous, masked):
-        alpha, beta = alphas[kind], betas[kind]
+    Args:
+        kind: of the attention: encoder, decoder or cross.
+        queries, keys: (T, C) and (S, C), not projected.
+        real_queries, real_keys: how many of them, at the beginning, are words; the rest is padding.
+        previous: what the layer below handed on, or None.
+        projected: queries, keys and values (K, T or S, d) by the letters q, k and v.
+    """
+
+    kind: str
+    queries: Tensor
+    keys: Tensor
+    real_queries: int
+    real_keys: int
+    previous: Tensor | None
+    projected: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Oracle:
+    """Plain attention. An oracle of a mechanism overrides the steps in which the mechanism differs."""
+
+    def project(self, attention, part: str, x: Tensor, tokens: Tokens) -> Tensor:
+        """Queries, keys or values (K, T, d), ``part`` being q, k or v, of tokens (T, C)."""
+        layer = getattr(attention, f"{part}_proj")
+        return None if layer is None else layer(x).unflatten(1, (attention.num_heads, -1)).transpose(0, 1)
+
+    def own(self, attention, tokens: Tokens) -> Tensor:
+        """Own logits (K, T, S): the sum of the attention's terms."""
+        own = torch.zeros(attention.num_heads, len(tokens.queries), len(tokens.keys), dtype=torch.float64)
+        for term in attention.terms:
+            score = TERMS[type(term).__name__]
+            for head in range(own.size(0)):
+                for t in range(own.size(1)):
+                    for s in range(own.size(2)):
+                        own[head, t, s] += score(term, tokens, head, t, s)
+        return own
+
+    def logits(self, attention, kind: str, own: Tensor, previous: Tensor | None, masked: Tensor) -> Tensor:
+        """What the softmax takes, (K, T, S), of own logits and of what the layer below handed on."""
+        return own
+
+    def weights(self, attention, kind: str, weights: Tensor) -> Tensor:
+        """What values are weighted by, (K, T, S), of the softmax's probabilities."""
+        return weights
+
+    def output(self, attention, tokens: Tokens, weights: Tensor) -> Tensor:
+        """(K, T, d), from what weighs the values."""
+        values = tokens.projected["v"]
+        output = torch.zeros(*weights.shape[:2], values.size(-1), dtype=torch.float64)
+        for head in range(weights.size(0)):
+            for t in range(weights.size(1)):
+                for s in range(weights.size(2)):
+                    output[head, t] += weights[head, t, s] * values[head, s]
+        return output
+
+    def hands_on(self, logits: Tensor, tokens: Tokens) -> Tensor:
+        """What the next layer's attention has as ``tokens.previous``."""
+        return logits
+
+    def branch(self, branch, x: Tensor, length: int, kind: str) -> Tensor:
+        """The branch beside self-attention: (T, C') -> (T, C'), the first ``length`` vectors being words."""
+        raise NotImplementedError
+
+
+def dot_product(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
+    query, key = tokens.projected["q"][head, t], tokens.projected["k"][head, s]
+    return query @ key / math.sqrt(len(query))
+
+
+def shaw(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
+    query, later = tokens.projected["q"][head, t], 0 if tokens.kind == "decoder" else 16
+    return query @ term.weight[min(max(s - t, -16), later) + 16] / math.sqrt(len(query))
+
+
+TERMS = {"DotProduct": dot_product, "ShawPositions": shaw}  # one logit of a term, by the name of its class
+
+
+class Evolving(Oracle):
+    """Evolving attention (EA eq. 4); weights by kind, 0 where skip connection or convolution is off."""
+
+    def __init__(self, alphas: dict[str, float], betas: dict[str, float]):
+        self.alphas, self.betas = alphas, betas
+
+    def logits(self, attention, kind, own, previous, masked):
+        alpha, beta = self.alphas[kind], self.betas[kind]
         mix = own if previous is None or alpha == 0 else alpha * previous + (1 - alpha) * own
         mix = mix.masked_fill(masked, 0.0)
         if beta == 0:
             return mix
         return beta * convolve(mix, attention.conv.weight, attention.conv.bias, kind) + (1 - beta) * mix
 
-    return oracle
-
 
 def attend(attention, queries, keys, kind, previous, real_queries, real_keys, oracle, attn_mask=None):
     """One sentence through one attention.
 
     Args:
-        queries: (T, C); keys: (S, C); previous: (K, T, S) or None.
+        queries: (T, C); keys: (S, C); previous: what the layer below handed on, or None.
         real_queries, real_keys: how many at the beginning are words; the rest is padding.
-        oracle: what the mechanism does, see above.
         attn_mask: (T, S), what is added to logits before the softmax, -inf where a query must not see a key.
 
     Returns:
-        Output (T, C) and logits (K, T, S), zero at masked entries.
+        Output (T, C), and what the attention hands on: logits (K, T, S), zero at masked entries, unless the oracle says
+        otherwise.
     """
-    heads = attention.num_heads
-    width = queries.size(1) // heads
-    projected_queries = attention.q_proj(queries)
-    projected_keys = attention.k_proj(keys)
-    values = attention.v_proj(keys)
-    own = torch.zeros(heads, len(queries), len(keys), dtype=torch.float64)
+    tokens = Tokens(kind, queries, keys, real_queries, real_keys, previous)
+    for part, x in (("q", queries), ("k", keys), ("v", keys)):
+        tokens.projected[part] = oracle.project(attention, part, x, tokens)
     masked = torch.zeros(len(queries), len(keys), dtype=torch.bool)
     padded_row = torch.zeros(len(queries), 1, dtype=torch.bool)
     for t in range(len(queries)):
@@ -79,20 +157,27 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
             masked[t, s] = s >= real_keys or (kind == "decoder" and s > t)
             if attn_mask is not None:
                 masked[t, s] |= attn_mask[t, s] == -math.inf
-            for head in range(heads):
-                part = slice(head * width, (head + 1) * width)
-                own[head, t, s] = (projected_queries[t, part] @ projected_keys[s, part]) / math.sqrt(width)
-    logits = oracle(attention, kind, own, previous, masked | padded_row)
-    attended = torch.zeros(len(queries), heads * width, dtype=torch.float64)
-    for head in range(heads):
-        part = slice(head * width, (head + 1) * width)
+    logits = oracle.logits(attention, kind, oracle.own(attention, tokens), previous, masked | padded_row)
+    weights = torch.zeros_like(logits)
+    for head in range(len(logits)):
         for t in range(len(queries)):
             powers = {s: math.exp(logits[head, t, s]) for s in range(len(keys)) if not masked[t, s]}
             if attn_mask is not None:
                 powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
             for s, power in powers.items():
-                attended[t, part] += power / sum(powers.values()) * values[s, part]
-    return attention.out_proj(attended), logits.masked_fill(masked | padded_row, 0.0)
+                weights[head, t, s] = power / sum(powers.values())
+    output = oracle.output(attention, tokens, oracle.weights(attention, kind, weights))
+    handed_on = oracle.hands_on(logits.masked_fill(masked | padded_row, 0.0), tokens)
+    return attention.out_proj(output.transpose(0, 1).flatten(1)), handed_on
+
+
+def attend_to_self(layer, x, kind, previous, length, oracle):
+    """Self-attention and the branch beside it: (T, C), and what the attention hands on."""
+    if getattr(layer, "branch", None) is None:
+        return attend(layer.self_attn, x, x, kind, previous, length, length, oracle)
+    attended, rest = x[:, : -layer.branch.width], x[:, -layer.branch.width :]
+    attended, handed_on = attend(layer.self_attn, attended, attended, kind, previous, length, length, oracle)
+    return torch.cat([attended, oracle.branch(layer.branch, rest, length, kind)], dim=1), handed_on
 
 
 def feed_forward(layer, x):
@@ -101,9 +186,9 @@ def feed_forward(layer, x):
 
 def encode(model, x, length, oracle):
     """One sentence (S, C), its first ``length`` vectors words, through the encoder's layers."""
-    logits = None
+    previous = None
     for layer in model.encoder.layers:
-        out, logits = attend(layer.self_attn, x, x, "encoder", logits, length, length, oracle)
+        out, previous = attend_to_self(layer, x, "encoder", previous, length, oracle)
         x = feed_forward(layer, layer.self_attn_layer_norm(x + out))
     return x
 
@@ -112,7 +197,7 @@ def decode(model, y, x, target_length, source_length, oracle):
     """One target sentence (T, C) through the decoder's layers, which read the encoder's output (S, C)."""
     own = cross = None
     for layer in model.decoder.layers:
-        out, own = attend(layer.self_attn, y, y, "decoder", own, target_length, target_length, oracle)
+        out, own = attend_to_self(layer, y, "decoder", own, target_length, oracle)
         y = layer.self_attn_layer_norm(y + out)
         out, cross = attend(layer.encoder_attn, y, x, "cross", cross, target_length, source_length, oracle)
         y = feed_forward(layer, layer.encoder_attn_layer_norm(y + out))

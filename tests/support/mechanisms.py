@@ -1,9 +1,8 @@
 """A row for each attention mechanism: what the tests that hold for all of them need to know of it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from loops import evolving
+from loops import Evolving, Oracle
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
@@ -18,13 +17,20 @@ class Row:
         options: of the models that are tested, by which the mechanism is on in all three attentions.
     """
 
-    oracle: Callable
+    oracle: Oracle
     options: dict[str, object] = field(default_factory=dict)
+
+
+class RealFormer(Oracle):
+    """Own logits added to those of the layer below."""
+
+    def logits(self, attention, kind, own, previous, masked):
+        return own if previous is None else own + previous
 
 
 ROWS = {
     "ea_transformer": Row(
-        evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
+        Evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
     ),
-    "realformer": Row(lambda attention, kind, own, previous, masked: own if previous is None else own + previous),
+    "realformer": Row(RealFormer()),
 }

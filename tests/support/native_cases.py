@@ -48,7 +48,7 @@ def training(case: Case) -> str:
     if kind == "cross" and case.often(0.3):
         inputs["value"] = case.normal(keys, sentences, width, dtype=dtype)
     if case.often(0.7):
-        inputs["previous_logits"] = case.normal(sentences, heads, queries, keys, dtype=dtype)
+        inputs["previous"] = case.normal(sentences, heads, queries, keys, dtype=dtype)
     masks = {}
     if case.often(0.6):
         masks["key_padding_mask"] = case.mask(sentences, keys)
@@ -59,7 +59,7 @@ def training(case: Case) -> str:
     if case.often(0.35):  # a mistake, or sizes that PyTorch spreads
         of = case.choose.choice([inputs, masks]) if masks else inputs
         name = case.choose.choice(list(of))
-        of[name] = (case.retyped if name == "previous_logits" and case.often(0.3) else case.resized)(of[name])
+        of[name] = (case.retyped if name == "previous" and case.often(0.3) else case.resized)(of[name])
     masks = {name: case.relaid(mask) if name == "attn_mask" else case.as_mask(mask) for name, mask in masks.items()}
     leaves = {id(tensor): case.relaid(tensor) for tensor in inputs.values()}
     inputs = {name: leaves[id(tensor)] for name, tensor in inputs.items()}
@@ -101,7 +101,7 @@ def decoding(case: Case) -> str:
         inputs = {"query": words}
         inputs["key"], inputs["value"] = source if is_cross else (words, words)
         if case.often(0.7):
-            inputs["previous_logits"] = case.normal(rows, attention.num_heads, 1, keys if is_cross else step + 1)
+            inputs["previous"] = case.normal(rows, attention.num_heads, 1, keys if is_cross else step + 1)
         if is_cross:
             inputs["key_padding_mask"] = source_padding
             inputs["query_padding_mask"] = case.mask(rows, 1) if case.often(0.5) else None
@@ -112,7 +112,7 @@ def decoding(case: Case) -> str:
         inputs = {name: tensor for name, tensor in inputs.items() if tensor is not None}
         if step == mistaken:
             name = case.choose.choice(list(inputs))
-            retyped = name == "previous_logits" and case.often(0.3)
+            retyped = name == "previous" and case.often(0.3)
             inputs[name] = (case.retyped if retyped else case.resized)(inputs[name])
         relaid = {id(tensor): case.relaid(tensor) for tensor in inputs.values()}
         for name, tensor in inputs.items():

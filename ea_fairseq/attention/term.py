@@ -1,0 +1,30 @@
+"""What own logits are the sum of."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+
+
+class Term(nn.Module):
+    """A summand of an attention's own logits.
+
+    A term is built of its :class:`~ea_fairseq.attention.mechanism.Place`, the width C of all heads and their number K;
+    layers of a stack may share it.
+    """
+
+    needs: ClassVar[str] = ""  # "q", "k" or "qk": whether it reads projected queries and keys
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Logits (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
+        raise NotImplementedError
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """Parameters and products, of ``queries`` T and ``keys`` S tokens and ``width`` C of all heads."""
+        raise NotImplementedError
+
+    def element_wise(self, queries: int, keys: int, width: int) -> int:
+        """Multiplications of single numbers, which counters of matrix products do not see."""
+        return 0

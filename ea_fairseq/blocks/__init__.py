@@ -1,0 +1,1 @@
+"""What takes a part of a layer's channels beside its self-attention."""

@@ -1,0 +1,1 @@
+"""What own logits are the sum of, a term a file."""

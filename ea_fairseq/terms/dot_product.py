@@ -1,0 +1,25 @@
+"""Scaled dot products of queries and keys."""
+
+from torch import Tensor
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.term import Term
+
+
+class DotProduct(Term):
+    """Q K^T / sqrt(d) (EA eq. 1)."""
+
+    needs = "qk"
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        return (inputs.q * inputs.scale) @ inputs.k.transpose(-1, -2)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The products."""
+        return Count(macs=queries * keys * width)
+
+    def element_wise(self, queries: int, keys: int, width: int) -> int:
+        """The scaling of queries."""
+        return queries * width
