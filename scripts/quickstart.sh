@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains an EA-Transformer and its baseline and shows what they translate; see --help.
+# Trains a model, an EA-Transformer unless told, and its baseline, and shows what they translate; see --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib.sh
@@ -13,12 +13,14 @@ usage() {
   cat <<'USAGE'
 usage: bash scripts/quickstart.sh [options]
 
-Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lite and its baseline transformer_lite
-alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and
-writes a page with tables and learning curves. Without --corpus it writes a small German-English corpus of its own,
-which takes about ten minutes on two CPU cores. Run again, it goes on where it stopped, and prints the report again when
-all is done. The learning rate falls to zero at the last update, so another number of updates is another training.
+Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lite, or the model of --model, and its
+baseline transformer_lite alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and
+ten translations, and writes a page with tables and learning curves. Without --corpus it writes a small German-English
+corpus of its own, which takes about ten minutes on two CPU cores. Run again, it goes on where it stopped, trains no
+baseline a second time, and prints the report again when all is done. The learning rate falls to zero at the last update,
+so another number of updates is another training.
 
+  --model NAME         model beside the baseline, a recipe of scripts/recipes/models (default: ea_transformer_lite)
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
   --target-lang yy     language of the target, the suffix of its files (default: en)
@@ -34,11 +36,10 @@ example:
 USAGE
 }
 
-archs=(transformer_lite ea_transformer_lite)
-corpus='' source_lang=de target_lang=en merges='' max_update='' max_tokens='' seed=1 out=''
+model=ea_transformer_lite corpus='' source_lang=de target_lang=en merges='' max_update='' max_tokens='' seed=1 out=''
 while (($#)); do
   case $1 in
-    --corpus | --source-lang | --target-lang | --merges | --max-update | --max-tokens | --seed | --out)
+    --model | --corpus | --source-lang | --target-lang | --merges | --max-update | --max-tokens | --seed | --out)
       (($# > 1)) || die "$1 needs a value."
       option=${1#--}
       printf -v "${option//-/_}" '%s' "$2"
@@ -49,6 +50,9 @@ while (($#)); do
   esac
   shift
 done
+models=$(list_recipes | tr ' ' '\n' | sed -n 's|^quickstart/||p' | grep -vx transformer_lite)
+grep -qxF -- "$model" <<<"$models" || die "--model: there is no $model to train beside the baseline: give one of ${models//$'\n'/ }."
+archs=(transformer_lite "$model")
 if [[ $corpus ]]; then
   [[ -d $corpus ]] || die "--corpus: there is no folder $corpus."
   corpus=$(cd "$corpus" && pwd)

@@ -94,6 +94,7 @@ def report(output: str) -> str:
         (["--colour"], "--colour"),
         (["--source-lang", "fi"], "--corpus"),
         (["--merges"], "--merges"),
+        (["--model", "transformer_lite"], "--model"),
     ],
 )
 def test_bad_options_are_named_in_one_sentence(options, flag, tmp_path):

@@ -118,7 +118,7 @@ class Plan:
         tokens: of a batch, or None for those that suit the device; generation has batches of its own.
         lengths: None for each part's own.
         quick: few of all.
-        family: what is measured beside fairseq's Transformer.
+        families: what is measured beside fairseq's Transformer; several are measured as they come, without variants.
     """
 
     sizes: tuple[str, ...] = SIZES
@@ -126,11 +126,15 @@ class Plan:
     tokens: int | None = None
     cuda: bool = False
     quick: bool = False
-    family: str = EVOLVING_FAMILY
+    families: tuple[str, ...] = (EVOLVING_FAMILY,)
 
     def variants(self, part: str) -> tuple[Variant, ...]:
         """What is sampled in turn, the baseline first."""
-        return tuple(variant.of_family(self.family) for variant in (QUICK_VARIANTS if self.quick else VARIANTS)[part])
+        if len(self.families) > 1:
+            return PLAIN, *map(EVOLVING.of_family, self.families)
+        return tuple(
+            variant.of_family(*self.families) for variant in (QUICK_VARIANTS if self.quick else VARIANTS)[part]
+        )
 
     def cases(self, part: str) -> list[Case]:
         """The cases of a part, sizes and lengths in the order of the tables."""

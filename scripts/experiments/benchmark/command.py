@@ -60,7 +60,14 @@ def parse_arguments() -> Namespace:
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
     add("--only", type=one_of(parts), default=parts, metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=one_of(SIZES), default=SIZES, metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
-    add("--family", default=EVOLVING_FAMILY, metavar="NAME", help="beside fairseq's Transformer (default: %(default)s)")
+    family = f"beside fairseq's Transformer; several in one run, each at its best (default: {EVOLVING_FAMILY})"
+    add(
+        "--family",
+        type=lambda names: tuple(names.split(",")),
+        default=(EVOLVING_FAMILY,),
+        metavar="NAME,...",
+        help=family,
+    )
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
@@ -119,8 +126,8 @@ def main() -> None:
         raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
     from ea_fairseq.attention.registry import FAMILIES  # not before --help and refusals, as it imports torch
 
-    if args.family not in FAMILIES:
-        raise StepError(f"--family {args.family} is none of ours: take one of {', '.join(FAMILIES)}.")
+    if unknown := [name for name in args.family if name not in FAMILIES]:
+        raise StepError(f"--family {unknown[0]} is none of ours: take one of {', '.join(FAMILIES)}.")
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),

@@ -2,13 +2,11 @@
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY, build_criterion
-from fairseq.modules import MultiheadAttention
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq import UserError
-from ea_fairseq.attention.mechanism import Place
-from ea_fairseq.attention.registry import FAMILIES, PLAIN
+from ea_fairseq.attention.registry import PLAIN
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant
@@ -63,41 +61,38 @@ class Workload:
 
 
 class Block(Workload):
-    """A self-attention of the encoder with padded keys.
+    """The self-attention of the encoder's second layer, with padded keys.
 
-    One of ours takes logits from the layer before and hands its own on, both with gradients.
+    One of ours takes what the layer below hands on, and hands its own on, both with gradients.
     """
 
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         super().__init__(case, variant, device, tokens, seed)
-        heads, width = self.options.encoder_attention_heads, self.options.encoder_embed_dim
         of_sentences = torch.tensor(lengths(case.sentences, case.length, self.seed))
         self.padding = (torch.arange(case.length) >= of_sentences.unsqueeze(1)).to(device)
         self.words = case.sentences * case.length
+        size = len(self.dictionary)
+        self.attention = build(self.options, size, size).encoder.layers[1].self_attn.to(self.device)
+        width = self.attention.embed_dim
         self.query = torch.randn(case.length, case.sentences, width, device=device, requires_grad=True)
-        if self.variant.evolving:
-            kind = FAMILIES[variant.family].attention
-            options = kind.options.from_namespace(self.options)
-            self.attention = kind.build(options, Place("encoder", 1), width, heads, self_attention=True).to(self.device)
-            self.previous = None
-            self.previous = self.forward()[1].detach().requires_grad_()
-        else:
-            self.attention = MultiheadAttention(width, heads, self_attention=True).to(self.device)
+        self.previous = None
+        if self.variant.evolving and len(outputs := self.forward()) > 1:
+            self.previous = outputs[1].detach().requires_grad_()
         self.parameters = list(self.attention.parameters())
         self.gradients = [torch.randn_like(output) for output in self.forward()]
 
     def forward(self) -> list[Tensor]:
         masks = {"key_padding_mask": self.padding, "need_weights": False}
         if self.variant.evolving:
-            masks |= {"query_padding_mask": self.padding, "previous_logits": self.previous}
+            masks |= {"query_padding_mask": self.padding, "previous": self.previous}
         with self.autocast():
-            output, _, *logits = self.attention(self.query, self.query, self.query, **masks)
-        return [output, *logits]
+            output, _, *handed_on = self.attention(self.query, self.query, self.query, **masks)
+        return [output, *(tensor for tensor in handed_on if tensor is not None)]
 
     def backward(self, outputs: list[Tensor]) -> None:
         for tensor in (self.query, *self.parameters):
             tensor.grad = None
-        if self.variant.evolving:
+        if self.previous is not None:
             self.previous.grad = None
         torch.autograd.backward(outputs, self.gradients)
 
