@@ -10,9 +10,12 @@ from step import StepError
 
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.comparison_table import comparison_table
+from experiments.reports.relative_speed import RelativeSpeed
 from experiments.reports.results_page import keep
 from experiments.scoring.results import COUNTS, Results
 from experiments.scoring.significance import p_value
+from experiments.tables import NONE
+from fake_benchmarks import fake_benchmark
 from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
 
 SCORE = "tokenized BLEU"
@@ -38,6 +41,19 @@ def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
         p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
 
 
+def test_a_section_tells_the_speed_of_its_models(two_models, tmp_path):
+    """Of each family as it comes, and in no row of a model that the benchmark does not have."""
+    fake_benchmark(sizes=("lite",), families=("realformer", "ea_transformer")).write(tmp_path / "speed.json")
+    speeds = RelativeSpeed.read(tmp_path / "speed.json")
+    assert speeds.of("realformer_lite") == ["0.91", "0.91"] and speeds.of("ea_transformer_lite") == ["0.83", "0.83"]
+    table = comparison_table(Comparison.of(find_results([two_models]), SCORE), losses=True, speeds=speeds)
+    assert {"training speed", "generation speed", "loss"} <= set(table.header)
+    cells = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    assert cells[PLAIN]["training speed"] == NONE
+    losses = [found.valid_curve[-1].loss for found in find_results([two_models]) if found.model == PLAIN]
+    assert cells[PLAIN]["loss"].startswith(f"{sum(losses) / len(losses):.3f}")
+
+
 def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monkeypatch):
     shutil.copytree(two_models, tmp_path / "runs" / "again")
     shutil.copytree(two_models, tmp_path / "runs" / "once")
@@ -57,7 +73,7 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
     assert made[0] == made[1]
     text = page.read_text()
     assert text.index("# All of it") < text.index("## First") < text.index("| model |") < text.index("## Later")
-    assert comparison_table(Comparison.of(find_results([two_models]), SCORE)).markdown().strip() in text
+    assert comparison_table(Comparison.of(find_results([two_models]), SCORE), losses=True).markdown().strip() in text
     assert text.count("<summary>") == 5 and "bash scripts/train.sh" in text
     figures = re.findall(r"\]\((.*?)\)", text)
     assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}

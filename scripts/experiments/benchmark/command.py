@@ -20,6 +20,7 @@ from experiments.benchmark.results import Benchmark
 from experiments.benchmark.tables import heading, tables
 from experiments.benchmark.workers import Pool
 from experiments.environment import commit, cores, gpus, processor, versions
+from experiments.runs.recipe import models
 from experiments.text_table import table
 
 COMMAND = "python scripts/benchmark.py"
@@ -60,7 +61,7 @@ def parse_arguments() -> Namespace:
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
     add("--only", type=one_of(parts), default=parts, metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=one_of(SIZES), default=SIZES, metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
-    family = f"beside fairseq's Transformer; several in one run, each at its best (default: {EVOLVING_FAMILY})"
+    family = f"a recipe of scripts/recipes/models without its size; several in one run (default: {EVOLVING_FAMILY})"
     add(
         "--family",
         type=lambda names: tuple(names.split(",")),
@@ -124,10 +125,8 @@ def main() -> None:
     args = parse_arguments()
     if args.device == "cuda" and not gpus():
         raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
-    from ea_fairseq.attention.registry import FAMILIES  # not before --help and refusals, as it imports torch
-
-    if unknown := [name for name in args.family if name not in FAMILIES]:
-        raise StepError(f"--family {unknown[0]} is none of ours: take one of {', '.join(FAMILIES)}.")
+    if unknown := [name for name in args.family if not {f"{name}_{size}" for size in args.sizes} <= {*models()}]:
+        raise StepError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),

@@ -11,6 +11,7 @@ from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant
 from experiments.costs.profiled_model import build, dictionary, parse
+from experiments.runs.recipe import model_flags
 
 LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
 
@@ -34,8 +35,8 @@ class Workload:
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         torch.manual_seed(seed)
         self.case, self.variant, self.device = case, variant, device
-        arch = f"{variant.family}_{case.size}" if variant.evolving else PLAIN[case.size]
-        flags = ["--arch", arch, "--share-all-embeddings"]
+        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
+        flags += ["--share-all-embeddings"]
         flags += ["--criterion", variant.criterion, "--label-smoothing", "0.1"]
         if variant.criterion not in CRITERION_REGISTRY:
             raise UserError(f"there is no criterion {variant.criterion}")

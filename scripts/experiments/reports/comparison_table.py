@@ -6,7 +6,9 @@ from step import StepError
 
 from experiments.reports.comparison import Comparison, Spread
 from experiments.reports.papers import CONVENTION, PAPER
+from experiments.reports.relative_speed import RelativeSpeed
 from experiments.reports.seed_range import SeedRange, seed_range
+from experiments.scoring.results import Results
 from experiments.scoring.scores import DEFINITIONS
 from experiments.scoring.significance import RESAMPLES, SEED, p_value
 from experiments.tables import MINUS, NONE, Table
@@ -19,11 +21,17 @@ ONE_SEED = (
 )
 
 
-def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
+def comparison_table(
+    comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
+) -> Table:
     """A row for each model, and for each data set the score over seeds and its difference to the baseline's.
 
     Of a single training there is no difference to tell: in its place stand the scores of the published trainings with
     other seeds, where there are some.
+
+    Args:
+        losses: whether to tell the validation loss of the last epoch.
+        speeds: of models, beside fairseq's Transformer of the same size.
 
     Raises:
         StepError: where the p-values that are asked for cannot be had.
@@ -34,9 +42,10 @@ def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
     seeds, compared = single_seeds(comparison), is_compared(comparison)
     p_values = p_values and compared
     header = ["model", *columns("parameters", costs_in_papers), *columns("FLOPs", costs_in_papers)]
+    header += speeds.header if speeds else ()
     for dataset in datasets:
         prefix = f"{dataset}: " if len(datasets) > 1 else ""
-        header += columns(prefix + comparison.score, dataset in in_papers)
+        header += columns(prefix + comparison.score, dataset in in_papers) + [f"{prefix}loss"] * losses
         header += [prefix + name for name in ("seeds", *[OTHER_SEEDS] * bool(seeds))]
         header += [prefix + name for name in (*["difference"] * compared, *["p"] * p_values)]
     rows = []
@@ -44,6 +53,7 @@ def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
         example, paper = comparison.example(model), PAPER.get(model)
         row = [model, *beside(short(example.parameters), paper and paper.parameters, costs_in_papers)]
         row += beside(short(example.flops), paper and paper.flops, costs_in_papers)
+        row += speeds.of(model) if speeds else ()
         for dataset in datasets:
             scores = comparison.scores(model, dataset)
             printed = bleu_in_paper(model).get(dataset)
@@ -52,13 +62,26 @@ def comparison_table(comparison: Comparison, p_values: bool = True) -> Table:
                 f"{printed:.2f}" if printed is not None else None,
                 dataset in in_papers,
             )
+            row += [last_loss(comparison.results(model, dataset).values())] * losses
             row.append(str(len(scores)) if scores else NONE)
             if seeds:
                 row.append(str(seeds.get((model, dataset), NONE)))
             if compared:
                 row += difference_cells(comparison, model, dataset, p_values)
         rows.append(row)
-    return Table(header, rows, notes(comparison, seeds, compared, p_values))
+    told = notes(comparison, seeds, compared, p_values)
+    if losses:
+        told.insert(1, "loss: label-smoothed, of the validation set after the last epoch, in bits per token.")
+    return Table(header, rows, [*told, *([speeds.note] if speeds else [])])
+
+
+def last_loss(results: Iterable[Results]) -> str:
+    """The validation loss at the end of trainings, mean ± deviation."""
+    found = [result.valid_curve[-1].loss for result in results if result.valid_curve]
+    if not found:
+        return NONE
+    value = Spread.of(found)
+    return f"{value.mean:.3f}" + ("" if value.deviation is None else f" ± {value.deviation:.3f}")
 
 
 def single_seeds(comparison: Comparison) -> dict[tuple[str, str], SeedRange]:

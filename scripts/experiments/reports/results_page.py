@@ -1,7 +1,8 @@
 """A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
 
-A section is a folder with section.md, its heading and text, and results.json files at any depth below it. What a
-training took, and its curves, stand in the first section that has results of it.
+A section is a folder with section.md, its heading and text, and results.json files at any depth below it, and may have
+speed.json, a benchmark of its models. What a training took, and its curves, stand in the first section that has results
+of it.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from step import StepError
 
 from experiments.records import is_file_name
+from experiments.reports import relative_speed
 from experiments.reports.comparison import Comparison, Spread, find_results
 from experiments.reports.comparison_table import comparison_table, listed
 from experiments.runs.run_facts import run_html
@@ -35,7 +37,9 @@ def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
         blocks.append(text_of(section))
         if any(section.rglob(NAME)):
             comparison = Comparison.of(find_results([section]), score)
-            blocks.append(comparison_table(comparison).markdown().strip())
+            speed = section / relative_speed.NAME
+            speeds = relative_speed.RelativeSpeed.read(speed) if speed.is_file() else None
+            blocks.append(comparison_table(comparison, losses=True, speeds=speeds).markdown().strip())
             trained = [result for result in comparison.all_results() if result.training_command not in told]
             new = Comparison.of(trained, score)
             if trained:

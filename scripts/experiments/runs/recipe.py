@@ -21,6 +21,11 @@ def data_command(recipe: Path) -> str | None:
     return None
 
 
+def models() -> list[str]:
+    """The recipes of scripts/recipes/models, by name."""
+    return sorted(path.stem for path in (RECIPES / "models").glob("*.recipe"))
+
+
 def model_flags(model: str) -> list[str]:
     """The flags of fairseq-train, in words, by which a model of scripts/recipes/models differs from all others."""
     lines = (RECIPES / "models" / f"{model}.recipe").read_text(encoding="utf-8").splitlines()
