@@ -35,6 +35,18 @@ def odd(text: str) -> int:
     return number
 
 
+def whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
+    """A parser that returns a whole number in [lowest, highest] and raises ValueError for any other."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if number != float(text) or number < lowest or (highest is not None and number > highest):
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
 def one_of(*names: str) -> Callable[[str], str]:
     """A parser that returns a text that is among the names and raises ValueError for any other."""
 

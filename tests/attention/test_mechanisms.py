@@ -24,9 +24,10 @@ from ea_fairseq.state_dict import MECHANISM
 from ea_fairseq.terms.dot_product import DotProduct
 from experiments.costs.profiled_model import ProfiledModel
 from laws import FURTHER_LAWS, LAWS, draw_padded
-from loops import TERMS, Oracle, decode, encode
+from loop_comparison import assert_equals_loops, by_our_forward
+from loops import TERMS, Oracle
 from mechanisms import ROWS, Row
-from tiny import TINY, build, make_loud, random_tokens
+from tiny import TINY, build, make_loud
 
 
 @register_mechanism("shifted")
@@ -88,23 +89,9 @@ def test_every_mechanism_has_a_row():
     assert set(ALL) == set(FAMILIES)
 
 
-@torch.no_grad()
 @each_family
 def test_a_model_equals_loops(family):
-    model = build_family(family).double()
-    generator = torch.Generator().manual_seed(5)
-    source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 4)
-    source[1, 3:] = target[1, 2:] = model.encoder.padding_idx
-    embedded, _ = model.encoder.forward_embedding(source)
-    embedded_target, _ = model.decoder.embed_target(target, None)
-    encoded = model.encoder(source)
-    decoded, _ = model.decoder.extract_features(target, encoded)
-    for sentence, (length, words) in enumerate([(5, 4), (3, 2)]):
-        vectors = embedded[sentence] * source[sentence].ne(model.encoder.padding_idx).unsqueeze(-1)
-        x = encode(model, vectors, length, ALL[family].oracle)
-        torch.testing.assert_close(encoded["encoder_out"][0][:length, sentence], x[:length], rtol=0, atol=1e-10)
-        expected = decode(model, embedded_target[:, sentence], x, words, length, ALL[family].oracle)
-        torch.testing.assert_close(decoded[sentence, :words], expected[:words], rtol=0, atol=1e-10)
+    assert_equals_loops(build_family(family), ALL[family].oracle)
 
 
 @pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
@@ -144,7 +131,7 @@ def test_the_cost_by_formula_is_that_counted(family):
 def test_torchs_own_counter_of_flops_agrees(family, monkeypatch):
     """It counts matrix products and convolutions alone."""
     monkeypatch.setattr(dispatch, "backend", "reference")
-    model, length = build_family(family), 6
+    model, length = by_our_forward(build_family(family)), 6
     tokens = torch.full((1, length), model.encoder.dictionary.unk())
     with FlopCounterMode(display=False) as counter:
         model(tokens, torch.tensor([length]), tokens)

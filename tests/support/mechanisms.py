@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
+from oracles_mixing import Predictive
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
@@ -33,4 +34,5 @@ ROWS = {
         Evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
     ),
     "realformer": Row(RealFormer()),
+    "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
 }

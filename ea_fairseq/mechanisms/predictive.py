@@ -1,0 +1,112 @@
+"""Predictive attention: Predictive Attention Transformer, submitted to ICLR 2021 ("PA").
+
+A_i = softmax(alpha * CNN(logits_{i-1}) + (1 - alpha) * own_i), in the encoder's self-attention alone  (PA eq. 4)
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.mechanisms.evolving import channels_last, norm
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options, fraction, option, whole
+
+
+@dataclass(frozen=True)
+class PredictionOptions(Options):
+    """The flags of predictive attention; defaults are those of the paper for IWSLT'14.
+
+    Raises:
+        UserError: naming the flag, when a value is out of range.
+    """
+
+    pa_layers: int = option(
+        1,
+        whole(0, 3),
+        "number of convolutions that predict an encoder's attention logits from those of the layer below; 0: these "
+        "are mixed in as they are",
+        "a whole number from 0 to 3",
+        "N",
+    )
+    pa_alpha: float = option(
+        0.1,
+        fraction,
+        "weight of the predicted logits, against the layer's own (not --ea-alpha, which weighs evolving attention's "
+        "skip connection)",
+        "a number from 0 to 1",
+        "F",
+    )
+
+
+@register_mechanism("pa_transformer")
+class PredictiveAttention(Attention):
+    """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.
+
+    Parameters are fairseq's plus, from the second layer on, ``convs`` (3 x 3, K to K heads, with bias). With a weight
+    of 0 this is fairseq's attention itself.
+    """
+
+    options = PredictionOptions
+    title = "predictive attention"
+    adds = "predictors"
+    keeps = ", and of a predictor the input and output of each convolution"
+    adds_macs_of = "aten::_convolution"
+    KERNEL = 3
+
+    def __init__(self, embed_dim: int, num_heads: int, alpha: float, layers: int, is_first: bool, **kwargs):
+        """
+        Args:
+            alpha: weight of the predicted logits; 0 means plain attention.
+            layers: number of convolutions of a predictor.
+            is_first: whether there is no layer below to predict from.
+        """
+        super().__init__(embed_dim, num_heads, **kwargs)
+        layers = 0 if is_first or alpha == 0 else layers
+        padding = self.KERNEL // 2
+        self.convs = nn.ModuleList(nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
+        self.alpha = alpha
+        self.hands_on_logits, self.is_plain = alpha > 0, alpha == 0 and self.scores_dots
+        self.fused = FusedLogits(1 - alpha, alpha)
+        if alpha > 0 and not is_first and not layers:
+            # Marks the checkpoint: a plain Transformer would load it, and lose the residual, without a word.
+            self.register_buffer("predicted", torch.empty(0))
+
+    @classmethod
+    def build(cls, options: PredictionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+        """Plain attention but for the encoder's."""
+        if place.kind != "encoder":
+            return Attention(embed_dim, num_heads, **kwargs)
+        return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, place.layer == 0, **kwargs)
+
+    def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
+        """CNN(logits_{i-1}) of PA eq. 4: convolutions, a ReLU after each, that read zeros where a key is masked."""
+        predicted = previous
+        for conv in self.convs:
+            predicted = F.relu(conv(channels_last(inputs.masks.cleared(predicted))))
+        return predicted
+
+    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+        """The mix of predicted and own logits (PA eq. 4)."""
+        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.alpha)
+
+    def extra_cost(self, queries: int, keys: int) -> Count:
+        """The convolutions, K to K channels with bias; margins of zeros count, too."""
+        taps = self.num_heads * self.KERNEL**2
+        return Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys) * len(self.convs)
+
+    def extra_kept(self, queries: int, keys: int, number: int) -> int:
+        """The input of the first convolution, and each one's output after the ReLU, which the next one reads."""
+        maps = len(self.convs) + 1 if self.convs else 0
+        return maps * self.num_heads * queries * keys * number
+
+    def metrics(self, name: str, kind: str) -> dict[str, Measure]:
+        """The norms of the convolutions' kernels, from the first to the last of the predictor."""
+        return {f"pa_conv_norm/{name}.{i}": partial(norm, conv.weight) for i, conv in enumerate(self.convs)}

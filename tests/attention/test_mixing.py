@@ -1,0 +1,181 @@
+"""Predictive attention with all its settings."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from ea_fairseq import UserError
+from ea_fairseq.analysis.cost_formula import Side
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.kernels import dispatch
+from experiments.costs.profiled_model import ProfiledModel
+from laws import LAWS, assert_close, draw_padded, scores
+from loop_comparison import assert_equals_loops
+from loops import Oracle
+from oracles_mixing import Predictive
+from tiny import TINY, build, make_loud
+
+PAD = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A family with options, and what it computes with them."""
+
+    family: str
+    options: dict[str, object]
+    oracle: Oracle
+
+    def build(self, **options):
+        return make_loud(build(self.family, **{**TINY, "encoder_layers": 3, **self.options, **options}))
+
+
+SETTINGS = {
+    **{
+        f"PA of {layers} layers": Setting("pa_transformer", {"pa_layers": layers, "pa_alpha": 0.3}, Predictive(0.3))
+        for layers in range(4)
+    },
+    "PA alone": Setting("pa_transformer", {"pa_alpha": 1.0}, Predictive(1.0)),
+    "PA of Shaw": Setting("pa_transformer", {"relative_positions": "shaw"}, Predictive(0.1)),
+}
+FAMILIES = {setting.family: setting for setting in SETTINGS.values()}
+each_family = pytest.mark.parametrize("setting", FAMILIES.values(), ids=FAMILIES)
+each_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+
+
+@each_setting
+def test_a_model_equals_loops(setting):
+    assert_equals_loops(setting.build(), setting.oracle)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@each_setting
+def test_law_holds(setting, law):
+    law(setting.build(), seed=6)
+
+
+@each_setting
+def test_the_cost_by_formula_is_that_counted(setting):
+    model = setting.build()
+    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
+    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+
+
+def gradients(model, seed=4):
+    """Of a training step on padded sentences, by parameter."""
+    _, source, target = draw_padded(model.train(), seed)
+    model.zero_grad()
+    model(source, None, target)[0][target.ne(PAD)].cos().sum().backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@each_setting
+def test_every_parameter_has_a_gradient(setting):
+    assert [name for name, gradient in gradients(setting.build()).items() if gradient is None] == []
+
+
+@each_family
+def test_activation_checkpointing_changes_no_gradient(setting):
+    expected = gradients(setting.build())
+    found = gradients(setting.build(checkpoint_activations=True))
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-6, msg=name)
+
+
+@each_family
+def test_one_graph_is_compiled_for_batches_of_every_size(setting):
+    torch.compiler.reset()
+    model, compiled = setting.build().train(), setting.build().train()
+    compiled.compile(backend="eager", fullgraph=True, dynamic=True)
+    for seed in (1, 2, 3):
+        expected, found = (gradients(module, seed) for module in (model, compiled))
+        for name, gradient in expected.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@each_family
+@pytest.mark.parametrize("way", ["module", "autocast"])
+def test_half_precision_trains_and_rounds_little(setting, way):
+    exact = setting.build()
+    _, source, target = draw_padded(exact, seed=4)
+    model = setting.build().train()
+    if way == "module":
+        model = model.to(torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
+        output = model(source, None, target)[0]
+    words = target.ne(PAD)
+    output[words].float().cos().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert (output[words].float() - scores(exact, source, target)[words]).abs().mean() < 0.1
+
+
+@each_family
+def test_an_exported_model_computes_the_same(setting):
+    model = setting.build()
+    _, source, target = draw_padded(model, seed=4)
+    encoder = torch.export.export(model.encoder, (source,), strict=True).module()
+    decoder = torch.export.export(model.decoder, (target, model.encoder(source)), strict=True).module()
+    with torch.no_grad():
+        found, expected = decoder(target, encoder(source))[0], scores(model, source, target)
+    words = target.ne(PAD)
+    assert_close(found[words], expected[words], 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("pa_layers", "4"), ("pa_layers", "-1"), ("pa_layers", "1.5"), ("pa_alpha", "1.1"), ("pa_alpha", "nan")],
+)
+def test_a_bad_value_is_refused_with_its_flag(option, value):
+    with pytest.raises(UserError, match=f"--{option.replace('_', '-')} must be "):
+        build("pa_transformer", **TINY, **{option: value})
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(0, 0), (1, 1168), (2, 2336)])
+def test_the_parameters_of_predictors_with_eight_heads(layers, expected):
+    size = {**TINY, "encoder_layers": 3, "encoder_attention_heads": 8}
+    plain, ours = build("transformer", **size), build("pa_transformer", **size, pa_layers=layers)
+    numbers = [sum(parameter.numel() for parameter in model.parameters()) for model in (plain, ours)]
+    assert numbers[1] - numbers[0] == expected
+
+
+def test_predictive_attention_is_in_the_encoder_alone():
+    model = SETTINGS["PA of 1 layers"].build()
+    assert all(layer.self_attn.is_plain and layer.encoder_attn.is_plain for layer in model.decoder.layers)
+    assert [len(layer.self_attn.convs) for layer in model.encoder.layers] == [0, 1, 1]
+
+
+def test_no_weight_of_predicted_logits_is_plain_attention_to_the_last_bit():
+    plain, ours = build("transformer", **TINY), build("pa_transformer", **TINY, pa_alpha=0)
+    ours.load_state_dict(plain.state_dict())
+    _, source, target = draw_padded(plain, seed=4)
+    assert torch.equal(scores(ours, source, target), scores(plain, source, target))
+    assert all(module.is_plain for module in ours.modules() if isinstance(module, Attention))
+
+
+def test_a_plain_model_refuses_the_checkpoint_of_a_residual_alone():
+    plain, ours = build("transformer", **TINY), build("pa_transformer", **TINY, pa_layers=0)
+    with pytest.raises(RuntimeError):
+        plain.load_state_dict(ours.state_dict())
+    with pytest.raises(UserError, match="does not fit the model"):
+        build("pa_transformer", **TINY).load_state_dict(ours.state_dict())
+
+
+@pytest.mark.parametrize("layers", range(4))
+def test_maps_that_predictors_keep_for_the_backward_pass(layers, monkeypatch):
+    monkeypatch.setattr(dispatch, "backend", "reference")
+    model = build("pa_transformer", **TINY, pa_layers=layers).train()
+    kept = {}
+
+    def keep(tensor):
+        if tensor.shape[1:] == (2, 31, 31):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    tokens = torch.full((1, 31), 5)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.encoder(tokens)
+    expected = Side(len(model.encoder.dictionary), 31)
+    kinds = ProfiledModel.of(model.eval(), expected, expected).attentions
+    assert sum(kept.values()) == kinds["encoder"].kept_for_backward()
