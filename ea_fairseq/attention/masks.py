@@ -82,6 +82,10 @@ class AttentionMasks:
         """
         return logits if self.masked_or_padded_row is None else logits.masked_fill(self.masked_or_padded_row, 0.0)
 
+    def cleared_tokens(self, x: Tensor) -> Tensor:
+        """Vectors x (S, B, C) of keys with zeros at padding, for convolutions over words."""
+        return x if self.padded_keys is None else x.masked_fill(self.padded_keys.T.unsqueeze(-1), 0.0)
+
     def attn_mask(self, dtype: torch.dtype) -> Tensor | None:
         """fairseq's mask (T, S), to add to logits of a type: -inf where a query must not see a key, padding aside."""
         if self.future is None:

@@ -52,8 +52,8 @@ class Mechanism:
     fused: FusedLogits | None = None
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int) -> Branch | None:
-        """What takes a part of the ``embed_dim`` channels of a layer beside self-attention; None: nothing."""
+    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> Branch | None:
+        """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
         return None
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:

@@ -12,6 +12,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.user_error import UserError
 
 
 class HandedOn(NamedTuple):
@@ -37,11 +38,20 @@ class MechanismLayer:
         super().__init__(cfg, *args)
 
     def build_attention(self, kind: str, cfg, embed_dim: int, num_heads: int, **kwargs) -> Attention:
-        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it."""
+        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it.
+
+        Raises:
+            UserError: where the heads do not divide what the branch leaves to self-attention.
+        """
         options, place = self._attention.options.from_namespace(cfg), Place(kind, self._layer, self._shared)
         if kind != "cross":
-            self.branch = self._attention.build_branch(options, place, embed_dim)
+            self.branch = self._attention.build_branch(options, place, embed_dim, num_heads)
             embed_dim -= 0 if self.branch is None else self.branch.width
+            if embed_dim % num_heads:
+                raise UserError(
+                    f"--{kind}-attention-heads must divide the {embed_dim} of --{kind}-embed-dim that self-attention "
+                    f"has beside {self.branch.width} of another branch, and {num_heads} is no divisor"
+                )
         return self._attention.build(
             options,
             place,
@@ -60,7 +70,8 @@ class MechanismLayer:
         """Self-attention and the branch beside it: (T, B, C), and what the attention hands on."""
         attended, rest = x, None
         if self.branch is not None:
-            attended, rest = x.split([x.size(-1) - self.branch.width, self.branch.width], dim=-1)
+            widths = x.size(-1) - self.branch.width, self.branch.width
+            attended, rest = (part.contiguous() for part in x.split(widths, dim=-1))
         attended, _, handed_on = self.self_attn(
             attended,
             attended,

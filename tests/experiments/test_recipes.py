@@ -22,6 +22,8 @@ PARAMETERS = {
     "ea_transformer_lite": 2_485_224,
     "transformer_base": 44_138_496,
     "ea_transformer_base": 44_149_008,
+    "conv_transformer_lite": 2_135_520,
+    "conv_transformer_base": 40_594_944,
 }
 MODEL_FILES = sorted(path.stem for path in (ROOT / "scripts/recipes/models").glob("*.recipe"))
 SMALL = [model for model in MODEL_FILES if model.endswith("lite")]

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
 from oracles_mixing import Predictive
+from oracles_branches import Convolution
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
@@ -35,4 +36,5 @@ ROWS = {
     ),
     "realformer": Row(RealFormer()),
     "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
+    "conv_transformer": Row(Convolution()),
 }
