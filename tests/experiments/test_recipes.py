@@ -24,6 +24,8 @@ PARAMETERS = {
     "ea_transformer_base": 44_149_008,
     "conv_transformer_lite": 2_135_520,
     "conv_transformer_base": 40_594_944,
+    "pa_conv_transformer_lite": 2_135_520 + 5 * 148,
+    "pa_conv_transformer_base": 40_594_944 + 5 * 584,
 }
 MODEL_FILES = sorted(path.stem for path in (ROOT / "scripts/recipes/models").glob("*.recipe"))
 SMALL = [model for model in MODEL_FILES if model.endswith("lite")]

@@ -7,11 +7,11 @@ import torch
 
 from ea_fairseq import UserError
 from ea_fairseq.analysis.cost import cost
-from laws import LAWS
+from laws import LAWS, draw_padded
 from mechanisms import ROWS
 from tiny import TINY, build, make_loud, random_tokens
 
-FAMILIES = ("conv_transformer",)
+FAMILIES = ("conv_transformer", "pa_conv_transformer")
 WITHOUT_BRANCHES = 2_482_560  # parameters of Transformer-Lite in the papers' convention
 
 
@@ -27,6 +27,14 @@ def test_half_of_the_encoders_channels_are_convolved():
     assert all(layer.branch is None for layer in model.decoder.layers)
     saved = 4 * (161 * 160 - 81 * 80) - (3 * 80 + 1) * 80
     assert cost(model).parameters == WITHOUT_BRANCHES - 6 * saved
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_parameter_has_a_gradient(family):
+    model = build_family(family).train()
+    _, source, target = draw_padded(model, seed=4)
+    model(source, None, target)[0][target.ne(model.encoder.padding_idx)].cos().sum().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 @pytest.mark.parametrize("autocast", [False, True], ids=["stored", "autocast"])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
+from oracles_branches import Convolution, PredictiveBesideConvolution
 from oracles_mixing import Predictive
 from oracles_branches import Convolution
 from tiny import SKIPS
@@ -37,4 +38,5 @@ ROWS = {
     "realformer": Row(RealFormer()),
     "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
     "conv_transformer": Row(Convolution()),
+    "pa_conv_transformer": Row(PredictiveBesideConvolution(0.4), {"pa_alpha": 0.4}),
 }

@@ -1,6 +1,7 @@
 """Oracles of what stands beside self-attention and of convolutions over words, see loops.py."""
 
 from loops import Oracle
+from oracles_mixing import Predictive
 
 
 class Convolution(Oracle):
@@ -16,3 +17,7 @@ class Convolution(Oracle):
                 if 0 <= s < length:
                     output[t] += weight[:, :, tap] @ x[s]
         return output
+
+
+class PredictiveBesideConvolution(Convolution, Predictive):
+    """PA-Conv-Transformer."""
