@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, PredictiveBesideConvolution
 from oracles_mixing import Predictive
-from oracles_branches import Convolution
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
