@@ -101,6 +101,7 @@ class AttentionCost:
         scaled = Count(macs=self.queries * self.width)
         fairseqs = self.attentions.count(None)
         ours = sum(term.element_wise(self.queries, self.keys, self.width) for term, _ in self.terms)
+        ours += sum(attention.element_wise(self.queries, self.keys) for attention in self.ours)
         return scaled * fairseqs * self.cross + Count(macs=SIZES * fairseqs + ours)
 
     def kept_for_backward(self, half: bool = False) -> int:

@@ -80,6 +80,10 @@ class Mechanism:
         """Parameters and MACs beyond projections, terms and values, of ``queries`` T and ``keys`` S tokens."""
         return Count()
 
+    def element_wise(self, queries: int, keys: int) -> int:
+        """Multiplications of single numbers beyond those of terms, which counters of matrix products do not see."""
+        return 0
+
     def extra_kept(self, queries: int, keys: int, number: int) -> int:
         """Bytes of maps that autograd keeps in PyTorch beside probabilities, of numbers of ``number`` bytes."""
         return 0

@@ -1,4 +1,4 @@
-"""Predictive attention with all its settings."""
+"""Predictive attention and value residuals with all their settings."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,16 @@ import torch
 
 from ea_fairseq import UserError
 from ea_fairseq.analysis.cost_formula import Side
-from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.attention import Attention, Sentences
+from ea_fairseq.decoding.cache import DecodingStep
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from experiments.costs.profiled_model import ProfiledModel
 from laws import LAWS, assert_close, draw_padded, scores
-from loop_comparison import assert_equals_loops
+from loop_comparison import assert_equals_loops, by_our_forward
 from loops import Oracle
-from oracles_mixing import Predictive
-from tiny import TINY, build, make_loud
+from oracles_mixing import Predictive, ValueResidual
+from tiny import TINY, build, make_loud, random_tokens
 
 PAD = 1
 
@@ -38,6 +40,8 @@ SETTINGS = {
     },
     "PA alone": Setting("pa_transformer", {"pa_alpha": 1.0}, Predictive(1.0)),
     "PA of Shaw": Setting("pa_transformer", {"relative_positions": "shaw"}, Predictive(0.1)),
+    "value residual": Setting("value_residual", {"decoder_layers": 3}, ValueResidual()),
+    "value residual of Shaw": Setting("value_residual", {"relative_positions": "shaw"}, ValueResidual()),
 }
 FAMILIES = {setting.family: setting for setting in SETTINGS.values()}
 each_family = pytest.mark.parametrize("setting", FAMILIES.values(), ids=FAMILIES)
@@ -75,6 +79,23 @@ def test_every_parameter_has_a_gradient(setting):
     assert [name for name, gradient in gradients(setting.build()).items() if gradient is None] == []
 
 
+@each_setting
+@pytest.mark.parametrize("of", ["", "layers.0.self_attn.v_proj", "decoder.layers.0.encoder_attn.v_proj"])
+def test_the_loss_changes_along_its_gradient(setting, of):
+    """Of all parameters, and of those that layers above may read again."""
+    model = by_our_forward(setting.build().double())
+    direction = {name: gradient for name, gradient in gradients(model).items() if of in name}
+    slope = torch.stack([gradient.norm() for gradient in direction.values()]).norm()
+    _, source, target = draw_padded(model, seed=4)
+    losses = []
+    with torch.no_grad():
+        for step in (1e-6, -2e-6):
+            for name, gradient in direction.items():
+                model.get_parameter(name).add_(gradient, alpha=step / slope)
+            losses.append(model(source, None, target)[0][target.ne(PAD)].cos().sum())
+    assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
+
+
 @each_family
 def test_activation_checkpointing_changes_no_gradient(setting):
     expected = gradients(setting.build())
@@ -87,7 +108,7 @@ def test_activation_checkpointing_changes_no_gradient(setting):
 @each_family
 def test_one_graph_is_compiled_for_batches_of_every_size(setting):
     torch.compiler.reset()
-    model, compiled = setting.build().train(), setting.build().train()
+    model, compiled = (setting.build(**TINY).train() for _ in range(2))
     compiled.compile(backend="eager", fullgraph=True, dynamic=True)
     for seed in (1, 2, 3):
         expected, found = (gradients(module, seed) for module in (model, compiled))
@@ -113,7 +134,7 @@ def test_half_precision_trains_and_rounds_little(setting, way):
 
 @each_family
 def test_an_exported_model_computes_the_same(setting):
-    model = setting.build()
+    model = setting.build(**TINY)
     _, source, target = draw_padded(model, seed=4)
     encoder = torch.export.export(model.encoder, (source,), strict=True).module()
     decoder = torch.export.export(model.decoder, (target, model.encoder(source)), strict=True).module()
@@ -179,3 +200,38 @@ def test_maps_that_predictors_keep_for_the_backward_pass(layers, monkeypatch):
     expected = Side(len(model.encoder.dictionary), 31)
     kinds = ProfiledModel.of(model.eval(), expected, expected).attentions
     assert sum(kept.values()) == kinds["encoder"].kept_for_backward()
+
+
+def test_a_plain_checkpoint_goes_on_as_it_is_with_value_residuals():
+    plain, ours = build("transformer", **TINY), build("value_residual", seed=2, **TINY)
+    assert [module.lambdas.tolist() for module in pairs(ours)] == [[0.5, 0.5]] * 3
+    ours.load_state_dict(plain.state_dict())
+    _, source, target = draw_padded(plain, seed=4)
+    found, expected = (scores(model, source, target)[target.ne(PAD)] for model in (ours, plain))
+    assert_close(found, expected, 1e-5)
+
+
+def pairs(model):
+    return [module for module in model.modules() if getattr(module, "lambdas", None) is not None]
+
+
+@pytest.mark.skipif(not LIBRARY, reason="not compiled")
+def test_values_are_mixed_by_the_kernels_for_whole_attentions(monkeypatch):
+    """And by those for decoding steps: nothing prepares what PyTorch would need."""
+    model = SETTINGS["value residual"].build()
+    for inputs in (Sentences, DecodingStep):
+        monkeypatch.setattr(inputs, "prepare", lambda self: pytest.fail("computed by PyTorch"))
+    generator = torch.Generator().manual_seed(1)
+    source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 3)
+    with torch.no_grad():
+        encoded, state = model.encoder(source), {}
+        for step in range(1, 4):
+            model.decoder(target[:, :step], encoder_out=encoded, incremental_state=state)
+
+
+def test_where_layers_are_dropped_the_first_that_is_left_gives_the_values():
+    model = SETTINGS["value residual"].build(encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+    torch.manual_seed(3)
+    for _ in range(5):
+        found = gradients(model)
+        assert all(gradient is None or gradient.isfinite().all() for gradient in found.values())

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, PredictiveBesideConvolution
 from oracles_mixing import Predictive
+from oracles_mixing import Predictive, ValueResidual
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
@@ -38,4 +39,5 @@ ROWS = {
     "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
     "conv_transformer": Row(Convolution()),
     "pa_conv_transformer": Row(PredictiveBesideConvolution(0.4), {"pa_alpha": 0.4}),
+    "value_residual": Row(ValueResidual()),
 }

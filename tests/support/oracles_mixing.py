@@ -16,3 +16,17 @@ class Predictive(Oracle):
         for conv in attention.convs:
             predicted = convolve(predicted.masked_fill(masked, 0.0), conv.weight, conv.bias, kind)
         return self.alpha * predicted + (1 - self.alpha) * own
+
+
+class ValueResidual(Oracle):
+    """Values, of the first layer and the layer's own, each with its weight; handed on are the first layer's."""
+
+    def project(self, attention, part, x, tokens):
+        projected = super().project(attention, part, x, tokens)
+        if part != "v" or tokens.previous is None:
+            return projected
+        of_first, of_own = attention.lambdas.tolist()
+        return of_first * tokens.previous + of_own * projected
+
+    def hands_on(self, logits, tokens):
+        return tokens.projected["v"] if tokens.previous is None else tokens.previous

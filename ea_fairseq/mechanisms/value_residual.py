@@ -1,0 +1,82 @@
+"""Value residuals: Zhou et al., Value Residual Learning, ACL 2025 (arXiv 2410.17897, "ResFormer").
+
+V_l <- lambda_{l,1} V_1 + lambda_{l,2} V_l, in all three attentions, V_1 being those of the same attention in the first
+layer and the lambdas learned.
+"""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options
+
+
+@register_mechanism("value_residual")
+class ValueResidualAttention(Attention):
+    """Attention whose values are mixed with those of the first layer.
+
+    Parameters are fairseq's plus, from the second layer on, ``lambdas`` (2): the weights of the first layer's values
+    and of its own, half each at the start.
+    """
+
+    title = "value residual"
+    adds = "pairs of weights"
+    hands_on_values = True
+
+    def __init__(self, embed_dim: int, num_heads: int, is_first: bool, **kwargs):
+        """Args: is_first: whether there is no layer below."""
+        super().__init__(embed_dim, num_heads, **kwargs)
+        self.lambdas = None if is_first else nn.Parameter(torch.full((2,), 0.5))
+
+    @classmethod
+    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs):
+        """The attention of a place in a stack."""
+        return cls(embed_dim, num_heads, is_first=place.layer == 0, **kwargs)
+
+    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+        """As in plain attention but for the values, which come last.
+
+        Where layers are dropped (``--encoder-layerdrop``), those of the first that is left are V_1.
+        """
+        projected = super().project(x, parts, inputs)
+        if "v" not in parts:
+            return projected
+        others, values = projected.split([projected.size(-1) - self.embed_dim, self.embed_dim], dim=-1)
+        if inputs.first_values is None:
+            inputs.first_values = values
+        if self.lambdas is None:
+            return projected
+        mixed = self.lambdas[0] * inputs.first_values + self.lambdas[1] * values  # ResFormer, learnable form
+        return torch.cat([others, mixed], dim=-1)
+
+    @torch.no_grad()
+    def start_from_plain(self, options: Options) -> str:
+        """As 0 and 1."""
+        if self.lambdas is not None:
+            self.lambdas.copy_(torch.tensor([0.0, 1.0]))
+        return "as 0 and 1, which changes nothing"
+
+    def extra_cost(self, queries: int, keys: int) -> Count:
+        """The two weights."""
+        return Count() if self.lambdas is None else Count(parameters=2)
+
+    def element_wise(self, queries: int, keys: int) -> int:
+        """The weighting of both values."""
+        return 0 if self.lambdas is None else 2 * keys * self.embed_dim
+
+    def metrics(self, name: str, kind: str) -> dict[str, Measure]:
+        """The weights of the first layer's values and of its own."""
+        if self.lambdas is None:
+            return {}
+        return {f"value_lambda_{i + 1}/{name}": partial(weight, self.lambdas, i) for i in range(2)}
+
+
+def weight(lambdas: Tensor, index: int) -> float:
+    """One of the weights (2)."""
+    return lambdas[index].item()
