@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, PredictiveBesideConvolution
-from oracles_mixing import Predictive
 from oracles_mixing import Predictive, ValueResidual
 from tiny import SKIPS
 
