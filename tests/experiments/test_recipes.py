@@ -26,6 +26,8 @@ PARAMETERS = {
     "conv_transformer_base": 40_594_944,
     "pa_conv_transformer_lite": 2_135_520 + 5 * 148,
     "pa_conv_transformer_base": 40_594_944 + 5 * 584,
+    "lite_transformer_lite": 1_791_344,
+    "lite_transformer_base": 37_059_424,
 }
 MODEL_FILES = sorted(path.stem for path in (ROOT / "scripts/recipes/models").glob("*.recipe"))
 SMALL = [model for model in MODEL_FILES if model.endswith("lite")]

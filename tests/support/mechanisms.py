@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
-from oracles_branches import Convolution, PredictiveBesideConvolution
+from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_mixing import Predictive, ValueResidual
 from tiny import SKIPS
 
@@ -38,5 +38,6 @@ ROWS = {
     "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
     "conv_transformer": Row(Convolution()),
     "pa_conv_transformer": Row(PredictiveBesideConvolution(0.4), {"pa_alpha": 0.4}),
+    "lite_transformer": Row(LongShortRange(), {"weight_dropout": 0.0}),
     "value_residual": Row(ValueResidual()),
 }

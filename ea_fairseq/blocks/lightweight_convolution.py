@@ -1,0 +1,69 @@
+"""A lightweight convolution beside self-attention: Wu et al., Lite Transformer with Long-Short Range Attention, 2020.
+
+The convolution is that of Wu et al., Pay Less Attention with Lightweight and Dynamic Convolutions, ICLR 2019.
+"""
+
+import torch
+from fairseq.modules.lightweight_convolution import LightweightConv1dTBC
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.blocks.branch import Branch
+
+
+class LightweightConvolution(LightweightConv1dTBC):
+    """fairseq's, with one matrix for all sentences of a batch, and a compiled graph that serves all lengths.
+
+    out[t] = sum_k softmax(weight)[h, k] x[t + k - padding_l], the channels of a head h sharing its weights.
+    """
+
+    def forward(self, x: Tensor, incremental_state: dict | None = None) -> Tensor:
+        """(T, B, C') -> (T, B, C'); decoding steps are fairseq's, which remembers earlier words and lets them follow
+        beams."""
+        if incremental_state is not None:
+            return super().forward(x, incremental_state)
+        words, sentences, _ = x.shape
+        by_head = x.unflatten(2, (self.num_heads, -1)).permute(2, 0, 1, 3).flatten(2)  # (H, T, B R)
+        mixed = self.weight_dropout_module(self.matrix(words)).type_as(x) @ by_head
+        return mixed.unflatten(2, (sentences, -1)).permute(1, 2, 0, 3).flatten(2)
+
+    def matrix(self, words: int) -> Tensor:
+        """(H, T, T): the weight that each word has for each."""
+        dtype = torch.float64 if self.weight.dtype is torch.float64 else torch.float32
+        weight = self.weight.squeeze(1).softmax(dim=-1, dtype=dtype)
+        positions = torch.arange(words, device=weight.device)
+        taps = positions - positions.unsqueeze(1) + self.padding_l
+        return weight[:, taps.clamp(0, self.kernel_size - 1)].where((taps >= 0) & (taps < self.kernel_size), 0.0)
+
+
+class LightweightBranch(Branch):
+    """Projection, gated linear unit, lightweight convolution, projection: C' to C' channels.
+
+    Args:
+        kernel: number of words that the convolution reads.
+        later: how many of them come after the word.
+        heads: K, groups of channels that share their weights.
+        dropout: of the convolution's weights.
+    """
+
+    def __init__(self, width: int, kernel: int, later: int, heads: int, dropout: float):
+        super().__init__(width)
+        self.linear_in = nn.Linear(width, 2 * width)
+        self.conv = LightweightConvolution(
+            width, kernel, kernel - 1 - later, heads, weight_dropout=dropout, weight_softmax=True
+        )
+        self.linear_out = nn.Linear(width, width)
+        for layer in (self.linear_in, self.linear_out):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, masks: AttentionMasks, incremental_state: dict | None = None) -> Tensor:
+        """(T, B, C') -> (T, B, C'), the convolution reading zeros at padding."""
+        gated = nn.functional.glu(self.linear_in(x), dim=-1)
+        return self.linear_out(self.conv(masks.cleared_tokens(gated), incremental_state))
+
+    def cost(self, tokens: int) -> Count:
+        """Of one sentence of ``tokens`` T, of which the convolution multiplies each with each."""
+        linears = linear(self.width, 2 * self.width, tokens) + linear(self.width, self.width, tokens)
+        return linears + Count(self.conv.weight.numel(), tokens * tokens * self.width)

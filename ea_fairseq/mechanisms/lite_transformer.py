@@ -1,0 +1,46 @@
+"""Lite Transformer: Wu et al., Lite Transformer with Long-Short Range Attention, ICLR 2020, arXiv 2004.11886.
+
+In encoder and decoder, self-attention takes one half of the channels, for what is far, and a lightweight convolution
+the other, for what is near; what both give is concatenated. Encoder-decoder attention has the full width. Kernels,
+heads and dropout of weights are those of the authors' code for IWSLT'14 (mit-han-lab/lite-transformer, embed160.yml).
+"""
+
+from dataclasses import dataclass
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.blocks.lightweight_convolution import LightweightBranch
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options, fraction, option
+
+KERNELS = (3, 7, 15, 31, 31, 31)  # by layer; those above have the last one
+
+
+@dataclass(frozen=True)
+class ConvolutionOptions(Options):
+    """The flag of Lite Transformer.
+
+    Raises:
+        UserError: naming the flag, when a value is out of range.
+    """
+
+    weight_dropout: float = option(
+        0.1, fraction, "dropout of the weights of lightweight convolutions", "a number from 0 to 1", "F"
+    )
+
+
+@register_mechanism("lite_transformer")
+class LongShortRangeAttention(Attention):
+    """Plain attention; self-attention has half of the width, and a lightweight convolution has the rest."""
+
+    options = ConvolutionOptions
+    title = "long-short range attention"
+
+    @classmethod
+    def build_branch(
+        cls, options: ConvolutionOptions, place: Place, embed_dim: int, num_heads: int
+    ) -> LightweightBranch:
+        """The convolution beside self-attention; in the decoder it reads no later word."""
+        kernel = KERNELS[min(place.layer, len(KERNELS) - 1)]
+        later = 0 if place.kind == "decoder" else kernel // 2
+        return LightweightBranch(embed_dim // 2, kernel, later, num_heads, options.weight_dropout)
