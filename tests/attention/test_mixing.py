@@ -1,4 +1,4 @@
-"""Predictive attention and value residuals with all their settings."""
+"""Predictive attention, value residuals and talking heads with all their settings."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ea_fairseq import UserError
+from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost_formula import Side
 from ea_fairseq.attention.attention import Attention, Sentences
 from ea_fairseq.decoding.cache import DecodingStep
@@ -15,7 +16,7 @@ from experiments.costs.profiled_model import ProfiledModel
 from laws import LAWS, assert_close, draw_padded, scores
 from loop_comparison import assert_equals_loops, by_our_forward
 from loops import Oracle
-from oracles_mixing import Predictive, ValueResidual
+from oracles_mixing import Predictive, TalkingHeads, ValueResidual
 from tiny import TINY, build, make_loud, random_tokens
 
 PAD = 1
@@ -41,6 +42,8 @@ SETTINGS = {
     "PA alone": Setting("pa_transformer", {"pa_alpha": 1.0}, Predictive(1.0)),
     "PA of Shaw": Setting("pa_transformer", {"relative_positions": "shaw"}, Predictive(0.1)),
     "value residual": Setting("value_residual", {"decoder_layers": 3}, ValueResidual()),
+    "talking heads": Setting("talking_heads", {"decoder_attention_heads": 4}, TalkingHeads()),
+    "talking heads of Shaw": Setting("talking_heads", {"relative_positions": "shaw"}, TalkingHeads()),
     "value residual of Shaw": Setting("value_residual", {"relative_positions": "shaw"}, ValueResidual()),
 }
 FAMILIES = {setting.family: setting for setting in SETTINGS.values()}
@@ -183,36 +186,37 @@ def test_a_plain_model_refuses_the_checkpoint_of_a_residual_alone():
         build("pa_transformer", **TINY).load_state_dict(ours.state_dict())
 
 
-@pytest.mark.parametrize("layers", range(4))
-def test_maps_that_predictors_keep_for_the_backward_pass(layers, monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@each_setting
+def test_maps_that_are_kept_for_the_backward_pass(setting, dtype, monkeypatch):
     monkeypatch.setattr(dispatch, "backend", "reference")
-    model = build("pa_transformer", **TINY, pa_layers=layers).train()
+    model = by_our_forward(setting.build(encoder_attention_heads=4)).to(dtype).train()
     kept = {}
 
     def keep(tensor):
-        if tensor.shape[1:] == (2, 31, 31):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        if tensor.is_floating_point() and tensor.numel() == 4 * 31 * 31:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
         return tensor
 
-    tokens = torch.full((1, 31), 5)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.encoder(tokens)
-    expected = Side(len(model.encoder.dictionary), 31)
-    kinds = ProfiledModel.of(model.eval(), expected, expected).attentions
-    assert sum(kept.values()) == kinds["encoder"].kept_for_backward()
+        model.encoder(torch.full((1, 31), 5))
+    kind = AttentionCost.of([layer.self_attn for layer in model.encoder.layers], 31, 31)
+    assert sum(storage.nbytes() for storage in kept.values()) == kind.kept_for_backward(half=dtype != torch.float32)
 
 
-def test_a_plain_checkpoint_goes_on_as_it_is_with_value_residuals():
-    plain, ours = build("transformer", **TINY), build("value_residual", seed=2, **TINY)
-    assert [module.lambdas.tolist() for module in pairs(ours)] == [[0.5, 0.5]] * 3
+@pytest.mark.parametrize("family", ["value_residual", "talking_heads"])
+def test_a_plain_checkpoint_goes_on_as_it_is(family):
+    plain, ours = build("transformer", **TINY), build(family, seed=2, **TINY)
     ours.load_state_dict(plain.state_dict())
     _, source, target = draw_padded(plain, seed=4)
     found, expected = (scores(model, source, target)[target.ne(PAD)] for model in (ours, plain))
     assert_close(found, expected, 1e-5)
 
 
-def pairs(model):
-    return [module for module in model.modules() if getattr(module, "lambdas", None) is not None]
+def test_values_are_weighted_by_half_at_the_start():
+    model = build("value_residual", **TINY)
+    found = [module.lambdas.tolist() for module in model.modules() if getattr(module, "lambdas", None) is not None]
+    assert found == [[0.5, 0.5]] * 3
 
 
 @pytest.mark.skipif(not LIBRARY, reason="not compiled")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
-from oracles_mixing import Predictive, ValueResidual
+from oracles_mixing import Predictive, TalkingHeads, ValueResidual
 from tiny import SKIPS
 
 KINDS = ("encoder", "decoder", "cross")
@@ -40,4 +40,5 @@ ROWS = {
     "pa_conv_transformer": Row(PredictiveBesideConvolution(0.4), {"pa_alpha": 0.4}),
     "lite_transformer": Row(LongShortRange(), {"weight_dropout": 0.0}),
     "value_residual": Row(ValueResidual()),
+    "talking_heads": Row(TalkingHeads()),
 }

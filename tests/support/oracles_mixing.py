@@ -1,5 +1,7 @@
 """Oracles of predictive attention, value residuals, talking heads and multi-token attention, see loops.py."""
 
+import torch
+
 from loops import Oracle, convolve
 
 
@@ -30,3 +32,22 @@ class ValueResidual(Oracle):
 
     def hands_on(self, logits, tokens):
         return tokens.projected["v"] if tokens.previous is None else tokens.previous
+
+
+def mixed(mixing, maps):
+    """Maps (K, T, S), each head the sum of all by its row of ``mixing`` (K, K)."""
+    result = torch.zeros_like(maps)
+    for to, row in enumerate(mixing.tolist()):
+        for head, weight in enumerate(row):
+            result[to] += weight * maps[head]
+    return result
+
+
+class TalkingHeads(Oracle):
+    """Heads mixed before the softmax and after it."""
+
+    def logits(self, attention, kind, own, previous, masked):
+        return mixed(attention.mix_logits, own)
+
+    def weights(self, attention, kind, weights):
+        return mixed(attention.mix_weights, weights)

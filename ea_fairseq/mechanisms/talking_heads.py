@@ -1,0 +1,66 @@
+"""Talking heads: Shazeer et al., Talking-Heads Attention, 2020 (arXiv 2003.02436).
+
+logits'_h = sum_g P[h, g] own_g and A_h = sum_g W[h, g] softmax(mask(logits'))_g, in all three attentions.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options
+
+
+@register_mechanism("talking_heads")
+class TalkingHeadsAttention(Attention):
+    """Attention whose heads are mixed before the softmax and after it; probabilities are dropped out once mixed.
+
+    Parameters are fairseq's plus ``mix_logits`` and ``mix_weights`` (K, K), P and W of the paper, without a bias. Both
+    start at random, as dense layers of the paper's authors do (Glorot & Bengio, 2010).
+    """
+
+    title = "talking heads"
+    adds = "projections"
+    keeps = ", and own logits, and mixed probabilities beside those of the softmax"
+    adds_macs_of = "aten::bmm"
+
+    def __init__(self, embed_dim: int, num_heads: int, **kwargs):
+        super().__init__(embed_dim, num_heads, **kwargs)
+        self.mix_logits, self.mix_weights = (nn.Parameter(torch.empty(num_heads, num_heads)) for _ in range(2))
+        for mixing in (self.mix_logits, self.mix_weights):
+            nn.init.xavier_uniform_(mixing)
+
+    def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """The projection P of logits (B, K, T, S)."""
+        return mix_heads(self.mix_logits, logits)
+
+    def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
+        """The projection W of probabilities (B, K, T, S)."""
+        return mix_heads(self.mix_weights, weights)
+
+    @torch.no_grad()
+    def start_from_plain(self, options: Options) -> str:
+        """As the identity, which changes nothing."""
+        for mixing in (self.mix_logits, self.mix_weights):
+            mixing.copy_(torch.eye(self.num_heads))
+        return "as the identity"
+
+    def extra_cost(self, queries: int, keys: int) -> Count:
+        """The two projections, for each entry of a map."""
+        return Count(self.num_heads**2, self.num_heads**2 * queries * keys) * 2
+
+    def extra_kept(self, queries: int, keys: int, number: int) -> int:
+        """Own logits, and mixed probabilities, which in half precision are kept instead of those of the softmax."""
+        maps = 2 if number == 4 else 1
+        return maps * self.num_heads * queries * keys * number
+
+
+def mix_heads(mixing: Tensor, maps: Tensor) -> Tensor:
+    """Sums over heads g of ``mixing[h, g] * maps[:, g]``, (B, K, T, S).
+
+    A product for each sentence: on a CPU, a convolution of 1 x 1 takes three times as long.
+    """
+    mixing = mixing.type_as(maps).expand(len(maps), -1, -1)
+    return torch.bmm(mixing, maps.flatten(2)).view(maps.shape)
