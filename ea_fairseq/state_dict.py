@@ -11,6 +11,7 @@ from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # what fairseq's own layers do not have
+PROJECTION = re.compile(r"_attn\.[qk]_proj\.(weight|bias)$")
 
 
 def missing_mechanism(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -20,8 +21,21 @@ def missing_mechanism(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[s
     return {name: tensor for name, tensor in model.state_dict().items() if MECHANISM.search(name)}
 
 
-def start_mechanism(model: nn.Module, options: Options) -> None:
-    """Gives a mechanism's parameters their start for a plain Transformer's checkpoint, and logs it in one line."""
+def remove_unread(model: nn.Module, state_dict: dict[str, Tensor]) -> int:
+    """Removes a plain Transformer's projections of queries and keys where ``model`` has none; returns how many."""
+    own = model.state_dict()
+    unread = [name for name in state_dict if PROJECTION.search(name) and name not in own]
+    for name in unread:
+        del state_dict[name]
+    return len({name.rpartition(".")[0] for name in unread})
+
+
+def start_mechanism(model: nn.Module, options: Options, unread: int = 0) -> None:
+    """Gives a mechanism's parameters their start for a plain Transformer's checkpoint, and logs it in one line.
+
+    Args:
+        unread: number of the checkpoint's projections that the model has no use for.
+    """
     added = {name: parameter for name, parameter in model.named_parameters() if MECHANISM.search(name)}
     attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
     starts = {attention.start_from_plain(options) for _, attention in attentions}
@@ -30,7 +44,8 @@ def start_mechanism(model: nn.Module, options: Options) -> None:
     if added:
         parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
         new = f"{changed} {model.family.attention.adds} with {parameters:,} parameters are new and start {start}"
-    logger.info(f"the checkpoint is a plain Transformer's: {new}, all else is the checkpoint's")
+    left = f", without {unread} projections of queries and keys that nothing reads" if unread else ""
+    logger.info(f"the checkpoint is a plain Transformer's: {new}, all else is the checkpoint's{left}")
 
 
 def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]):

@@ -108,7 +108,7 @@ class AttentionCost:
         """Bytes of maps that autograd keeps of all layers in plain PyTorch, without dropout of probabilities.
 
         Kept are the probabilities, by an attention that computes them step by step, as ours does, and what the
-        mechanism keeps; torch has one fused operation for fairseq's self-attention, which keeps none.
+        mechanism and the terms keep; torch has one fused operation for fairseq's self-attention, which keeps none.
 
         Args:
             half: in half precision the softmax is of fp32, and its output is kept in both precisions.
@@ -116,7 +116,8 @@ class AttentionCost:
         number = 2 if half else 4
         maps = self.layers if self.cross else len(self.ours)
         extra = sum(attention.extra_kept(self.queries, self.keys, number) for attention in self.ours)
-        return maps * self.entries * (number + 4 * half) + extra
+        of_terms = sum(term.kept(self.queries, self.keys, self.width) for term, _ in self.terms) * number
+        return maps * self.entries * (number + 4 * half) + extra + of_terms
 
 
 def is_ours(attention: MultiheadAttention) -> bool:

@@ -218,7 +218,7 @@ class Attention(Mechanism, MultiheadAttention):
     def own_logits(self, inputs: Inputs) -> Tensor:
         """The sum of the terms, (B, K, T, S)."""
         first, *others = (term(inputs) for term in self.terms)
-        return sum(others, first)
+        return sum(others, first).expand(inputs.size)
 
     def scores(self, inputs: Inputs) -> tuple[Tensor, float]:
         """Own logits (B, K, T, S), and the number that kernels still have to scale them by."""

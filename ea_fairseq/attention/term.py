@@ -16,6 +16,7 @@ class Term(nn.Module):
     """
 
     needs: ClassVar[str] = ""  # "q", "k" or "qk": whether it reads projected queries and keys
+    longest: int | None = None  # the most words of a sentence that it knows, where there is a limit
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
@@ -27,4 +28,8 @@ class Term(nn.Module):
 
     def element_wise(self, queries: int, keys: int, width: int) -> int:
         """Multiplications of single numbers, which counters of matrix products do not see."""
+        return 0
+
+    def kept(self, queries: int, keys: int, width: int) -> int:
+        """Numbers, of each pair of a query and a key, that autograd keeps of one attention."""
         return 0

@@ -2,12 +2,28 @@
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.options import Options, one_of, option
+from ea_fairseq.options import Options, one_of, option, whole
+from ea_fairseq.terms.additive import Additive
+from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.mixture import Mixture
+from ea_fairseq.terms.multiplicative import Multiplicative
 from ea_fairseq.terms.shaw import ShawPositions
+from ea_fairseq.terms.synthesizer import DenseSynthesizer, RandomSynthesizer
+from ea_fairseq.user_error import UserError
 
+ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
+    "multiplicative": Multiplicative,
+    "additive": Additive,
+    "concatenative": Concatenative,
+}
+MAPS = {"dense": DenseSynthesizer, "random": RandomSynthesizer}  # by the first word of --synthesizer
+SYNTHESIZERS = ("none", *MAPS, *(f"{name}+dot" for name in MAPS))
+LONGEST = 1024  # that --synthesizer-length may be, and what a Transformer of fairseq's reads by default
 POSITIONS = {"none": (), "shaw": (ShawPositions,)}  # terms by the value of --relative-positions
 
 
@@ -16,9 +32,31 @@ class TermOptions(Options):
     """Which terms own logits have.
 
     Raises:
-        UserError: naming the flag, when a value is none of those there are.
+        UserError: naming the flag, when a value is none of those there are, or two flags do not go together.
     """
 
+    attention_type: str = option(
+        "dot",
+        one_of("dot", *ATTENTION_TYPES),
+        "what scores queries and keys in all attentions",
+        ", ".join(("dot", *ATTENTION_TYPES)),
+        "NAME",
+    )
+    synthesizer: str = option(
+        "none",
+        one_of(*SYNTHESIZERS),
+        "what self-attentions have in place of dot products, or mix with them: scores from the query alone (dense) or "
+        "from no word at all (random)",
+        ", ".join(SYNTHESIZERS),
+        "NAME",
+    )
+    synthesizer_length: int = option(
+        256,
+        whole(1, LONGEST),
+        "the most words of a sentence that a synthesizer knows",
+        f"a whole number from 1 to {LONGEST:,}",
+        "N",
+    )
     relative_positions: str = option(
         "none",
         one_of(*POSITIONS),
@@ -27,9 +65,34 @@ class TermOptions(Options):
         "NAME",
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.synthesizer != "none" and self.attention_type != "dot":
+            given = f"--attention-type {self.attention_type} and --synthesizer {self.synthesizer}"
+            raise UserError(f"{given} both take the place of dot products: leave out one of them")
+
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """The longest sentence that a synthesizer in a checkpoint knows."""
+        names = ("_attn.terms.0.map", "_attn.terms.0.bias", "_attn.terms.0.second.map", "_attn.terms.0.second.bias")
+        maps = [
+            min(tensor.shape[1:]) for name, tensor in parameters.items() if name.endswith(names) and tensor.dim() > 1
+        ]
+        return {"synthesizer_length": max(maps, default=LONGEST)}
+
     def build(self, place: Place, width: int, heads: int) -> tuple[Term, ...]:
         """The terms of an attention of ``width`` C and K heads; none where own logits are dot products alone."""
+        content = self.content(place, width, heads)
         terms = (
             [] if place.kind == "cross" else [term(place, width, heads) for term in POSITIONS[self.relative_positions]]
         )
-        return (DotProduct(), *terms) if terms else ()
+        return (content, *terms) if terms or not isinstance(content, DotProduct) else ()
+
+    def content(self, place: Place, width: int, heads: int) -> Term:
+        """The term of queries and keys, or what takes its place in self-attentions."""
+        if self.synthesizer == "none" or place.kind == "cross":
+            kind = ATTENTION_TYPES.get(self.attention_type)
+            return DotProduct() if kind is None else kind(place, width, heads)
+        name, _, dot = self.synthesizer.partition("+")
+        synthesizer = MAPS[name](place, width, heads, self.synthesizer_length)
+        return Mixture(DotProduct(), synthesizer, heads) if dot else synthesizer

@@ -12,6 +12,7 @@ from omegaconf import open_dict
 from torch import Tensor
 
 from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.user_error import UserError
 
@@ -141,8 +142,8 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
         width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() == 2), default=1)
         limits |= {f"{side}_{name}": width for name in WIDTHS}
         limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_NUMBERS // width}
-    for family in FAMILIES.values():
-        limits |= family.attention.options.limits(parameters)
+    for options_of in (TermOptions, *(family.attention.options for family in FAMILIES.values())):
+        limits |= options_of.limits(parameters)
     for name, limit in limits.items():
         if (size := options.get(name) or 0) > limit:
             raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")

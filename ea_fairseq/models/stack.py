@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.term import Term
 from ea_fairseq.decoding.beam import BeamState, SelectedRows, by_sentence, select
 from ea_fairseq.models.layer import HandedOn, MechanismDecoderLayer, MechanismEncoderLayer, wrap
 
@@ -32,6 +33,11 @@ class MechanismStack:
         layer = kind(cfg, *args, attention=self._attention, layer=self._built, shared=self._shared)
         self._built += 1
         return wrap(layer, cfg)
+
+    def max_positions(self) -> int:
+        """The most words of a sentence: fairseq's limit or, where it is lower, that of a term of own logits."""
+        limits = (module.longest for module in self.modules() if isinstance(module, Term))
+        return min([super().max_positions(), *filter(None, limits)])
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):

@@ -17,7 +17,7 @@ from ea_fairseq.hub import TranslationHub
 from ea_fairseq.kernels.availability import check_backend
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
-from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, start_mechanism
+from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.user_error import UserError, flags_refused
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
@@ -107,10 +107,11 @@ class MechanismTransformer(TransformerModel):
         state_dict = copy.copy(prune_state_dict(state_dict, model_cfg or args))
         new = missing_mechanism(self, state_dict)
         state_dict.update(new)
+        unread = remove_unread(self, state_dict) if new else 0
         if strict:
             refuse_mismatch(self, state_dict)
         if new:
-            start_mechanism(self, self.family.attention.options.from_namespace(self.args))
+            start_mechanism(self, self.family.attention.options.from_namespace(self.args), unread)
         return super().load_state_dict(state_dict, strict)
 
     def set_num_updates(self, num_updates: int):

@@ -10,25 +10,27 @@ import torch
 import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ea_fairseq import UserError
-from ea_fairseq.analysis.cost_formula import Side, parts
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.attention.term import Term
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.state_dict import MECHANISM
 from ea_fairseq.terms.dot_product import DotProduct
-from experiments.costs.profiled_model import ProfiledModel
-from laws import FURTHER_LAWS, LAWS, draw_padded
-from loop_comparison import assert_equals_loops, by_our_forward
+from laws import FURTHER_LAWS, LAWS
 from loops import TERMS, Oracle
 from mechanisms import ROWS, Row
+from model_checks import (
+    assert_cost_is_counted,
+    assert_equals_loops,
+    assert_kernels_agree,
+    assert_torch_counts_the_same,
+    each_backend,
+)
 from tiny import TINY, build, make_loud
 
 
@@ -102,44 +104,23 @@ def test_law_holds(family, law):
     law(build_family(family), seed=3)
 
 
-@pytest.mark.parametrize(
-    "backend", [pytest.param("native", marks=pytest.mark.skipif(not LIBRARY, reason="not compiled")), "triton"]
-)
+@each_backend
 @each_family
 def test_kernels_compute_what_the_equations_do(family, backend, monkeypatch):
     """Where a mechanism lets them: outputs and gradients of a model in training."""
-    model = build_family(family).train()
-    _, source, target = draw_padded(model, seed=4)
-    results = []
-    for chosen in (backend, "reference"):
-        monkeypatch.setattr(dispatch, "backend", chosen)
-        output = model(source, None, target)[0]
-        loss = output[target.ne(model.encoder.padding_idx)].cos().sum()
-        results.append([loss, *torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)])
-    for found, expected in zip(*results, strict=True):
-        if expected is not None:
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    assert_kernels_agree(build_family(family), backend, monkeypatch)
 
 
 @each_family
 def test_the_cost_by_formula_is_that_counted(family):
-    model = build_family(family)
-    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
-    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+    assert_cost_is_counted(build_family(family))
 
 
-@torch.no_grad()
 @each_family
 def test_torchs_own_counter_of_flops_agrees(family, monkeypatch):
     """It counts matrix products and convolutions alone."""
     monkeypatch.setattr(dispatch, "backend", "reference")
-    model, length = by_our_forward(build_family(family)), 6
-    tokens = torch.full((1, length), model.encoder.dictionary.unk())
-    with FlopCounterMode(display=False) as counter:
-        model(tokens, torch.tensor([length]), tokens)
-    by_formula = parts(model, *(Side(len(side.dictionary), length) for side in (model.encoder, model.decoder)))
-    others = {"layer norms", "element-wise", "positions", "source tokens", "target tokens"}
-    assert counter.get_total_flops() == 2 * sum(part.count.macs for part in by_formula if part.name not in others)
+    assert_torch_counts_the_same(build_family(family))
 
 
 def has_branches(model) -> bool:

@@ -14,8 +14,8 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from experiments.costs.profiled_model import ProfiledModel
 from laws import LAWS, assert_close, draw_padded, scores
-from loop_comparison import assert_equals_loops, by_our_forward
 from loops import Oracle
+from model_checks import assert_equals_loops, by_our_forward
 from oracles_mixing import Predictive, TalkingHeads, ValueResidual
 from tiny import TINY, build, make_loud, random_tokens
 

@@ -125,8 +125,11 @@ def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
 
 def reverse_heads(attention):
     heads = attention.num_heads
-    for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+    for projection in filter(None, (attention.q_proj, attention.k_proj, attention.v_proj)):
         for parameter in (projection.weight, projection.bias):
+            parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
+    for parameter in attention.terms.parameters():  # by head, of the outputs of all heads, or of no head
+        if parameter.size(0) in (heads, attention.embed_dim):
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     weight = attention.out_proj.weight
     weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
+from oracles_content import Synthesizer
 from oracles_mixing import Predictive, TalkingHeads, ValueResidual
 from tiny import SKIPS
 
@@ -41,4 +42,5 @@ ROWS = {
     "lite_transformer": Row(LongShortRange(), {"weight_dropout": 0.0}),
     "value_residual": Row(ValueResidual()),
     "talking_heads": Row(TalkingHeads()),
+    "synthesizer": Row(Synthesizer()),
 }

@@ -1,0 +1,15 @@
+"""Synthesizer: Tay et al., Synthesizer: Rethinking Self-Attention for Transformer Models, ICML 2021.
+
+The terms of self-attentions are in ``ea_fairseq/terms/synthesizer.py``; ``--synthesizer`` chooses among them.
+"""
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.models.transformer import register_mechanism
+
+
+@register_mechanism("synthesizer", base={"synthesizer": "dense"}, lite={"synthesizer": "dense"})
+class SynthesizerAttention(Attention):
+    """Attention whose own logits are synthesized among the words of one sentence, and dot products across languages."""
+
+    title = "synthetic attention"
+    adds = "maps"

@@ -1,0 +1,40 @@
+"""Additive scores: Bahdanau et al., Neural Machine Translation by Jointly Learning to Align and Translate, 2015."""
+
+from torch import Tensor
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+from ea_fairseq.terms.weights import weights_by_head
+
+
+class Additive(Term):
+    """w2 . tanh(W3 k + W4 q), of each head w2 (d) and matrices W3 and W4 (d, d) (CEAN eq. 11, second line).
+
+    CEAN prints a factor Q^T within the tanh, with which W2 would have a row for each word; read as Bahdanau et al. and
+    Luong et al. ("concat") have it, without. Not scaled: no summand is larger than its weight in w2.
+    """
+
+    needs = "qk"
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__()
+        d = width // heads
+        self.key_weight, self.query_weight = weights_by_head(heads, d, d), weights_by_head(heads, d, d)
+        self.weight = weights_by_head(heads, d, 1)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S), by way of (B, K, T, S, d)."""
+        keys, queries = inputs.k @ self.key_weight, inputs.q @ self.query_weight
+        hidden = (keys.unsqueeze(2) + queries.unsqueeze(3)).tanh()
+        return (hidden @ self.weight.unsqueeze(1)).squeeze(-1)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The products with W3, W4 and w2."""
+        parameters = sum(weight.numel() for weight in self.parameters())
+        return Count(parameters, (queries + keys) * self.key_weight.numel() + queries * keys * width)
+
+    def kept(self, queries: int, keys: int, width: int) -> int:
+        """d numbers of each head."""
+        return queries * keys * width

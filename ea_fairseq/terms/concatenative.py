@@ -1,0 +1,46 @@
+"""Concatenative scores: Wang et al., Convolution-enhanced Evolving Attention Networks, 2023 ("CEAN")."""
+
+import torch
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+from ea_fairseq.terms.weights import weights_by_head
+
+
+class Concatenative(Term):
+    """w5 tanh(q W6 [k; q] / d), a number w5 and a matrix W6 (d, 2 d) for each head (CEAN eq. 11, third line).
+
+    This is the equation to the letter, of one query and one key: without its factor Q^T it would be ``Additive``, the
+    weights side by side. The product is divided by d, and w5 starts at sqrt(d): small scores then are as large as
+    multiplicative ones, and none is larger than w5.
+    """
+
+    needs = "qk"
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__()
+        d = width // heads
+        self.weight = weights_by_head(heads, d, 2 * d)
+        self.factor = nn.Parameter(torch.full((heads,), d**0.5))
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        for_key, for_query = ((inputs.q * inputs.scale**2) @ self.weight).chunk(2, dim=-1)
+        scores = for_key @ inputs.k.transpose(-1, -2) + (for_query * inputs.q).sum(-1, keepdim=True)
+        return scores.tanh() * self.factor.view(-1, 1, 1).type_as(scores)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The product with W6, and that with keys."""
+        parameters = self.weight.numel() + len(self.factor)
+        return Count(parameters, queries * self.weight.numel() + queries * keys * width)
+
+    def element_wise(self, queries: int, keys: int, width: int) -> int:
+        """The scaling of queries, their product with themselves, and that with w5."""
+        return 2 * queries * width + len(self.factor) * queries * keys
+
+    def kept(self, queries: int, keys: int, width: int) -> int:
+        """One number of each head."""
+        return len(self.factor) * queries * keys

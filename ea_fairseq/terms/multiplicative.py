@@ -1,0 +1,34 @@
+"""Multiplicative scores: Luong et al., Effective Approaches to Attention-based Neural Machine Translation, 2015."""
+
+from torch import Tensor
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+from ea_fairseq.terms.weights import weights_by_head
+
+
+class Multiplicative(Term):
+    """q W1 k / sqrt(d), a matrix W1 (d, d) for each head (CEAN eq. 11, first line; "general" in Luong et al.).
+
+    Scaled as dot products are: with entries of W1 of variance 1 / d, these scores vary as much.
+    """
+
+    needs = "qk"
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__()
+        self.weight = weights_by_head(heads, width // heads, width // heads)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        return (inputs.q * inputs.scale) @ self.weight @ inputs.k.transpose(-1, -2)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The product with W1, and that with keys."""
+        return Count(self.weight.numel(), queries * self.weight.numel() + queries * keys * width)
+
+    def element_wise(self, queries: int, keys: int, width: int) -> int:
+        """The scaling of queries."""
+        return queries * width

@@ -1,0 +1,88 @@
+"""Synthetic attention: Tay et al., Synthesizer: Rethinking Self-Attention for Transformer Models, ICML 2021.
+
+Logits are not computed from pairs of words: a head knows a number for each place in a sentence, padding not counted, of
+which there are at most ``length`` N.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.word_numbers import word_numbers
+from ea_fairseq.kernels.attend import split_heads
+from ea_fairseq.terms.weights import weights_by_head
+from ea_fairseq.user_error import UserError
+
+
+class Synthesizer(Term):
+    """What both kinds share."""
+
+    def __init__(self, length: int):
+        super().__init__()
+        self.longest = length
+
+    def places(self, inputs: Inputs) -> tuple[Tensor, Tensor] | None:
+        """Those of queries (B, T) and keys (B, S), from 0 to N - 1, or None; see :func:`word_numbers`.
+
+        Raises:
+            UserError: where a sentence is longer than N; fairseq lets none through, see ``max_positions``.
+        """
+        found, keys = word_numbers(inputs), inputs.size[3]
+        if keys > self.longest and not torch.compiler.is_compiling():
+            words = keys if found is None else int(found[1].max()) + 1
+            if words > self.longest:
+                raise UserError(f"--synthesizer-length is {self.longest}, and a sentence has {words} words")
+        return found and tuple(numbers.clamp(max=self.longest - 1) for numbers in found)
+
+
+class DenseSynthesizer(Synthesizer):
+    """F(x) = W2 ReLU(W1 x + b1) + b2, a number for each place of a key, from the query's vector x alone.
+
+    Heads have d hidden units each. W1 is (C, C), of all heads; W2 (K, d, N); b2 (K, N).
+    """
+
+    def __init__(self, place: Place, width: int, heads: int, length: int):
+        super().__init__(length)
+        self.hidden = nn.Linear(width, width)
+        nn.init.xavier_uniform_(self.hidden.weight)
+        nn.init.zeros_(self.hidden.bias)
+        self.weight = weights_by_head(heads, width // heads, length)
+        self.bias = nn.Parameter(torch.zeros(heads, length))
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        hidden, keys, places = F.relu(self.hidden(inputs.x)), inputs.size[3], self.places(inputs)
+        scores = split_heads(hidden, len(self.weight)) @ self.weight[..., :keys]
+        scores = scores + self.bias[:, None, :keys].type_as(scores)
+        return scores if places is None else scores.gather(-1, places[1][:, None, None].expand(*scores.shape[:3], -1))
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """Both layers, the second for as many places as there are keys."""
+        into = linear(width, width, queries)
+        return into + Count(self.weight.numel() + self.bias.numel(), queries * keys * width)
+
+
+class RandomSynthesizer(Synthesizer):
+    """A number for each place of a query and of a key, learned, of no word at all: (K, N, N)."""
+
+    def __init__(self, place: Place, width: int, heads: int, length: int):
+        super().__init__(length)
+        self.map = weights_by_head(heads, length, length)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(K, T, S), or with padding (B, K, T, S)."""
+        (*_, queries, keys), places = inputs.size, self.places(inputs)
+        numbers = self.map[:, :keys, :keys].type_as(inputs.v)
+        if places is None:
+            return numbers[:, keys - queries :]
+        rows, columns = places
+        pairs = rows.unsqueeze(2) * numbers.size(2) + columns.unsqueeze(1)  # (B, T, S)
+        return F.embedding(pairs, numbers.flatten(1).T).permute(0, 3, 1, 2)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """No product."""
+        return Count(self.map.numel())

@@ -1,0 +1,99 @@
+"""What must hold for models of any mechanism and terms, as functions that raise AssertionError where it does not."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ea_fairseq.analysis.cost_formula import Side, attentions, parts
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.cpu.native_library import LIBRARY
+from experiments.costs.profiled_model import ProfiledModel
+from laws import draw_padded
+from loops import Oracle, decode, encode
+from tiny import random_tokens
+
+each_backend = pytest.mark.parametrize(
+    "backend", [pytest.param("native", marks=pytest.mark.skipif(not LIBRARY, reason="not compiled")), "triton"]
+)
+
+
+def by_our_forward(model):
+    """The model, its plain attentions, too, computed by our forward.
+
+    fairseq's own rounds a softmax to float32, and hides products from torch's counter.
+    """
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.is_plain = False
+    return model
+
+
+@torch.no_grad()
+def assert_equals_loops(model, oracle: Oracle):
+    """A model, which becomes float64, computes what its oracle does, of a sentence with padding and one without."""
+    by_our_forward(model.double())
+    generator = torch.Generator().manual_seed(5)
+    source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 4)
+    source[1, 3:] = target[1, 2:] = model.encoder.padding_idx
+    embedded, _ = model.encoder.forward_embedding(source)
+    embedded_target, _ = model.decoder.embed_target(target, None)
+    encoded = model.encoder(source)
+    decoded, _ = model.decoder.extract_features(target, encoded)
+    for sentence, (length, words) in enumerate([(5, 4), (3, 2)]):
+        vectors = embedded[sentence] * source[sentence].ne(model.encoder.padding_idx).unsqueeze(-1)
+        x = encode(model, vectors, length, oracle)
+        torch.testing.assert_close(encoded["encoder_out"][0][:length, sentence], x[:length], rtol=0, atol=1e-10)
+        expected = decode(model, embedded_target[:, sentence], x, words, length, oracle)
+        torch.testing.assert_close(decoded[sentence, :words], expected[:words], rtol=0, atol=1e-10)
+
+
+def assert_kernels_agree(model, backend: str, monkeypatch):
+    """Outputs and gradients of a model in training are the same with a backend as in PyTorch."""
+    model.train()
+    _, source, target = draw_padded(model, seed=4)
+    results = []
+    for chosen in (backend, "reference"):
+        monkeypatch.setattr(dispatch, "backend", chosen)
+        output = model(source, None, target)[0]
+        loss = output[target.ne(model.encoder.padding_idx)].cos().sum()
+        results.append([loss, *torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)])
+    for found, expected in zip(*results, strict=True):
+        if expected is not None:
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def assert_cost_is_counted(model):
+    """Parameters and products by formula are those of the model and of torchprofile."""
+    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
+    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+
+
+def assert_torch_counts_the_same(model):
+    """torch's own counter, in PyTorch, finds the products by formula, as far as it counts them."""
+    by_our_forward(model)
+    length = 6
+    tokens = torch.full((1, length), model.encoder.dictionary.unk())
+    with FlopCounterMode(display=False) as counter:
+        model(tokens, torch.tensor([length]), tokens)
+    by_formula = parts(model, *(Side(len(side.dictionary), length) for side in (model.encoder, model.decoder)))
+    others = {"layer norms", "element-wise", "positions", "source tokens", "target tokens"}
+    assert counter.get_total_flops() == 2 * sum(part.count.macs for part in by_formula if part.name not in others)
+
+
+def assert_kept_for_backward(model):
+    """The bytes of maps by formula are those that autograd keeps of a sentence, in PyTorch, in training."""
+    saved, length = {}, 29
+    sides = length, length + 2  # of maps, of which a convolution's input may have margins; nothing else has two such
+
+    def pack(tensor):
+        if tensor.is_floating_point() and sum(map(tensor.shape.count, sides)) == 2:
+            saved[tensor.data_ptr()] = tensor
+        return tensor
+
+    tokens = torch.full((1, length), model.encoder.dictionary.unk())
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = model.train()(tokens, None, tokens)
+    formula = sum(kind.kept_for_backward() for kind in attentions(model, length, length).values())
+    assert sum(tensor.nbytes for tensor in saved.values()) == formula
+    del output  # until here it held what was saved, so that no address was used twice
