@@ -10,7 +10,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from commands import ROOT
 from corpora import environment, write_corpus
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import family_of
+from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.options import flag
 from ea_fairseq.state_dict import MECHANISM
 from experiments.runs.recipe import model_flags
@@ -74,7 +76,9 @@ def test_the_flags_are_the_papers_and_build_their_model(recipe):
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     counted = sum(size for name, size in sizes.items() if "embed_tokens" not in name and "output_proj" not in name)
     added = sum(size for name, size in sizes.items() if MECHANISM.search(name))
-    assert counted == PARAMETERS.get(model_name, PARAMETERS[plain_of(model_name)] + added)
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    left_out = sum((each.embed_dim + 1) * each.embed_dim * (3 - len(each.projected)) for each in attentions)
+    assert counted == PARAMETERS.get(model_name, PARAMETERS[plain_of(model_name)] + added - left_out)
 
 
 class Task:
@@ -87,7 +91,9 @@ def test_a_model_differs_from_the_plain_one_of_its_size_in_nothing_but_what_make
     plain = plain_of(model)
     makes, makes_plain = model_flags(model), model_flags(plain)
     family = family_of(makes[makes.index("--arch") + 1])
-    options = {flag(opt) for opt in fields(family.attention.options)} if family else set()
+    options = (
+        {flag(opt) for kind in (family.attention.options, TermOptions) for opt in fields(kind)} if family else set()
+    )
     assert {word for word in makes if word.startswith("--")} - options == {"--arch"}
     assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
     for name in ("data", "evaluate"):
