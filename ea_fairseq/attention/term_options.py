@@ -10,10 +10,13 @@ from ea_fairseq.options import Options, one_of, option, whole
 from ea_fairseq.terms.additive import Additive
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.lightweight_convolution import DynamicConvolution, FixedConvolution, KeyConvolution
 from ea_fairseq.terms.mixture import Mixture
 from ea_fairseq.terms.multiplicative import Multiplicative
+from ea_fairseq.terms.quadratic import QuadraticPositions
 from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.synthesizer import DenseSynthesizer, RandomSynthesizer
+from ea_fairseq.terms.t5 import T5Positions
 from ea_fairseq.user_error import UserError
 
 ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
@@ -24,7 +27,20 @@ ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
 MAPS = {"dense": DenseSynthesizer, "random": RandomSynthesizer}  # by the first word of --synthesizer
 SYNTHESIZERS = ("none", *MAPS, *(f"{name}+dot" for name in MAPS))
 LONGEST = 1024  # that --synthesizer-length may be, and what a Transformer of fairseq's reads by default
-POSITIONS = {"none": (), "shaw": (ShawPositions,)}  # terms by the value of --relative-positions
+CONVOLUTIONS = {  # by the value of --lightweight-conv
+    "none": (),
+    "fixed": (FixedConvolution,),
+    "dynamic": (DynamicConvolution,),
+    "composite": (DynamicConvolution, FixedConvolution),  # COMP eq. 6
+    "composite+key": (DynamicConvolution, FixedConvolution, KeyConvolution),
+}
+POSITIONS = {  # by the value of --relative-positions
+    "none": (),
+    "shaw": (ShawPositions,),
+    "t5": (T5Positions.of_stack,),
+    "composite": CONVOLUTIONS["composite"],
+    "quadratic": (QuadraticPositions,),
+}
 
 
 @dataclass(frozen=True)
@@ -38,16 +54,16 @@ class TermOptions(Options):
     attention_type: str = option(
         "dot",
         one_of("dot", *ATTENTION_TYPES),
-        "what scores queries and keys in all attentions",
-        ", ".join(("dot", *ATTENTION_TYPES)),
+        "what scores queries and keys in all attentions: " + ", ".join(("dot", *ATTENTION_TYPES)),
+        "one of " + ", ".join(("dot", *ATTENTION_TYPES)),
         "NAME",
     )
     synthesizer: str = option(
         "none",
         one_of(*SYNTHESIZERS),
         "what self-attentions have in place of dot products, or mix with them: scores from the query alone (dense) or "
-        "from no word at all (random)",
-        ", ".join(SYNTHESIZERS),
+        "from no word at all (random): " + ", ".join(SYNTHESIZERS),
+        "one of " + ", ".join(SYNTHESIZERS),
         "NAME",
     )
     synthesizer_length: int = option(
@@ -60,16 +76,41 @@ class TermOptions(Options):
     relative_positions: str = option(
         "none",
         one_of(*POSITIONS),
-        "what self-attentions add to their scores by the distance of two words",
-        ", ".join(POSITIONS),
+        "what self-attentions add to their scores by the distance of two words: " + ", ".join(POSITIONS),
+        "one of " + ", ".join(POSITIONS),
         "NAME",
+    )
+    lightweight_conv: str = option(
+        "none",
+        one_of(*CONVOLUTIONS),
+        "convolution of 17 words that self-attentions add to their scores: " + ", ".join(CONVOLUTIONS),
+        "one of " + ", ".join(CONVOLUTIONS),
+        "NAME",
+    )
+    no_content_scores: bool = option(
+        False, bool, "self-attentions score by the distance of two words alone, without the words themselves"
     )
 
     def __post_init__(self):
         super().__post_init__()
-        if self.synthesizer != "none" and self.attention_type != "dot":
+        synthesizer, by_distance = self.synthesizer != "none", (self.relative_positions, self.lightweight_conv)
+        if synthesizer and self.attention_type != "dot":
             given = f"--attention-type {self.attention_type} and --synthesizer {self.synthesizer}"
             raise UserError(f"{given} both take the place of dot products: leave out one of them")
+        if "none" not in by_distance:
+            raise UserError(
+                f"--relative-positions {self.relative_positions} and --lightweight-conv {self.lightweight_conv} both "
+                "add numbers by the distance of two words: set one of them to none"
+            )
+        if self.no_content_scores and synthesizer:
+            raise UserError(
+                f"--no-content-scores leaves out what --synthesizer {self.synthesizer} is: leave out one of them"
+            )
+        if self.no_content_scores and {*by_distance} == {"none"}:
+            raise UserError(
+                "--no-content-scores leaves self-attentions nothing to score by: give --relative-positions or "
+                "--lightweight-conv"
+            )
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -82,11 +123,13 @@ class TermOptions(Options):
 
     def build(self, place: Place, width: int, heads: int) -> tuple[Term, ...]:
         """The terms of an attention of ``width`` C and K heads; none where own logits are dot products alone."""
-        content = self.content(place, width, heads)
-        terms = (
-            [] if place.kind == "cross" else [term(place, width, heads) for term in POSITIONS[self.relative_positions]]
-        )
-        return (content, *terms) if terms or not isinstance(content, DotProduct) else ()
+        by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
+        if place.kind == "cross":
+            terms = [self.content(place, width, heads)]
+        else:
+            terms = [] if self.no_content_scores else [self.content(place, width, heads)]
+            terms += [term(place, width, heads) for term in by_distance]
+        return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, place: Place, width: int, heads: int) -> Term:
         """The term of queries and keys, or what takes its place in self-attentions."""

@@ -10,6 +10,12 @@ import torch
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from tiny import random_tokens
 
+HEADS = {  # the dimension of heads in parameters of terms, by the term's class
+    "T5Positions": {"weight": 1},
+    "FixedConvolution": {"weight": 0},
+    "QuadraticPositions": {"centre": 0, "sharpness": 0},
+}
+
 
 def draw(seed: int, sentences: int = 2):
     generator = torch.Generator().manual_seed(seed)
@@ -116,21 +122,26 @@ def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
     """The heads' order means nothing: a model whose heads, the convolutions' channels, change places stays the same."""
     _, source, target = draw_padded(model, seed)
     permuted = copy.deepcopy(model)
+    attentions = [module for module in permuted.modules() if isinstance(module, EvolvingAttention)]
     with torch.no_grad():
-        for attention in permuted.modules():
-            if isinstance(attention, EvolvingAttention):
-                reverse_heads(attention)
+        for attention in attentions:
+            reverse_heads(attention)
+        for term in {term for attention in attentions for term in attention.terms}:  # layers may share one
+            for name, heads in HEADS.get(type(term).__name__, {}).items():
+                getattr(term, name).copy_(getattr(term, name).flip(heads))
     assert_close(scores(permuted, source, target), scores(model, source, target), tolerance)
 
 
 def reverse_heads(attention):
     heads = attention.num_heads
-    for projection in filter(None, (attention.q_proj, attention.k_proj, attention.v_proj)):
+    for projection in (getattr(attention, f"{part}_proj") for part in attention.projected):
         for parameter in (projection.weight, projection.bias):
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
-    for parameter in attention.terms.parameters():  # by head, of the outputs of all heads, or of no head
-        if parameter.size(0) in (heads, attention.embed_dim):
-            parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
+    for term in attention.terms:
+        if type(term).__name__ not in HEADS:
+            for parameter in term.parameters():  # by head, of the outputs of all heads, or of no head
+                if parameter.size(0) in (heads, attention.embed_dim):
+                    parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     weight = attention.out_proj.weight
     weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))
     if attention.conv is not None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import oracles_positions  # noqa: F401  the terms' loops
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
@@ -43,4 +44,6 @@ ROWS = {
     "value_residual": Row(ValueResidual()),
     "talking_heads": Row(TalkingHeads()),
     "synthesizer": Row(Synthesizer()),
+    "composite_transformer": Row(Oracle()),
+    "quadratic_transformer": Row(Oracle()),
 }

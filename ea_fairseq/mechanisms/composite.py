@@ -1,0 +1,16 @@
+"""Composite attention: Chang et al., Convolutions and Self-Attention, ACL 2021 ("COMP").
+
+Lightweight convolutions are terms of own logits (COMP eq. 6), which ``--lightweight-conv`` chooses.
+"""
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.models.transformer import register_mechanism
+
+DEFAULTS = {"lightweight_conv": "composite"}
+
+
+@register_mechanism("composite_transformer", base=DEFAULTS, lite=DEFAULTS)
+class CompositeAttention(Attention):
+    """Attention to whose scores self-attentions add lightweight convolutions."""
+
+    title = "composite attention"

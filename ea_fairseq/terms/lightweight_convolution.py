@@ -1,0 +1,92 @@
+"""Lightweight convolutions in attention: Chang et al., Convolutions and Self-Attention, ACL 2021 ("COMP")."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+
+
+class Kernel(Term):
+    """A kernel of 17 taps: REACH words before the query, itself and, but for a decoder, REACH words after it.
+
+    Keys farther away get zero, and not what the outermost tap has.
+
+    Args:
+        numbers: of each tap.
+    """
+
+    REACH = 8
+
+    def __init__(self, place: Place, numbers: int):
+        super().__init__()
+        self.later = 0 if place.kind == "decoder" else self.REACH
+        self.weight = nn.Parameter(torch.zeros(numbers, self.REACH + 1 + self.later))
+
+    @staticmethod
+    def distances(inputs: Inputs) -> Tensor:
+        """j - i of query i and key j, (T, S)."""
+        queries, keys = inputs.positions
+        return keys - queries.unsqueeze(1)
+
+    def spread(self, taps: Tensor, distances: Tensor) -> Tensor:
+        """Taps (..., N, taps) of N tokens as (..., N, M), by the distances (N, M)."""
+        beyond = (distances < -self.REACH) | (distances > self.later)
+        index = (distances + self.REACH).masked_fill(beyond, taps.size(-1))
+        return F.pad(taps, (0, 1)).gather(-1, index.expand(*taps.shape[:-2], -1, -1))
+
+
+class FixedConvolution(Kernel):
+    """b[j - i], a kernel for each head (COMP eq. 4); ``weight`` is (K, taps)."""
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__(place, heads)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(K, T, S)"""
+        distances = self.distances(inputs)
+        taps = self.weight.unsqueeze(1).expand(-1, len(distances), -1)
+        return self.spread(taps, distances).type_as(inputs.v)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The kernels, which are looked up without a product."""
+        return Count(self.weight.numel())
+
+
+class DynamicConvolution(Kernel):
+    """(x_i W^Q) . w[j - i] / sqrt(d), from the query (COMP eq. 5); heads share ``weight`` (d, taps)."""
+
+    needs = "q"
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__(place, width // heads)
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        return self.spread(inputs.q @ (self.weight * inputs.scale), self.distances(inputs))
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """A product of each query with each tap."""
+        return Count(self.weight.numel(), queries * self.weight.size(1) * width)
+
+    def element_wise(self, queries: int, keys: int, width: int) -> int:
+        """The scaling of the kernel."""
+        return self.weight.numel()
+
+
+class KeyConvolution(DynamicConvolution):
+    """(x_j W^K) . w[j - i] / sqrt(d), from the key (COMP section 3.2); heads share ``weight`` (d, taps)."""
+
+    needs = "k"
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(B, K, T, S)"""
+        return self.spread(inputs.k @ (self.weight * inputs.scale), self.distances(inputs).T).transpose(-1, -2)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """A product of each key with each tap."""
+        return super().cost(keys, queries, width)

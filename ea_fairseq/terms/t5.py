@@ -1,0 +1,60 @@
+"""Relative positions: Raffel et al., Exploring the Limits of Transfer Learning, JMLR 2020 ("T5")."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term import Term
+
+
+class T5Positions(Term):
+    """b[j - i], a number for each head and bucket of distances (T5 section 2.1), which all layers of a stack share.
+
+    ``weight`` is (buckets, K). In an encoder one half of the 32 buckets is for words before the query and itself, the
+    other for words after it; of the latter T5's first one, 0 words later, is of no use and does not exist. In a
+    decoder all are for what comes before.
+    """
+
+    BUCKETS = 32
+    FARTHEST = 128  # distances of more words count as this
+
+    def __init__(self, place: Place, width: int, heads: int):
+        super().__init__()
+        self.later = 0 if place.kind == "decoder" else self.FARTHEST
+        before = self.BUCKETS // 2 if self.later else self.BUCKETS
+        buckets = [self.bucket(words, before) for words in range(self.FARTHEST, -1, -1)]
+        buckets += [before - 1 + self.bucket(words, before) for words in range(1, self.later + 1)]
+        self.register_buffer("buckets", torch.tensor(buckets), persistent=False)  # of -FARTHEST .. later
+        self.weight = nn.Parameter(torch.empty(max(buckets) + 1, heads))
+        nn.init.normal_(self.weight, std=width**-0.5)  # as in T5's code
+
+    @classmethod
+    def of_stack(cls, place: Place, width: int, heads: int) -> "T5Positions":
+        """The one that all layers of the stack share."""
+        if "t5" not in place.shared:
+            place.shared["t5"] = cls(place, width, heads)
+        return place.shared["t5"]
+
+    @classmethod
+    def bucket(cls, words: int, buckets: int) -> int:
+        """Of a distance of 0 or more words: its own in the first half, then logarithmically wider ones."""
+        exact = buckets // 2
+        if words < exact:
+            return words
+        part = math.log2(words / exact) / math.log2(cls.FARTHEST / exact)
+        return min(exact + int(part * (buckets - exact)), buckets - 1)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(K, T, S)"""
+        queries, keys = inputs.positions
+        distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST  # (T, S)
+        return F.embedding(self.buckets[distances], self.weight).permute(2, 0, 1).type_as(inputs.v)
+
+    def cost(self, queries: int, keys: int, width: int) -> Count:
+        """The table, which is looked up without a product."""
+        return Count(self.weight.numel())

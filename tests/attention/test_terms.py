@@ -1,0 +1,267 @@
+"""What must hold for every term of own logits by distance, under evolving attention and in pairs with all families."""
+
+import math
+import random
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import loops
+from ea_fairseq import UserError
+from ea_fairseq.analysis.cost_formula import Side
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.cpu.native_library import LIBRARY
+from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.lightweight_convolution import Kernel
+from ea_fairseq.terms.shaw import ShawPositions
+from ea_fairseq.terms.t5 import T5Positions
+from experiments.costs.profiled_model import ProfiledModel
+from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
+from loop_comparison import assert_equals_loops
+from mechanisms import ROWS
+from terms import TERMS, convolution, positions
+from tiny import TINY, build, make_loud
+
+PAD = 1
+each_term = pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
+
+
+def build_with(options, family="ea_transformer", **others):
+    return make_loud(build(family, **{**TINY, **ROWS[family].options, **options, **others}))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Terms that reach so little that the laws' short sentences go beyond it."""
+    for term in (Kernel, ShawPositions):
+        monkeypatch.setattr(term, "REACH", 2)
+    monkeypatch.setattr(T5Positions, "BUCKETS", 8)
+    monkeypatch.setattr(T5Positions, "FARTHEST", 5)
+
+
+@each_term
+def test_a_model_equals_loops(options):
+    assert_equals_loops(build_with(options), ROWS["ea_transformer"].oracle)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+@pytest.mark.parametrize("term", dict.fromkeys(term for terms in (POSITIONS | CONVOLUTIONS).values() for term in terms))
+@torch.no_grad()
+def test_a_term_equals_its_loop_at_any_distance(term, kind):
+    """Of all keys, those later than the query of a decoder included, which fairseq may ask for."""
+    torch.manual_seed(1)
+    heads, width, length = 2, 3, 140
+    term = term(Place(kind, 0), heads * width, heads).double()
+    for parameter in term.parameters():
+        parameter.normal_()
+    projected = dict(zip("qkv", torch.randn(3, heads, length, width).double(), strict=True))
+    words = torch.arange(length)
+    batches = {part: x.unsqueeze(0) for part, x in projected.items()}
+    found = term(SimpleNamespace(positions=(words, words), scale=width**-0.5, **batches)).expand(1, heads, -1, -1)[0]
+    tokens = SimpleNamespace(kind=kind, projected=projected)
+    for t in (0, 1, 9, 70, 139):
+        for s in range(length):
+            for head in range(heads):
+                expected = loops.TERMS[type(term).__name__](term, tokens, head, t, s)
+                assert found[head, t, s].item() == pytest.approx(float(expected), abs=1e-10), (t, s)
+
+
+@pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
+@each_term
+def test_law_holds(options, law, short):
+    law(build_with(options), seed=3)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@each_term
+def test_law_holds_without_absolute_positions(options, law, short):
+    law(build_with(options, no_token_positional_embeddings=True), seed=5)
+
+
+@each_term
+def test_the_cost_by_formula_is_that_counted(options):
+    model = build_with(options)
+    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
+    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+
+
+def step(model, source, target):
+    """The loss of a training step, and each parameter's gradient."""
+    output = model.train()(source, None, target)[0]
+    loss = output[target.ne(PAD)].cos().sum()
+    return loss, torch.autograd.grad(loss, list(model.parameters()))
+
+
+NATIVE = pytest.mark.skipif(not LIBRARY, reason="not compiled")
+SLOWLY_INTERPRETED = ("composite convolution and key", "quadratic alone")  # Triton, without a GPU
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *(pytest.param(name, "native", marks=NATIVE) for name in TERMS),
+        *((name, "triton") for name in SLOWLY_INTERPRETED),
+    ],
+)
+def test_kernels_compute_what_the_equations_do(name, backend, monkeypatch):
+    options = TERMS[name]
+    model = build_with(options)
+    _, source, target = draw_padded(model, seed=4)
+    results = []
+    for chosen in (backend, "reference"):
+        monkeypatch.setattr(dispatch, "backend", chosen)
+        loss, gradients = step(model, source, target)
+        results.append([loss, *gradients])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@each_term
+def test_half_precision_is_finite_and_lawful(options, short):
+    """Each parameter has a gradient, in bfloat16 and under autocast, and the future shows nowhere."""
+    for half in (True, False):
+        model = build_with(options)
+        model = model.to(torch.bfloat16) if half else model
+        _, source, target = draw_padded(model, seed=4)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not half):
+            loss, gradients = step(model, source, target)
+            assert_causal(model.eval(), seed=4)
+        assert loss.isfinite() and all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("options", [positions("quadratic"), positions("quadratic", no_content_scores=True)])
+def test_float16_holds_the_squares_of_long_distances(options):
+    model = build_with(options).half()
+    words = torch.full((1, 500), 5)
+    assert scores(model, words, words).isfinite().all()
+
+
+@each_term
+def test_one_compiled_graph_of_an_attention_serves_every_size(options):
+    torch.compiler.reset()
+    attention, generator = build_with(options).decoder.layers[0].self_attn, torch.Generator().manual_seed(1)
+    compiled = torch.compile(attention, backend="eager", fullgraph=True, dynamic=True)
+    for length in (5, 12):
+        x = torch.randn(length, 3, attention.embed_dim, generator=generator)
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        with torch.no_grad(), torch.compiler.set_stance("default" if length == 5 else "fail_on_recompile"):
+            torch.testing.assert_close(compiled(x, x, x, attn_mask=future), attention(x, x, x, attn_mask=future))
+
+
+@pytest.mark.slow
+@each_term
+def test_one_compiled_graph_of_a_model_serves_every_size(options):
+    torch.compiler.reset()
+    plain, compiled = build_with(options), build_with(options)
+    compiled.compile(backend="eager", fullgraph=True, dynamic=True)
+    for seed in (2, 4):
+        _, source, target = draw_padded(plain, seed)
+        torch.testing.assert_close(scores(compiled, source, target), scores(plain, source, target))
+
+
+PAIRS = [(family, name) for family in ROWS for name in TERMS]
+
+
+@pytest.mark.parametrize(("family", "name"), random.Random(1).sample(PAIRS, 48), ids=lambda value: value)
+def test_drawn_pairs_of_family_and_term_are_lawful(family, name, short):
+    model = build_with(TERMS[name], family, seed=PAIRS.index((family, name)))
+    for law in LAWS:
+        law(model, seed=PAIRS.index((family, name)))
+
+
+def added_by(options) -> int:
+    """Parameters of the terms of an encoder of COMP's size: 12 layers, 4 heads, width 256."""
+    places = [Place("encoder", layer) for layer in range(12)]
+    return sum(
+        parameter.numel()
+        for place in places
+        for term in TermOptions(**options).build(place, 256, 4)
+        for parameter in term.parameters()
+    )
+
+
+def test_convolutions_have_as_many_parameters_as_the_papers():
+    """BERT-small: COMP table 1's sizes less those without positions."""
+    expected = {"fixed": 816, "dynamic": 13_056, "composite": 13_872, "composite+key": 26_928}
+    assert {name: added_by(convolution(name)) for name in expected} == expected
+    assert added_by(positions("composite")) == 13_872
+
+
+def test_a_decoder_has_no_numbers_for_words_that_it_does_not_see():
+    place = Place("decoder", 0)
+    sizes = {
+        name: [tuple(parameter.shape) for term in terms for parameter in term(place, 32, 4).parameters()]
+        for name, terms in {**CONVOLUTIONS, "t5": POSITIONS["t5"]}.items()
+    }
+    assert sizes["composite+key"] == [(8, 9), (4, 9), (8, 9)]
+    assert sizes["t5"] == [(32, 4)]
+
+
+def test_t5_has_one_table_a_stack_and_uses_every_bucket():
+    model = build_with(positions("t5"))
+    tables = {
+        side: {attention.terms[1] for attention in (layer.self_attn for layer in getattr(model, side).layers)}
+        for side in ("encoder", "decoder")
+    }
+    assert all(len(terms) == 1 for terms in tables.values())
+    assert tables["encoder"].isdisjoint(tables["decoder"])
+    for (term,), buckets in zip(tables.values(), (31, 32), strict=True):
+        assert sorted(set(term.buckets.tolist())) == list(range(buckets))
+
+
+def test_words_of_one_bucket_are_those_of_t5s_code():
+    """A bucket's number by the formula of T5's code, for some distances on both sides of a border."""
+    encoder, decoder = ([T5Positions.bucket(words, half) for words in range(200)] for half in (16, 32))
+    assert [encoder[words] for words in (0, 7, 8, 11, 12, 15, 16, 22, 23, 63, 64, 90, 91, 128, 199)] == [
+        *(0, 7, 8, 8, 9, 9, 10, 10, 11, 13, 14, 14, 15, 15, 15)
+    ]
+    for words in range(16, 128):
+        assert decoder[words] == 16 + math.floor(math.log(words / 16) / math.log(128 / 16) * 16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"relative_positions": "composite", "lightweight_conv": "composite"},
+            "--relative-positions composite and --lightweight-conv composite both add numbers by the distance of two "
+            "words: set one of them to none",
+        ),
+        (
+            {"no_content_scores": True},
+            "--no-content-scores leaves self-attentions nothing to score by: give --relative-positions or "
+            "--lightweight-conv",
+        ),
+        ({"relative_positions": "far"}, "--relative-positions must be one of none, shaw, t5, composite, quadratic"),
+        ({"lightweight_conv": "depth"}, "--lightweight-conv must be one of none, fixed, dynamic, composite"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused_in_a_sentence(options, message):
+    with pytest.raises(UserError) as refusal:
+        build("ea_transformer", **TINY, **options)
+    assert str(refusal.value).startswith(message)
+
+
+def test_shaw_on_the_composite_family_is_the_plain_transformer_and_shaw():
+    """Its loops are those of plain attention; and with embeddings of zero it is fairseq's Transformer."""
+    model = build_with(positions("shaw"), "composite_transformer")
+    assert_equals_loops(model, loops.Oracle())
+    model, plain = model.float(), build("transformer", **TINY)
+    model.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".terms." in name:
+                parameter.zero_()
+    _, source, target = draw_padded(plain, seed=4)
+    real = target.ne(PAD)
+    torch.testing.assert_close(scores(model, source, target)[real], scores(plain, source, target)[real])
+
+
+def test_without_a_term_the_flags_change_nothing():
+    terms = TermOptions().build(Place("encoder", 0), 8, 2)
+    assert terms == () and TermOptions(relative_positions="shaw").build(Place("cross", 0), 8, 2) == ()
+    first, _ = TermOptions(relative_positions="shaw").build(Place("encoder", 0), 8, 2)
+    assert isinstance(first, DotProduct)
