@@ -20,8 +20,8 @@ from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.t5 import T5Positions
 from experiments.costs.profiled_model import ProfiledModel
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
-from loop_comparison import assert_equals_loops
 from mechanisms import ROWS
+from model_checks import assert_equals_loops
 from terms import TERMS, convolution, positions
 from tiny import TINY, build, make_loud
 
