@@ -14,9 +14,11 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.fairseq_task import FairseqTask
 from torch.export import Dim
 
+from commands import PLUGIN
 from ea_fairseq.attention.term_options import LONGEST, TermOptions
 from ea_fairseq.checkpoint.config import require_sizes
 from ea_fairseq.user_error import UserError
+from forked import run_forked, run_forked_well
 from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
 from mechanisms import ROWS
 from model_checks import (
@@ -28,6 +30,7 @@ from model_checks import (
     each_backend,
 )
 from oracles_content import CONTENT_TERMS, LENGTH
+from reversal import DATA, train_command
 from tiny import TINY, build, dictionary, make_loud, random_tokens
 
 FAMILIES = {
@@ -251,3 +254,18 @@ def test_a_checkpoints_length_is_that_of_its_maps(term):
         UserError, match=f"^synthesizer_length is {LONGEST:,}, and the model's parameters allow no more"
     ):
         require_sizes({"synthesizer_length": LONGEST}, parameters)
+
+
+def test_fairseqs_commands_leave_out_what_is_longer(home):
+    """With the flag that tells them to, and otherwise refuse it."""
+    batches = ["--required-batch-size-multiple", "1"]  # by default, 8, fairseq drops the rest of a few modulo 8
+    flags = ["--synthesizer-length", "7", "--synthesizer", "random+dot", *batches]
+    command = train_command("synthesizer", 3, *flags, arch="synthesizer")
+    refused = run_forked(*command, cwd=home)
+    assert refused.returncode == 1
+    assert "since max_positions=(7, 7), skip this example with" in refused.stderr.splitlines()[-1]
+    skip = "--skip-invalid-size-inputs-valid-test"
+    assert "max_positions=(7, 7)" in run_forked_well(*command, skip, cwd=home)
+    generate = ["fairseq-generate", DATA, "--path", "synthesizer/checkpoint_last.pt", "--cpu", "--user-dir", PLUGIN]
+    found = run_forked_well(*generate, *batches, skip, cwd=home)
+    assert "max_positions=(7, 7)" in found and "\nH-" in found
