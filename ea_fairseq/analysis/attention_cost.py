@@ -91,6 +91,12 @@ class AttentionCost:
         return Count(sum({term: cost.parameters for term, cost in self.terms}.values()))
 
     @property
+    def convolutions(self) -> Count:
+        """The convolutions of words and values."""
+        built = [attention.convolutions for attention in self.ours if attention.convolutions is not None]
+        return sum((conv.cost(self.keys) for convolutions in built for conv in convolutions.values()), Count())
+
+    @property
     def extra(self) -> Count:
         """What the mechanism adds."""
         return sum((attention.extra_cost(self.queries, self.keys) for attention in self.ours), Count())

@@ -14,12 +14,14 @@ from ea_fairseq.state_dict import MECHANISM
 
 EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
 TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
+CONVOLUTIONS = "convolutions inside self-attention"
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
     "embed_tokens": EMBEDDINGS,
     "embed_positions": EMBEDDINGS,
     "output_projection": OUTPUT,
     "adaptive_softmax": OUTPUT,
     "_attn.terms.": TERMS,
+    "_attn.convolutions.": CONVOLUTIONS,
     ".branch.": BRANCHES,
     "encoder.": ENCODER,
     "decoder.": DECODER,

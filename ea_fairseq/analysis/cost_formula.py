@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost import BRANCHES, DECODER, EMBEDDINGS, ENCODER, OUTPUT, TERMS, mechanism_group
+from ea_fairseq.analysis.cost import (
+    BRANCHES,
+    CONVOLUTIONS,
+    DECODER,
+    EMBEDDINGS,
+    ENCODER,
+    OUTPUT,
+    TERMS,
+    mechanism_group,
+)
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.user_error import UserError
@@ -79,12 +88,13 @@ def parts(model: TransformerModelBase, source: Side, target: Side) -> list[Part]
 
 
 def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
-    """What a mechanism adds to the three kinds of attention, and what terms of own logits do."""
+    """What a mechanism adds to the three kinds of attention, and what terms and convolutions do."""
     names = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
     names["cross"] = "encoder-decoder attention"
     extra = [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
     terms = [Part(TERMS, names[kind], attentions.of_terms) for kind, attentions in kinds.items()]
-    return extra + [part for part in terms if part.count.parameters]
+    convolutions = [Part(CONVOLUTIONS, names[kind], attentions.convolutions) for kind, attentions in kinds.items()]
+    return extra + [part for part in terms + convolutions if part.count.parameters]
 
 
 def branch_parts(model: TransformerModelBase, source_length: int, target_length: int) -> list[Part]:

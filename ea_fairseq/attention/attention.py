@@ -8,6 +8,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ea_fairseq.attention.convolutions import Convolutions
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks, probabilities
 from ea_fairseq.attention.mechanism import Mechanism, Place
@@ -19,6 +20,7 @@ from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.user_error import UserError
 
 
 class Sentences(Inputs):
@@ -90,24 +92,40 @@ class Attention(Mechanism, MultiheadAttention):
     As it is, this is plain attention, and computed by fairseq's own forward unless its maps are recorded.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, terms: tuple[Term, ...] = (), **kwargs):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        terms: tuple[Term, ...] = (),
+        convolutions: Convolutions | None = None,
+        **kwargs,
+    ):
         """
         Args:
             terms: whose sum own logits are; the dot product by default.
+            convolutions: of words and values, in self-attention.
             kwargs: those of fairseq's ``MultiheadAttention``.
+
+        Raises:
+            UserError: where no term reads what a convolution is for.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
         kind = type(self)
         self.terms = nn.ModuleList(terms or [DotProduct()])
+        self.convolutions = convolutions
         self.scores_dots = not terms  # own logits are the dot product alone
+        self.is_bare = self.scores_dots and convolutions is None  # flags add nothing to what the mechanism is
         self.fuses_values = self.scores_dots and (kind.reweigh, kind.values) == (Mechanism.reweigh, Mechanism.values)
-        self.is_plain = kind is Attention and self.scores_dots  # fairseq's own forward computes the same
+        self.fuses_values &= convolutions is None or "depthwise" not in convolutions
+        self.is_plain = kind is Attention and self.is_bare  # fairseq's own forward computes the same
         if (kind.combine, kind.transform) == (Mechanism.combine, Mechanism.transform):
             self.fused = FusedLogits()
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
         )
         for part in set("qkv") - set(self.projected):
+            if convolutions is not None and part in convolutions:
+                raise UserError(f"--conv-projections must not have {part}, which these attentions do not read")
             setattr(self, f"{part}_proj", None)
         self.recorded: dict[str, Tensor | None] | None = None  # see ea_fairseq.attention.recording
         if self.marker:
@@ -185,8 +203,10 @@ class Attention(Mechanism, MultiheadAttention):
         Returns:
             (T, B, n C) of n parts, None without any.
         """
-        layers = [getattr(self, f"{part}_proj") for part in parts if part in self.projected]
-        return inputs.linear(x, *layers) if layers else None
+        layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
+        if self.convolutions is not None and layers.keys() & self.convolutions.keys():
+            return self.convolutions.project(x, layers, inputs)
+        return inputs.linear(x, *layers.values()) if layers else None
 
     def attend(self, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Output (T, B, C) before its projection, probabilities if they are needed, and logits (B, K, T, S)."""
@@ -212,8 +232,10 @@ class Attention(Mechanism, MultiheadAttention):
             if self.hands_on_logits:
                 logits = inputs.masks.cleared(logits)
         weights = self.reweigh(weights, inputs)
-        output = self.values(self.dropout_module(weights.type_as(inputs.v)), inputs)
-        return join_heads(output), weights, logits
+        output = join_heads(self.values(self.dropout_module(weights.type_as(inputs.v)), inputs))
+        if self.convolutions is not None and "depthwise" in self.convolutions:
+            output = output + self.convolutions.of_values(inputs)
+        return output, weights, logits
 
     def own_logits(self, inputs: Inputs) -> Tensor:
         """The sum of the terms, (B, K, T, S)."""

@@ -17,6 +17,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 
@@ -165,7 +166,8 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
     options = (family.attention.options for family in FAMILIES.values())
-    for config in (DatasetConfig, TransformerConfig, TranslationConfig, TermOptions, *options, *chosen_configs()):
+    ours = TermOptions, ConvolutionOptions, *options
+    for config in (DatasetConfig, TransformerConfig, TranslationConfig, *ours, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):

@@ -127,7 +127,7 @@ class EvolvingAttention(Attention):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.evolution = evolution
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
-        self.hands_on_logits, self.is_plain = evolution.alpha > 0, evolution.is_off and self.scores_dots
+        self.hands_on_logits, self.is_plain = evolution.alpha > 0, evolution.is_off and self.is_bare
         self.fused = FusedLogits(1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta)
         if self.conv is not None and evolution.identity:
             self.start_as_identity()

@@ -17,7 +17,7 @@ KERNELS = (3, 7, 15, 31, 31, 31)  # by layer; those above have the last one
 
 
 @dataclass(frozen=True)
-class ConvolutionOptions(Options):
+class LightweightOptions(Options):
     """The flag of Lite Transformer.
 
     Raises:
@@ -33,12 +33,12 @@ class ConvolutionOptions(Options):
 class LongShortRangeAttention(Attention):
     """Plain attention; self-attention has half of the width, and a lightweight convolution has the rest."""
 
-    options = ConvolutionOptions
+    options = LightweightOptions
     title = "long-short range attention"
 
     @classmethod
     def build_branch(
-        cls, options: ConvolutionOptions, place: Place, embed_dim: int, num_heads: int
+        cls, options: LightweightOptions, place: Place, embed_dim: int, num_heads: int
     ) -> LightweightBranch:
         """The convolution beside self-attention; in the decoder it reads no later word."""
         kernel = KERNELS[min(place.layer, len(KERNELS) - 1)]

@@ -73,7 +73,7 @@ class PredictiveAttention(Attention):
         padding = self.KERNEL // 2
         self.convs = nn.ModuleList(nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
         self.alpha = alpha
-        self.hands_on_logits, self.is_plain = alpha > 0, alpha == 0 and self.scores_dots
+        self.hands_on_logits, self.is_plain = alpha > 0, alpha == 0 and self.is_bare
         self.fused = FusedLogits(1 - alpha, alpha)
         if alpha > 0 and not is_first and not layers:
             # Marks the checkpoint: a plain Transformer would load it, and lose the residual, without a word.

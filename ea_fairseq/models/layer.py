@@ -9,6 +9,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, Trans
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
@@ -41,7 +42,7 @@ class MechanismLayer:
         """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it.
 
         Raises:
-            UserError: where the heads do not divide what the branch leaves to self-attention.
+            UserError: where a number of heads does not go with the branch or with a flag.
         """
         options, place = self._attention.options.from_namespace(cfg), Place(kind, self._layer, self._shared)
         if kind != "cross":
@@ -58,6 +59,7 @@ class MechanismLayer:
             embed_dim,
             num_heads,
             terms=TermOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
+            convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
             dropout=cfg.attention_dropout,
             q_noise=self.quant_noise,
             qn_block_size=self.quant_noise_block_size,

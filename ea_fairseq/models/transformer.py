@@ -11,6 +11,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 
 from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, Family
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.hub import TranslationHub
@@ -71,9 +72,10 @@ class MechanismTransformer(TransformerModel):
 
     @classmethod
     def add_args(cls, parser):
-        """fairseq's flags of a Transformer, those of the terms of own logits and those of the mechanism."""
+        """fairseq's flags of a Transformer, those of terms and convolutions and those of the mechanism."""
         super().add_args(parser)
         TermOptions.add_args(parser)
+        ConvolutionOptions.add_args(parser)
         cls.family.attention.options.add_args(parser)
 
     @classmethod
@@ -93,6 +95,7 @@ class MechanismTransformer(TransformerModel):
                 )
         cls.family.attention.options.from_namespace(args)
         TermOptions.from_namespace(args)
+        ConvolutionOptions.from_namespace(args)
         check_backend()
         with flags_refused():
             return super().build_model(args, task)

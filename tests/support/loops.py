@@ -65,8 +65,14 @@ class Oracle:
 
     def project(self, attention, part: str, x: Tensor, tokens: Tokens) -> Tensor:
         """Queries, keys or values (K, T, d), ``part`` being q, k or v, of tokens (T, C)."""
-        layer = getattr(attention, f"{part}_proj")
-        return None if layer is None else layer(x).unflatten(1, (attention.num_heads, -1)).transpose(0, 1)
+        layer, heads = getattr(attention, f"{part}_proj"), attention.num_heads
+        if layer is None:
+            return None
+        projected = layer(x).unflatten(1, (heads, -1)).transpose(0, 1)
+        if part in (attention.convolutions or {}):
+            convolved = layer(depthwise(attention.convolutions[part], x, tokens)).unflatten(1, (heads, -1))
+            projected = torch.cat([convolved.transpose(0, 1)[: heads // 2], projected[heads // 2 :]])
+        return projected
 
     def own(self, attention, tokens: Tokens) -> Tensor:
         """Own logits (K, T, S): the sum of the attention's terms."""
@@ -104,6 +110,15 @@ class Oracle:
     def branch(self, branch, x: Tensor, length: int, kind: str) -> Tensor:
         """The branch beside self-attention: (T, C') -> (T, C'), the first ``length`` vectors being words."""
         raise NotImplementedError
+
+
+def depthwise(convolution, x: Tensor, tokens: Tokens) -> Tensor:
+    """A convolution of vectors (T, C), of which padding counts as zero, each channel by itself (COMP eq. 7)."""
+    output = torch.zeros_like(x)
+    for t in range(len(x)):
+        for s in range(max(0, t - 8), min(tokens.real_keys, t + (1 if tokens.kind == "decoder" else 9))):
+            output[t] += convolution.weight[:, 0, s - t + 8] * x[s]
+    return output
 
 
 def dot_product(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
@@ -167,6 +182,10 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
             for s, power in powers.items():
                 weights[head, t, s] = power / sum(powers.values())
     output = oracle.output(attention, tokens, oracle.weights(attention, kind, weights))
+    if "depthwise" in (attention.convolutions or {}):
+        values = tokens.projected["v"].transpose(0, 1)
+        added = depthwise(attention.convolutions["depthwise"], values.flatten(1), tokens)
+        output = output + added.view_as(values).transpose(0, 1)
     handed_on = oracle.hands_on(logits.masked_fill(masked | padded_row, 0.0), tokens)
     return attention.out_proj(output.transpose(0, 1).flatten(1)), handed_on
 

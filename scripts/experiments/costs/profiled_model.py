@@ -15,7 +15,7 @@ from step import StepError
 
 from ea_fairseq import UserError
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT, count_macs, count_parameters, mechanism_group
+from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters, mechanism_group
 from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
@@ -23,6 +23,8 @@ from ea_fairseq.attention.registry import FAMILIES, PLAIN
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
+
+CONVOLVES = "aten::_convolution"  # torch's operator that convolutions inside self-attention run, too
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class ProfiledModel:
         added = {}
         if self.attention and (operator := self.attention.adds_macs_of):
             group = mechanism_group(self.attention)
-            added[f"MACs of {group}"] = self.total(group).macs, self.macs[operator]
+            others = [CONVOLUTIONS] if operator == CONVOLVES else []
+            added[f"MACs of {group}"] = self.total(group, *others).macs, self.macs[operator]
         return {
             **parameters,
             "parameters": (self.total().parameters, self.parameters.total()),

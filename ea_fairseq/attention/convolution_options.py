@@ -1,0 +1,54 @@
+"""The flags of convolutions inside self-attention, which every mechanism takes."""
+
+from dataclasses import dataclass
+
+from ea_fairseq.attention.convolutions import Convolutions, DepthwiseConvolution
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.options import Options, option
+from ea_fairseq.user_error import UserError
+
+
+def projections(text: str) -> str:
+    """Parses ``none`` or some of q, k and v with commas between them; raises ValueError otherwise."""
+    if text == "none":
+        return text
+    parts = text.split(",")
+    if not set(parts) <= set("qkv") or len(set(parts)) < len(parts):
+        raise ValueError(text)
+    return ",".join(part for part in "qkv" if part in parts)
+
+
+@dataclass(frozen=True)
+class ConvolutionOptions(Options):
+    """Which convolutions self-attentions have.
+
+    Raises:
+        UserError: naming the flag, when a value is none of those there are.
+    """
+
+    depthwise_conv: bool = option(
+        False, bool, "self-attentions add to their output a convolution of their values, each channel by itself"
+    )
+    conv_projections: str = option(
+        "none",
+        projections,
+        "which of queries, keys and values half of the heads of self-attentions project from convolved words",
+        "none or some of q,k,v",
+        "PARTS",
+    )
+
+    def build(self, place: Place, width: int, heads: int) -> Convolutions | None:
+        """The convolutions of an attention of ``width`` C and K heads; None where it has none.
+
+        Raises:
+            UserError: where an odd number of heads has no half.
+        """
+        names = [] if self.conv_projections == "none" else self.conv_projections.split(",")
+        if names and heads % 2 and place.kind != "cross":
+            raise UserError(
+                f"--conv-projections takes half of the heads, and --{place.kind}-attention-heads {heads} is odd"
+            )
+        names += ["depthwise"] if self.depthwise_conv else []
+        if not names or place.kind == "cross":
+            return None
+        return Convolutions({name: DepthwiseConvolution(width, later=place.kind == "encoder") for name in names})

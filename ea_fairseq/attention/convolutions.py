@@ -1,0 +1,82 @@
+"""Depthwise convolutions inside self-attention: Chang et al., Convolutions and Self-Attention, ACL 2021 ("COMP")."""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.count import Count
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.kernels.attend import is_plain, join_heads
+
+
+class DepthwiseConvolution(nn.Conv1d):
+    """y_t,c = sum of weight_r,c x_(t+r),c over words up to ``REACH`` before t, and as many after it or none.
+
+    Args:
+        width: C channels.
+        later: whether it reads words after t.
+    """
+
+    REACH = 8  # COMP, section 3.2: kernels of 17 words
+
+    def __init__(self, width: int, later: bool):
+        self.after = self.REACH if later else 0
+        super().__init__(width, width, self.REACH + 1 + self.after, groups=width, bias=False)
+
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        """(T, B, C) -> (T, B, C)
+
+        Args:
+            before: up to ``REACH`` words before x, (n, B, C); there are zeros before them.
+        """
+        missing = self.REACH
+        if before is not None:
+            x, missing = torch.cat([before, x]), missing - len(before)
+        return super().forward(F.pad(x.permute(1, 2, 0), (missing, self.after))).permute(2, 0, 1)
+
+    def cost(self, tokens: int) -> Count:
+        """Of one sentence of ``tokens`` T; margins of zeros count, too."""
+        return Count(self.weight.numel(), self.weight.numel() * tokens)
+
+
+class Convolutions(nn.ModuleDict):
+    """The depthwise convolutions of one self-attention, by where they are.
+
+    ``q``, ``k`` and ``v``: of what the first half of the heads project to queries, keys and values (COMP, section 5);
+    ``depthwise``: of the values, added to what is attended to (COMP, section 4). Padding is read as zeros.
+    """
+
+    def project(self, x: Tensor, layers: Mapping[str, nn.Module], inputs: Inputs) -> Tensor:
+        """Queries, keys and values of tokens side by side, (T, B, n C).
+
+        Args:
+            x: (T, B, C).
+            layers: n projections by the letters q, k and v.
+        """
+        words = inputs.masks.cleared_tokens(x)
+        before = inputs.vectors_before("convolved", words, DepthwiseConvolution.REACH)
+        projected = (
+            separable(layer, self[part](words, before), x) if part in self else layer(x)
+            for part, layer in layers.items()
+        )
+        return torch.cat([*projected], dim=-1)
+
+    def of_values(self, inputs: Inputs) -> Tensor:
+        """What is added to the attention's output, (T, B, C)  (COMP eq. 7, after the softmax as in footnote 3)."""
+        *_, queries, keys = inputs.size
+        first, padded = max(0, keys - queries - DepthwiseConvolution.REACH), inputs.masks.padded_keys
+        recent = AttentionMasks(None if padded is None else padded[:, first:])
+        values = recent.cleared_tokens(join_heads(inputs.v[:, :, first:]))
+        earlier = keys - first - queries
+        return self["depthwise"](values[earlier:], values[:earlier] if earlier else None)
+
+
+def separable(layer: nn.Module, convolved: Tensor, x: Tensor) -> Tensor:
+    """A projection (T, B, C) whose first half is of convolved vectors (T, B, C) and whose second half is of x."""
+    if not is_plain(layer):  # such as with quantization noise
+        return torch.cat([layer(convolved).chunk(2, dim=-1)[0], layer(x).chunk(2, dim=-1)[1]], dim=-1)
+    weights, biases = layer.weight.chunk(2), (None, None) if layer.bias is None else layer.bias.chunk(2)
+    return torch.cat([*map(F.linear, (convolved, x), weights, biases)], dim=-1)
