@@ -11,15 +11,15 @@ from ea_fairseq.attention.term import Term
 
 
 class QuadraticPositions(Term):
-    """-a (delta - c)^2 for the distance delta = j - i, with a centre c and a width a of each head (CONV-SA eq. 9).
+    """-a (delta - c)^2 for the distance delta = j - i, with a centre c and a width of each head (CONV-SA eq. 9).
 
-    The softmax of this alone is a Gaussian of standard deviation 1 / sharpness around c: a = sharpness^2 / 2. Near the
-    ends of a sentence, where no word is at the centre, most goes to the word that is nearest to it.
+    The softmax of this alone is a Gaussian around c, and its standard deviation the width: a = 1 / (2 width^2). Near
+    the ends of a sentence, where no word is at the centre, most goes to the word that is nearest to it.
 
     Attributes:
         centre: (K,), in words after the query. A decoder reads it as -|centre|: no word is later than the query, and
             whatever centre a head has, it says which word the head attends to.
-        sharpness: (K,)
+        sharpness: (K,), 1 / width but for its sign.
     """
 
     def __init__(self, place: Place, width: int, heads: int):
@@ -35,22 +35,22 @@ class QuadraticPositions(Term):
 
     @property
     def widths(self) -> Tensor:
-        """a, (K,)."""
-        return self.sharpness.square() / 2
+        """Standard deviations in words, (K,)."""
+        return 1 / self.sharpness.abs()
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(K, T, S)"""
         queries, keys = inputs.positions
         exact = torch.promote_types(self.centre.dtype, torch.float32)
         centres, sharpness = (number.to(exact)[:, None, None] for number in (self.centres, self.sharpness))
-        deviations = sharpness * (keys - queries.unsqueeze(1) - centres)
+        offsets = sharpness * (keys - queries.unsqueeze(1) - centres)
         lowest = torch.finfo(inputs.v.dtype).min / 4  # float16 has no number for the square of 400 words
-        return (deviations.pow(2) / -2).clamp(min=lowest).type_as(inputs.v)
+        return (offsets.pow(2) / -2).clamp(min=lowest).type_as(inputs.v)
 
     def cost(self, queries: int, keys: int, width: int) -> Count:
         """Centres and widths."""
         return Count(self.centre.numel() + self.sharpness.numel())
 
     def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """Deviations in units of the width."""
+        """Distances from the centre in units of the width."""
         return self.centre.numel() * queries * keys

@@ -1,4 +1,4 @@
-"""Shows what the attentions of trained models do with a sentence, or measures it over a whole test set."""
+"""Shows what the attentions of trained models do with a sentence, over a whole test set, or whatever they read."""
 
 import argparse
 import logging
@@ -54,14 +54,18 @@ def parse_arguments() -> argparse.Namespace:
         "Draws the attention maps of a trained model while it reads a sentence and its translation: all layers in\n"
         "a row, before and after skip connection and convolution; or measures, over all pairs of a test set, the\n"
         "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
-        "Works for evolving attention and for fairseq's plain Transformer.",
+        "Works for evolving attention and for fairseq's plain Transformer. Of a model with quadratic attention it\n"
+        "draws where its heads looked while it was trained.",
         EXAMPLE,
-        usage="%(prog)s CHECKPOINT (--source TEXT | --statistics) [options]",
+        usage="%(prog)s CHECKPOINT (--source TEXT | --statistics | --centres) [options]",
     )
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", metavar="TEXT", help="draw the maps of this raw sentence")
     what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
+    what.add_argument(
+        "--centres", action="store_true", help="draw centres and widths of quadratic attention, over a folder's updates"
+    )
     parser.add_argument("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
     parser.add_argument(
@@ -97,6 +101,8 @@ def parse_arguments() -> argparse.Namespace:
     for option, needed in NEEDED.items():
         if getattr(args, option) is not None and not getattr(args, needed):
             parser.error(f"--{option.replace('_', '-')} goes with --{needed}")
+    if args.centres and args.compare is not None:
+        parser.error("--compare goes with --source or --statistics")
     return args
 
 
@@ -197,10 +203,20 @@ def main() -> None:
 
     folder = args.checkpoint if args.checkpoint.is_dir() else args.checkpoint.parent
     out = args.out or folder / "attention_maps"
+    if args.centres:
+        from experiments.maps.head_centres import draw_centres
+
+        announce(draw_centres(args.checkpoint, out), out)
+        return
     try:
         with redirect_stdout(sys.stderr):
             models = load_all(args)
         paths = (measure if args.statistics else draw_sentence)(models, args, out)
     except UserError as error:
         raise StepError(str(error)) from None
+    announce(paths, out)
+
+
+def announce(paths: list[Path], out: Path) -> None:
+    """Says which files were written."""
     print(f"written to {out}: {', '.join(path.name for path in paths)}")

@@ -1,0 +1,99 @@
+"""attention_maps.py --centres shows where the heads of quadratic attention looked, checkpoint by checkpoint."""
+
+import csv
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from step import StepError
+
+from checkpoints import loud_trainer, save_dictionaries, save_loud
+from experiments.maps.attention_maps import main
+
+UPDATES = (0, 10, 200)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A training's folder, whose last checkpoint has another name, too; and a model of another kind."""
+    home = tmp_path_factory.mktemp("home")
+    data = save_dictionaries(home)
+    (home / "run").mkdir()
+    trainer = loud_trainer(data, arch="quadratic_transformer")
+    trainer.consolidate_optimizer()
+    terms = [
+        layer.self_attn.terms[0] for side in ("encoder", "decoder") for layer in getattr(trainer.model, side).layers
+    ]
+    for update in UPDATES:
+        with torch.no_grad():
+            for number, term in enumerate(terms):
+                term.centre.copy_(torch.tensor([1.0 + number + update, 0.0]))
+                term.sharpness.copy_(torch.tensor([-0.5, 4.0]))
+        trainer.set_num_updates(update)
+        trainer.save_checkpoint(str(home / "run" / f"checkpoint_1_{update}.pt"), {})
+    trainer.save_checkpoint(str(home / "run" / "checkpoint_last.pt"), {})
+    save_loud(data, home / "plain.pt", arch="transformer")
+    (home / "empty").mkdir()
+    return home
+
+
+@pytest.fixture
+def show(home, monkeypatch, capsys):
+    def run(path: str, *flags) -> str:
+        monkeypatch.setattr(sys, "argv", ["attention_maps.py", str(home / path), "--centres", *map(str, flags)])
+        main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "centres.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_each_head_of_each_layer_has_a_row_for_each_update(home, show):
+    printed = show("run")
+    out = home / "run" / "attention_maps"
+    assert printed == f"written to {out}: centres.csv, centres.png, centres.svg\n"
+    assert {path.name for path in out.iterdir()} == {"centres.csv", "centres.png", "centres.svg"}
+    found = {tuple(row.values())[:4]: (float(row["centre"]), float(row["width"])) for row in rows(out)}
+    places = product(("encoder", "decoder"), (1, 2), (1, 2), UPDATES)
+    expected = {}
+    for kind, layer, head, update in places:
+        first = 1 + layer - 1 + update if kind == "encoder" else -(1 + layer + 1 + update)  # a decoder looks back
+        expected[kind, str(layer), str(head), str(update)] = (first, 2.0) if head == 1 else (0.0, 0.25)
+    assert found == expected
+
+
+def test_the_same_bytes_every_time(show, tmp_path):
+    for folder in ("one", "two"):
+        show("run", "--out", tmp_path / folder)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_one_checkpoint_alone_is_shown(show, tmp_path):
+    show("run/checkpoint_1_10.pt", "--out", tmp_path)
+    assert {row["update"] for row in rows(tmp_path)} == {"10"} and (tmp_path / "centres.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("plain.pt", "has no quadratic attention: give one of a model with --relative-positions quadratic."),
+        ("empty", "has no checkpoints: give the folder of a training."),
+        ("nowhere", "there is no checkpoint"),
+    ],
+)
+def test_what_has_no_centres_is_refused_in_one_sentence(show, tmp_path, path, message):
+    with pytest.raises(StepError) as refusal:
+        show(path, "--out", tmp_path)
+    assert message in str(refusal.value) and not list(tmp_path.iterdir())
+
+
+def test_a_comparison_is_of_maps(show):
+    with pytest.raises(SystemExit, match="--compare goes with --source or --statistics"):
+        show("run", "--compare", "run")
