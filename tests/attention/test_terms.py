@@ -1,7 +1,6 @@
 """What must hold for every term of own logits by distance, under evolving attention and in pairs with all families."""
 
 import math
-import random
 from types import SimpleNamespace
 
 import pytest
@@ -15,31 +14,20 @@ from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptio
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.terms.dot_product import DotProduct
-from ea_fairseq.terms.lightweight_convolution import Kernel
-from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.t5 import T5Positions
 from experiments.costs.profiled_model import ProfiledModel
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
-from mechanisms import ROWS
+from mechanisms import ROWS, build_family
 from model_checks import assert_equals_loops
 from terms import TERMS, convolution, positions
-from tiny import TINY, build, make_loud
+from tiny import TINY, build
 
 PAD = 1
 each_term = pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
 
 
-def build_with(options, family="ea_transformer", **others):
-    return make_loud(build(family, **{**TINY, **ROWS[family].options, **options, **others}))
-
-
-@pytest.fixture
-def short(monkeypatch):
-    """Terms that reach so little that the laws' short sentences go beyond it."""
-    for term in (Kernel, ShawPositions):
-        monkeypatch.setattr(term, "REACH", 2)
-    monkeypatch.setattr(T5Positions, "BUCKETS", 8)
-    monkeypatch.setattr(T5Positions, "FARTHEST", 5)
+def build_with(options, **others):
+    return build_family("ea_transformer", **options, **others)
 
 
 @each_term
@@ -71,13 +59,13 @@ def test_a_term_equals_its_loop_at_any_distance(term, kind):
 
 @pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
 @each_term
-def test_law_holds(options, law, short):
+def test_law_holds(options, law, short_reach):
     law(build_with(options), seed=3)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @each_term
-def test_law_holds_without_absolute_positions(options, law, short):
+def test_law_holds_without_absolute_positions(options, law, short_reach):
     law(build_with(options, no_token_positional_embeddings=True), seed=5)
 
 
@@ -120,7 +108,7 @@ def test_kernels_compute_what_the_equations_do(name, backend, monkeypatch):
 
 
 @each_term
-def test_half_precision_is_finite_and_lawful(options, short):
+def test_half_precision_is_finite_and_lawful(options, short_reach):
     """Each parameter has a gradient, in bfloat16 and under autocast, and the future shows nowhere."""
     for half in (True, False):
         model = build_with(options)
@@ -160,16 +148,6 @@ def test_one_compiled_graph_of_a_model_serves_every_size(options):
     for seed in (2, 4):
         _, source, target = draw_padded(plain, seed)
         torch.testing.assert_close(scores(compiled, source, target), scores(plain, source, target))
-
-
-PAIRS = [(family, name) for family in ROWS for name in TERMS]
-
-
-@pytest.mark.parametrize(("family", "name"), random.Random(1).sample(PAIRS, 48), ids=lambda value: value)
-def test_drawn_pairs_of_family_and_term_are_lawful(family, name, short):
-    model = build_with(TERMS[name], family, seed=PAIRS.index((family, name)))
-    for law in LAWS:
-        law(model, seed=PAIRS.index((family, name)))
 
 
 def added_by(options) -> int:

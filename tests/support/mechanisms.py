@@ -7,7 +7,7 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import Predictive, TalkingHeads, ValueResidual
-from tiny import SKIPS
+from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -47,3 +47,8 @@ ROWS = {
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
 }
+
+
+def build_family(family: str, **options):
+    """A tiny model of a family, its mechanism loud enough for a wrong number to show."""
+    return make_loud(build(family, **{**TINY, **ROWS[family].options, **options}))

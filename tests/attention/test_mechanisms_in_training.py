@@ -1,0 +1,104 @@
+"""What must hold for every mechanism in training: gradients, half precision, compiled and exported graphs."""
+
+import pytest
+import torch
+from torch.export import Dim
+
+from laws import LAWS, assert_close, draw_padded, scores
+from mechanisms import ROWS, build_family
+from model_checks import by_our_forward
+from tiny import TINY, build, random_tokens
+
+PAD = 1
+each_family = pytest.mark.parametrize("family", ROWS)
+
+
+def step(model, seed=4):
+    """The gradient of each parameter after a step of training on padded sentences."""
+    _, source, target = draw_padded(model.train(), seed)
+    model.zero_grad()
+    model(source, None, target)[0][target.ne(PAD)].float().cos().sum().backward()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def assert_gradients_close(found, expected):
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@each_family
+def test_every_parameter_learns(family):
+    assert [name for name, gradient in step(build_family(family)).items() if gradient is None] == []
+
+
+@pytest.mark.parametrize("of", ["", "layers.0.self_attn.v_proj", "decoder.layers.0.encoder_attn.v_proj"])
+@each_family
+def test_the_loss_changes_along_its_gradient(family, of):
+    """Of all parameters, and of those that layers above may read again."""
+    model = by_our_forward(build_family(family, encoder_layers=3, decoder_layers=3).double())
+    _, source, target = draw_padded(model.train(), seed=4)
+
+    def loss():
+        return model(source, None, target)[0][target.ne(PAD)].cos().sum()
+
+    parameters = [parameter for name, parameter in model.named_parameters() if of in name]
+    direction = torch.autograd.grad(loss(), parameters)
+    slope = torch.stack([gradient.norm() for gradient in direction]).norm()
+    losses = []
+    with torch.no_grad():
+        for length in (1e-6, -2e-6):
+            for parameter, gradient in zip(parameters, direction, strict=True):
+                parameter.add_(gradient, alpha=length / slope)
+            losses.append(loss())
+    assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
+
+
+@each_family
+def test_activation_checkpointing_changes_no_gradient(family):
+    assert_gradients_close(step(build_family(family, checkpoint_activations=True)), step(build_family(family)))
+
+
+@pytest.mark.parametrize("way", ["stored", "autocast"])
+@each_family
+def test_bfloat16_trains_and_keeps_the_laws(family, way):
+    """With attentions that are not loud, so that rounding stays small."""
+    exact = build(family, **TINY, **ROWS[family].options)
+    _, source, target = draw_padded(exact, seed=4)
+    model = build(family, **TINY, **ROWS[family].options)
+    model = model.to(torch.bfloat16) if way == "stored" else model
+    with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
+        for law in LAWS:
+            law(model, seed=3, tolerance=0.1)
+        rounding = scores(model, source, target).float() - scores(exact, source, target)
+        assert rounding[target.ne(PAD)].abs().mean() < 0.1
+        assert all(gradient.isfinite().all() for gradient in step(model).values())
+
+
+@pytest.mark.slow
+@each_family
+def test_one_graph_trains_on_batches_of_every_size(family):
+    torch.compiler.reset()
+    plain, compiled = (build_family(family).train() for _ in range(2))
+    compiled.compile(backend="eager", fullgraph=True, dynamic=True)
+    assert_gradients_close(step(compiled, 1), step(plain, 1))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for seed in (2, 3):
+            assert_gradients_close(step(compiled, seed), step(plain, seed))
+
+
+@pytest.mark.slow
+@each_family
+@torch.no_grad()
+def test_an_exported_model_scores_as_the_model(family):
+    model, generator = build_family(family), torch.Generator().manual_seed(1)
+    source, target = random_tokens(generator, 3, 7), random_tokens(generator, 3, 5)
+    sizes = {0: Dim.AUTO, 1: Dim.AUTO}
+    encoder = torch.export.export(model.encoder, (source,), dynamic_shapes=(sizes,), strict=True).module()
+    encoded = model.encoder(source)
+    decoder = torch.export.export(model.decoder, (target, encoded), strict=True).module()
+    assert_close(decoder(target, encoded)[0], scores(model, source, target), 1e-5)
+    longer = random_tokens(generator, 2, 11)
+    longer[0, :3] = PAD
+    found, expected = (side(longer)["encoder_out"][0][3:] for side in (encoder, model.encoder))
+    assert_close(found, expected, 1e-5)

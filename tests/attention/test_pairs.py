@@ -1,0 +1,64 @@
+"""Any mechanism with any terms and convolutions: drawn pairs keep the laws, and pairs without a meaning are refused."""
+
+import random
+
+import pytest
+
+from ea_fairseq import UserError
+from laws import LAWS
+from mechanisms import ROWS, build_family
+from model_checks import assert_equals_loops
+from oracles_content import CONTENT_TERMS
+from terms import TERMS
+
+CONVOLUTIONS = {
+    "depthwise convolution": {"depthwise_conv": True},
+    "separable projections": {"conv_projections": "q,k,v"},
+}
+OPTIONS = TERMS | CONTENT_TERMS | CONVOLUTIONS
+ALONE = [name for name in TERMS if name.endswith(" alone")]
+ATTENTION_TYPES = ("multiplicative", "additive", "concatenative")
+SYNTHESIZERS = ("dense", "random", "dense+dot", "random+dot")
+REFUSED = {  # pairs by the sentence that they are refused with
+    "both take the place of dot products: leave out one of them": [("synthesizer", name) for name in ATTENTION_TYPES],
+    "leave out one of them": [
+        *(("synthesizer", name) for name in ALONE),
+        *(("quadratic_transformer", name) for name in SYNTHESIZERS),
+    ],
+    "must not have q, which these attentions do not read": [
+        (family, "separable projections") for family in ("synthesizer", "quadratic_transformer")
+    ],
+}
+PAIRS = [
+    (family, name)
+    for family in ROWS
+    for name in OPTIONS
+    if not any((family, name) in refused for refused in REFUSED.values())
+]
+DRAWN = random.Random(1).sample(PAIRS, 60)
+
+
+def test_drawn_pairs_have_every_family_and_all_options():
+    assert {family for family, _ in DRAWN} == set(ROWS)
+    assert {name for _, name in DRAWN} == set(OPTIONS)
+
+
+@pytest.mark.parametrize(("family", "name"), DRAWN)
+def test_a_pair_is_lawful(family, name, short_reach):
+    seed = PAIRS.index((family, name))
+    model = build_family(family, seed=seed, **OPTIONS[name])
+    for law in LAWS:
+        law(model, seed)
+
+
+@pytest.mark.parametrize(("family", "name"), random.Random(2).sample(PAIRS, 24))
+def test_a_pair_equals_loops(family, name):
+    assert_equals_loops(build_family(family, **OPTIONS[name]), ROWS[family].oracle)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "family", "name"), [(sentence, *pair) for sentence, pairs in REFUSED.items() for pair in pairs]
+)
+def test_a_pair_without_a_meaning_is_refused_in_a_sentence(sentence, family, name):
+    with pytest.raises(UserError, match=sentence):
+        build_family(family, **OPTIONS[name])
