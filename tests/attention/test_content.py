@@ -41,7 +41,7 @@ SYNTHESIZERS = [name for name, given in CONTENT_TERMS.items() if "synthesizer" i
 each_family = pytest.mark.parametrize("family", FAMILIES)
 each_term = pytest.mark.parametrize("term", CONTENT_TERMS)
 compiling = pytest.mark.parametrize(  # which takes long
-    "term", [pytest.param(term, marks=() if term == "random+dot" else pytest.mark.slow) for term in CONTENT_TERMS]
+    "term", [pytest.param(term, marks=pytest.mark.slow) for term in CONTENT_TERMS]
 )
 each_synthesizer = pytest.mark.parametrize("term", SYNTHESIZERS)
 

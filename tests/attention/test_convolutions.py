@@ -110,6 +110,7 @@ def test_law_holds_in_bfloat16(autocast, law):
         assert all(gradient.isfinite().all() for gradient in gradients(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", COMPILED)
 def test_one_compiled_graph_serves_every_size(family):
     torch.compiler.reset()
@@ -120,6 +121,7 @@ def test_one_compiled_graph_serves_every_size(family):
         torch.testing.assert_close(compiled(source, None, target)[0], plain(source, None, target)[0])
 
 
+@pytest.mark.slow
 def test_an_exported_encoder_encodes_as_the_model():
     model, generator = build_family(), torch.Generator().manual_seed(1)
     source, longer = random_tokens(generator, 3, 7), random_tokens(generator, 2, 11)

@@ -127,6 +127,7 @@ def test_float16_holds_the_squares_of_long_distances(options):
     assert scores(model, words, words).isfinite().all()
 
 
+@pytest.mark.slow
 @each_term
 def test_one_compiled_graph_of_an_attention_serves_every_size(options):
     torch.compiler.reset()
