@@ -22,7 +22,7 @@ OPTIONS = {
     "all": {"depthwise_conv": True, "conv_projections": "q,k,v"},
 }
 NONE = {"depthwise_conv": False, "conv_projections": "none"}
-FEWER_READ = {"synthesizer": {"conv_projections": "v"}}  # families that have not all projections
+ONLY_VALUES = ("synthesizer", "quadratic_transformer")  # project these, and no queries and keys
 COMPILED = ("ea_transformer", "value_residual")
 PAD = 1
 OF_PLACE = [law for law in LAWS + FURTHER_LAWS if law is not assert_heads_permute]  # half of the heads are convolved
@@ -31,7 +31,7 @@ each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 
 def build_family(family="ea_transformer", **options):
-    read = FEWER_READ.get(family, {})
+    read = {"conv_projections": "v"} if family in ONLY_VALUES else {}
     return make_loud(build(family, **{**TINY, **ROWS[family].options, **OPTIONS["all"], **read, **options}))
 
 
