@@ -129,9 +129,10 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
     """What fairseq makes of flags, the defaults of the architecture included."""
     arch = next((value for flag, value in pairwise(flags) if flag == "--arch"), None)
     if ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES):
-        ours = (f"{name}_{size}" for name in FAMILIES for size in ("base", "lite"))
-        known = ", ".join([*PLAIN.values(), *ours])
-        raise StepError(f"--arch {arch} is no Transformer that profile.py knows: take {known} or one of their kind.")
+        raise StepError(
+            f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
+            "another that docs/models.md names."
+        )
 
     def refuse(message: str) -> None:
         parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our sentences name their flag
