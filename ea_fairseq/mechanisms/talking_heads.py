@@ -58,9 +58,13 @@ class TalkingHeadsAttention(Attention):
 
 
 def mix_heads(mixing: Tensor, maps: Tensor) -> Tensor:
-    """Sums over heads g of ``mixing[h, g] * maps[:, g]``, (B, K, T, S).
+    """Sums over heads g of ``mixing[h, g] * maps[:, g]``, (B, K, T, S); of groups of heads, each has its matrix.
 
     A product for each sentence: on a CPU, a convolution of 1 x 1 takes three times as long.
+
+    Args:
+        mixing: (K, K), or (groups, heads of a group, heads of a group).
     """
-    mixing = mixing.type_as(maps).expand(len(maps), -1, -1)
-    return torch.bmm(mixing, maps.flatten(2)).view(maps.shape)
+    heads = mixing.size(-1)
+    mixing = mixing.type_as(maps).view(-1, heads, heads).expand(len(maps), -1, -1, -1).flatten(0, 1)
+    return torch.bmm(mixing, maps.reshape(len(mixing), heads, -1)).view(maps.shape)

@@ -6,7 +6,7 @@ import oracles_positions  # noqa: F401  the terms' loops
 from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
-from oracles_mixing import Predictive, TalkingHeads, ValueResidual
+from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -46,6 +46,7 @@ ROWS = {
     "synthesizer": Row(Synthesizer()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
+    "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5}),
 }
 
 

@@ -1,5 +1,7 @@
 """Oracles of predictive attention, value residuals, talking heads and multi-token attention, see loops.py."""
 
+import math
+
 import torch
 
 from loops import Oracle, convolve
@@ -51,3 +53,42 @@ class TalkingHeads(Oracle):
 
     def weights(self, attention, kind, weights):
         return mixed(attention.mix_weights, weights)
+
+
+class MultiToken(Oracle):
+    """A convolution for each head, heads mixed in groups after the softmax, outputs normalized.
+
+    In an encoder of an even number c of queries, c / 2 come after the entry's own, and one less before.
+    """
+
+    def logits(self, attention, kind, own, previous, masked):
+        if attention.conv is None:
+            return own
+        kernels, zeroed = attention.conv.weight[:, 0].tolist(), own.masked_fill(masked, 0.0).tolist()
+        result = torch.zeros_like(own)
+        for head, kernel in enumerate(kernels):
+            later, beside = len(kernel) // 2 if kind == "encoder" else 0, len(kernel[0]) // 2
+            for t in range(own.size(1)):
+                for s in range(own.size(2)):
+                    for row, taps in enumerate(kernel):
+                        for column, weight in enumerate(taps):
+                            query, key = t + later - (len(kernel) - 1) + row, s - beside + column
+                            if 0 <= query < own.size(1) and 0 <= key < own.size(2):
+                                result[head, t, s] += weight * zeroed[head][query][key]
+        return result
+
+    def weights(self, attention, kind, weights):
+        if attention.head_mixing is None:
+            return weights
+        groups = weights.split(attention.head_mixing.size(-1))
+        return torch.cat([mixed(*pair) for pair in zip(attention.head_mixing, groups, strict=True)])
+
+    def output(self, attention, tokens, weights):
+        output = super().output(attention, tokens, weights)
+        if attention.head_norm is None:
+            return output
+        for head in output:
+            for vector in head:
+                vector /= math.sqrt(sum(number**2 for number in vector.tolist()) / len(vector) + 1e-5)
+                vector *= attention.head_norm * attention.depth_scale
+        return output
