@@ -87,7 +87,7 @@ class MultiTokenAttention(Attention):
         self.head_mixing = nn.Parameter(torch.empty(num_heads // group, group, group)) if group > 1 else None
         self.head_norm = None if options.no_mta_norm else nn.Parameter(torch.ones(self.head_dim))
         self.depth_scale = 0.2 + 0.6 * math.exp(-0.3 * place.layer)
-        self.is_plain = self.scores_dots and self.conv is self.head_mixing is self.head_norm is None
+        self.is_plain = self.is_bare and self.conv is self.head_mixing is self.head_norm is None
         self.start_as_identity()
 
     @classmethod
