@@ -13,12 +13,15 @@ PAD = 1
 each_family = pytest.mark.parametrize("family", ROWS)
 
 
-def step(model, seed=4):
-    """The gradient of each parameter after a step of training on padded sentences."""
-    _, source, target = draw_padded(model.train(), seed)
-    model.zero_grad()
+def step(model, source=None, target=None):
+    """The gradient of each parameter after a step of training, on padded sentences unless others are given."""
+    if source is None:
+        _, source, target = draw_padded(model, seed=4)
+    model.train().zero_grad()
     model(source, None, target)[0][target.ne(PAD)].float().cos().sum().backward()
-    return {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {
+        name: None if parameter.grad is None else parameter.grad.clone() for name, parameter in model.named_parameters()
+    }
 
 
 def assert_gradients_close(found, expected):
@@ -80,11 +83,18 @@ def test_bfloat16_trains_and_keeps_the_laws(family, way):
 def test_one_graph_trains_on_batches_of_every_size(family):
     torch.compiler.reset()
     plain, compiled = (build_family(family).train() for _ in range(2))
+    generator = torch.Generator().manual_seed(1)
+    batches = [
+        (random_tokens(generator, sentences, source), random_tokens(generator, sentences, target))
+        for sentences, source, target in [(3, 7, 5), (4, 5, 9), (2, 9, 4), (5, 4, 11)]
+    ]
+    batches[1][0][0, :2] = batches[1][1][1, -2:] = PAD
     compiled.compile(backend="eager", fullgraph=True, dynamic=True)
-    assert_gradients_close(step(compiled, 1), step(plain, 1))
+    found = [step(compiled, *batches[0])]
     with torch.compiler.set_stance("fail_on_recompile"):
-        for seed in (2, 3):
-            assert_gradients_close(step(compiled, seed), step(plain, seed))
+        found += [step(compiled, *batch) for batch in batches[1:]]
+    for gradients, batch in zip(found, batches, strict=True):
+        assert_gradients_close(gradients, step(plain, *batch))
 
 
 @pytest.mark.slow
