@@ -53,8 +53,9 @@ class Sentences(Inputs):
         sentences = key.size(1) if query.size(1) == 1 else query.size(1)  # one sentence serves all
         self.size = sentences, attention.num_heads, query.size(0), key.size(0)
 
-    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
-        return project(x, *layers)
+    def linear(self, x: Tensor, parts: str, attention: "Attention") -> Tensor | None:
+        layers = attention.projections(parts)
+        return project(x, *layers.values()) if layers else None
 
     def prepare(self) -> None:
         sentences, heads, queries, keys = self.size
@@ -123,7 +124,7 @@ class Attention(Mechanism, MultiheadAttention):
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
         )
-        for part in set("qkv") - set(self.projected):
+        for part in (part for part in "qk" if part not in self.projected):
             if convolutions is not None and part in convolutions:
                 raise UserError(f"--conv-projections must not have {part}, which these attentions do not read")
             setattr(self, f"{part}_proj", None)
@@ -203,10 +204,13 @@ class Attention(Mechanism, MultiheadAttention):
         Returns:
             (T, B, n C) of n parts, None without any.
         """
-        layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
-        if self.convolutions is not None and layers.keys() & self.convolutions.keys():
-            return self.convolutions.project(x, layers, inputs)
-        return inputs.linear(x, *layers.values()) if layers else None
+        if self.convolutions is not None and self.convolutions.act_on(parts):
+            return self.convolutions.project(x, self.projections(parts), inputs)
+        return inputs.linear(x, parts, self)
+
+    def projections(self, parts: str) -> dict[str, nn.Module]:
+        """Those of some of queries, keys and values that a term reads, by the letters q, k and v."""
+        return {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
 
     def attend(self, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Output (T, B, C) before its projection, probabilities if they are needed, and logits (B, K, T, S)."""

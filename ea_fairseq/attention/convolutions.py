@@ -49,6 +49,10 @@ class Convolutions(nn.ModuleDict):
     ``depthwise``: of the values, added to what is attended to (COMP, section 4). Padding is read as zeros.
     """
 
+    def act_on(self, parts: str) -> bool:
+        """Whether any of queries, keys and values, by the letters q, k and v, is projected from convolved words."""
+        return any(part in self for part in parts)
+
     def project(self, x: Tensor, layers: Mapping[str, nn.Module], inputs: Inputs) -> Tensor:
         """Queries, keys and values of tokens side by side, (T, B, n C).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.kernels.fused_logits import FusedLogits
@@ -43,8 +43,8 @@ class Inputs(Protocol):
         self.previous = handed_on if attention.hands_on_logits else None
         self.first_values = handed_on if attention.hands_on_values else None
 
-    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
-        """The outputs of linear layers for tokens x (T, B, C), side by side."""
+    def linear(self, x: Tensor, parts: str, attention: Attention) -> Tensor | None:
+        """What ``Attention.projections`` make of tokens x (T, B, C), side by side, (T, B, n C); None without any."""
 
     def prepare(self) -> None:
         """Makes what kernels for whole attentions do without: q, k and v; masks and previous logits in full size.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 from fairseq.modules import MultiheadAttention
-from torch import Tensor, nn
+from torch import Tensor
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks
@@ -31,7 +31,7 @@ class AttentionCache:
         keys, values: (room for S, rows, C), of steps or of the source.
         rows: by name, the last rows of maps, (n + 1, rows, K, room for S), step t at t modulo n + 1.
         vectors: by name, the last vectors of tokens, (n + 1, rows, C), step t at t modulo n + 1.
-        joined: by layers, what applies several linear layers to tokens in one product.
+        projections: what makes queries, keys and values of a step's tokens, in one product, by the letters of those.
 
     Raises:
         ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
@@ -53,7 +53,7 @@ class AttentionCache:
         self.source_padding = source_padding
         self.rows: dict[str, Tensor] = {}
         self.vectors: dict[str, Tensor] = {}
-        self.joined: dict[tuple[nn.Module, ...], Callable[[Tensor], Tensor]] = {}
+        self.projections: dict[str, Callable[[Tensor], Tensor | None]] = {}
         self.arguments: tuple | None = None  # of kernels for steps, see kernels/cpu/step.py
         self._gathered: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
 
@@ -186,17 +186,18 @@ class DecodingStep(Inputs):
             raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
         self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
         self.take(attention, previous)
+        self.projections = {}  # of the source, which is projected once
         self.cache = cache_of(self, attention, key, value, incremental_state)
+        self.projections = self.cache.projections
         self.query = attention.project(query, "q" if self.cache.has_source else "qkv", self)
         self.cache.make_room(rows, self.query, width if "k" in self.projected else 0, width)
         self.size = rows, attention.num_heads, 1, self.cache.length
 
-    def linear(self, x: Tensor, *layers: nn.Module) -> Tensor:
-        if len(layers) == 1:
-            return layers[0](x)
-        if layers not in self.cache.joined:
-            self.cache.joined[layers] = joined(*layers)
-        return self.cache.joined[layers](x)
+    def linear(self, x: Tensor, parts: str, attention: MultiheadAttention) -> Tensor | None:
+        if parts not in self.projections:
+            layers = attention.projections(parts).values()
+            self.projections[parts] = joined(*layers) if len(layers) > 1 else next(iter(layers), lambda _: None)
+        return self.projections[parts](x)
 
     def prepare(self) -> None:
         rows, heads, _, keys = self.size

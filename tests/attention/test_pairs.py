@@ -25,7 +25,7 @@ REFUSED = {  # pairs by the sentence that they are refused with
         *(("synthesizer", name) for name in ALONE),
         *(("quadratic_transformer", name) for name in SYNTHESIZERS),
     ],
-    "must not have q, which these attentions do not read": [
+    "must not have [qk], which these attentions do not read": [
         (family, "separable projections") for family in ("synthesizer", "quadratic_transformer")
     ],
 }

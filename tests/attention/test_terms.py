@@ -226,7 +226,7 @@ def test_flags_that_do_not_go_together_are_refused_in_a_sentence(options, messag
 
 def test_shaw_on_the_composite_family_is_the_plain_transformer_and_shaw():
     """Its loops are those of plain attention; and with embeddings of zero it is fairseq's Transformer."""
-    model = build_with(positions("shaw"), "composite_transformer")
+    model = build_family("composite_transformer", **positions("shaw"))
     assert_equals_loops(model, loops.Oracle())
     model, plain = model.float(), build("transformer", **TINY)
     model.load_state_dict(plain.state_dict())
