@@ -106,7 +106,7 @@ check_options() {
   [[ ! $archives || -d $archives ]] || die "--archives: there is no folder $archives."
   for choice in "${accepted[@]}"; do
     [[ $choice =~ ^[^=]+=sha256:[0-9a-fA-F]{64}$ ]] || die "--accept needs NAME=sha256:CHECKSUM, not '$choice'."
-    cut -f 1 "$archive_table" | grep -qxF "${choice%%=*}" ||
+    grep -qxF "${choice%%=*}" < <(cut -f 1 "$archive_table") ||
       die "--accept: there is no archive ${choice%%=*} in $archive_table."
   done
   [[ ! $mirror || $mirror =~ ^https?://[^/] ]] || die "--mirror needs an address such as http://localhost:8000, not '$mirror'."

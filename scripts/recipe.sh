@@ -8,7 +8,7 @@ recipes=$repository/scripts/recipes
 find_recipe() {
   if [[ -f $1 ]]; then
     printf '%s/%s\n' "$(cd "$(dirname "$1")" && pwd)" "$(basename "$1")"
-  elif list_recipes | tr ' ' '\n' | grep -qxF -- "$1"; then
+  elif grep -qxF -- "$1" < <(list_recipes | tr ' ' '\n'); then # no pipe, whose writer grep may leave behind
     printf '%s\n' "$1"
   else
     die "there is no recipe $1: give a file, or one of $(list_recipes)."
