@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 KINDS = {"encoder.self": "encoder", "decoder.self": "decoder", "decoder.encoder": "cross"}
-NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|encoder)_attn")
+NAME = re.compile(r"(encoder|decoder)\.(?:sentence_encoder\.)?layers\.(\d+)\.(self|encoder)_attn")
 Found = TypeVar("Found")
 
 

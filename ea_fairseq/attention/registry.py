@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PLAIN = {"base": "transformer", "lite": "transformer_lite"}  # fairseq's own architectures, the baselines, by size
 ENDINGS = {"": "base", "_base": "base", "_lite": "lite"}  # sizes by the end of an architecture's name
+LAYOUTS = ("roberta", "bert")  # of models that are an encoder alone
+ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Family:
     Args:
         name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``.
         attention: what their layers are built of.
-        defaults: of the mechanism's options, by size, where they differ from those of the dataclass.
+        defaults: of the mechanism's options, by size, where they differ from those of the dataclass; those of
+            ``encoder`` are for models that are an encoder alone, else these have those of ``base``.
     """
 
     name: str
@@ -31,6 +34,20 @@ class Family:
     def archs(self) -> dict[str, str]:
         """The sizes ``base`` and ``lite`` by the names of the architectures."""
         return {self.name + ending: size for ending, size in ENDINGS.items()}
+
+    def encoder(self, layout: str) -> str:
+        """The name of the fairseq model that is an encoder of a layout: ``ea_transformer`` -> ``ea_roberta``."""
+        return f"{self.name.removesuffix('_transformer')}_{layout}"
+
+    def encoder_archs(self, layout: str) -> dict[str, str]:
+        """Sizes of encoders of a layout by the names of the architectures."""
+        name = self.encoder(layout)
+        return {name: "base", **{f"{name}_{size}": size for size in ENCODER_SIZES}}
+
+    @property
+    def encoder_defaults(self) -> Mapping[str, object]:
+        """Those of models that are an encoder alone."""
+        return self.defaults.get("encoder", self.defaults.get("base", {}))
 
 
 FAMILIES: dict[str, Family] = {}  # by name

@@ -14,6 +14,7 @@ from torch import Tensor
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
+from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.user_error import UserError
 
 MAX_CHARACTERS = 100_000  # of a string
@@ -24,6 +25,9 @@ GROUPS = ("model", "task", "dataset", "criterion", "bpe", "tokenizer")  # that b
 NAMESPACE_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "scoring")  # Namespaces in old files
 WIDTHS = ("embed_dim", "ffn_embed_dim", "input_dim", "output_dim", "attention_heads")
 POSITIONS = {"encoder": "max_source_positions", "decoder": "max_target_positions"}
+OTHER_POSITIONS = {"encoder": ("max_positions", "tokens_per_sample")}  # of encoders alone
+LAYER = r"(encoder|decoder)\.(?:sentence_encoder\.)?layers\.(\d{1,6})\."
+HEAD = "classification_heads."
 
 brief = reprlib.Repr()
 brief.maxstring = brief.maxlong = 120
@@ -122,7 +126,8 @@ def require_known(state: dict, given: Collection[str] = ()):
                 rule = rules().get(f"{group}.{name}") or rules().get(name)
                 if rule and (value is not None or rule.required) and name not in given and not rule.allows(value):
                     raise UserError(f"{group}.{name} is {shown(value)}, and must be {rule.wanted}")
-        require_sizes(entries(config if flat else groups.get("model")), state["model"])
+        for group in ("args",) if flat else ("model", "task"):
+            require_sizes(entries(groups.get(group)), state["model"])
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]):
@@ -138,11 +143,14 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
     limits = {}
     for side, positions in POSITIONS.items():
         tensors = {name: tensor for name, tensor in parameters.items() if name.startswith(f"{side}.")}
-        layers = {int(found[1]) for name in tensors if (found := re.match(rf"{side}\.layers\.(\d{{1,6}})\.", name))}
+        layers = {int(found[2]) for name in tensors if (found := re.match(LAYER, name))}
         width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() == 2), default=1)
         limits |= {f"{side}_{name}": width for name in WIDTHS}
         limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_NUMBERS // width}
-    for options_of in (TermOptions, *(family.attention.options for family in FAMILIES.values())):
+        limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
+    heads = [tensor.size(0) for name, tensor in parameters.items() if name.endswith("out_proj.weight") and HEAD in name]
+    limits["num_classes"] = max(heads, default=1)
+    for options_of in (TermOptions, EncoderOptions, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():
         if (size := options.get(name) or 0) > limit:

@@ -11,15 +11,20 @@ from typing import get_args
 
 from fairseq.dataclass.configs import DatasetConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.roberta import RobertaModel
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.models.transformer.transformer_config import DecoderConfig, QuantNoiseConfig
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import get_available_activation_fns
 
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.models.encoder_options import EncoderOptions
 
 
 @dataclass(frozen=True)
@@ -115,11 +120,14 @@ UNSET = Rule("left out", lambda value: False)
 
 TOKENIZERS = ("moses", "nltk", "space")
 SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt")  # those that open no address
-CRITERIA = ("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy")
+CRITERIA = ("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy", "masked_lm", "sentence_prediction")
 CRITERIA += tuple(f"label_smoothed_cross_entropy_with_{name}" for name in ("alignment", "rdrop"))
+TASKS = {TranslationTask, MaskedLMTask, SentencePredictionTask}
 REGISTERED = {
-    "model": registered("an architecture of transformer or ea_transformer", ARCH_MODEL_REGISTRY, {TransformerModel}),
-    "task": registered("the task translation", TASK_REGISTRY, {TranslationTask}),
+    "model": registered(
+        "an architecture of transformer or roberta", ARCH_MODEL_REGISTRY, {TransformerModel, RobertaModel}
+    ),
+    "task": registered("the task translation, masked_lm or sentence_prediction", TASK_REGISTRY, TASKS),
     **{
         kind: registered(f"one of {', '.join(names)}", REGISTRIES[kind]["registry"], (), *names)
         for kind, names in {"criterion": CRITERIA, "bpe": SUBWORDS, "tokenizer": TOKENIZERS}.items()
@@ -147,6 +155,21 @@ SPECIAL = {
     "num_batch_buckets": integer(0, 1000),
     "required_seq_len_multiple": integer(1, 1024),
 }
+ROBERTA = {  # the options that fairseq's RoBERTa has beside a Transformer's
+    "classification_head_name": WORD,
+    "ffn_blocks_to_remove": INTEGER,
+    "ffn_reg_scale_factor": NUMBER,
+    "load_checkpoint_heads": BOOLEAN,
+    "max_positions": POSITIVE,
+    "mha_heads_to_keep": INTEGER,
+    "mha_reg_scale_factor": NUMBER,
+    "num_classes": INTEGER,
+    "pooler_activation_fn": one_of(*get_available_activation_fns()),
+    "pooler_dropout": NUMBER,
+    "spectral_norm_classification_head": BOOLEAN,
+    "tokens_per_sample": POSITIVE,
+    "untie_weights_roberta": BOOLEAN,
+}
 PARTS = {"encoder": DecoderConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}  # of TransformerConfig
 PART_RULES = {  # where the dataclasses of fairseq say too little
     "attention_heads": SIZE,
@@ -166,15 +189,16 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
     options = (family.attention.options for family in FAMILIES.values())
-    ours = TermOptions, ConvolutionOptions, *options
-    for config in (DatasetConfig, TransformerConfig, TranslationConfig, *ours, *chosen_configs()):
+    ours = TermOptions, ConvolutionOptions, EncoderOptions, *options
+    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig
+    for config in (DatasetConfig, TransformerConfig, *tasks, *ours, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):
             found[f"{part}_{field.name}"] = PART_RULES.get(field.name) or rule_for(field)
             found[field.name] = UNSET  # fairseq would take it for both sides, and no flag sets it
         found[part] = UNSET
-    return found | SPECIAL
+    return found | ROBERTA | SPECIAL
 
 
 def chosen_configs() -> list[type]:

@@ -9,7 +9,7 @@ from ea_fairseq.models.transformer import register_mechanism
 DEFAULTS = {"lightweight_conv": "composite"}
 
 
-@register_mechanism("composite_transformer", base=DEFAULTS, lite=DEFAULTS)
+@register_mechanism("composite_transformer", base=DEFAULTS, lite=DEFAULTS, encoder={**DEFAULTS, "segments": 2})
 class CompositeAttention(Attention):
     """Attention to whose scores self-attentions add lightweight convolutions."""
 

@@ -8,7 +8,7 @@ fairseq's, because PA applies its parts to the encoder alone.
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.blocks.token_convolution import TokenConvolution
-from ea_fairseq.mechanisms.predictive import PredictiveAttention
+from ea_fairseq.mechanisms.predictive import ENCODER_DEFAULTS, PredictiveAttention
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options
 
@@ -25,7 +25,7 @@ class ConvTransformerAttention(Attention):
         return TokenConvolution(embed_dim // 2) if place.kind == "encoder" else None
 
 
-@register_mechanism("pa_conv_transformer")
+@register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS)
 class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
 

@@ -105,7 +105,12 @@ class EvolutionOptions(Options):
         return {"ea_kernel_size": max(kernels, default=99)}
 
 
-@register_mechanism("ea_transformer", base={"ea_alpha": 0.5, "ea_beta": 0.1}, lite={"ea_alpha": 0.1, "ea_beta": 0.1})
+@register_mechanism(
+    "ea_transformer",
+    base={"ea_alpha": 0.5, "ea_beta": 0.1},
+    lite={"ea_alpha": 0.1, "ea_beta": 0.1},
+    encoder={"ea_alpha": 0.2, "ea_beta": 0.1},
+)
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
 

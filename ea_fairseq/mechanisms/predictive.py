@@ -19,6 +19,8 @@ from ea_fairseq.mechanisms.evolving import channels_last, norm
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, fraction, option, whole
 
+ENCODER_DEFAULTS = {"pa_alpha": 0.2}  # chosen most often for GLUE (PA, table 7)
+
 
 @dataclass(frozen=True)
 class PredictionOptions(Options):
@@ -46,7 +48,7 @@ class PredictionOptions(Options):
     )
 
 
-@register_mechanism("pa_transformer")
+@register_mechanism("pa_transformer", encoder=ENCODER_DEFAULTS)
 class PredictiveAttention(Attention):
     """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.
 

@@ -1,24 +1,18 @@
 """Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
 
-import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
 
-from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
-from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, Family
-from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.hub import TranslationHub
-from ea_fairseq.kernels.availability import check_backend
+from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.roberta import class_name, register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
-from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.user_error import UserError, flags_refused
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
@@ -30,14 +24,12 @@ UNSUPPORTED = {
 }
 
 
-class MechanismTransformer(TransformerModel):
+class MechanismTransformer(MechanismModel, TransformerModel):
     """fairseq's Transformer with one attention mechanism in all its attentions.
 
     Takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names; what the
     mechanism adds is named after them.
     """
-
-    family: ClassVar[Family]
 
     @classmethod
     def from_pretrained(
@@ -71,14 +63,6 @@ class MechanismTransformer(TransformerModel):
         return {}
 
     @classmethod
-    def add_args(cls, parser):
-        """fairseq's flags of a Transformer, those of terms and convolutions and those of the mechanism."""
-        super().add_args(parser)
-        TermOptions.add_args(parser)
-        ConvolutionOptions.add_args(parser)
-        cls.family.attention.options.add_args(parser)
-
-    @classmethod
     def build_model(cls, args, task):
         """
         Raises:
@@ -87,40 +71,9 @@ class MechanismTransformer(TransformerModel):
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
                 raise UserError(f"{cls.family.name} does not support --{name.replace('_', '-')}: {reason}")
-        for side in ("encoder", "decoder"):
-            width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
-            if heads < 1 or width % heads:
-                raise UserError(
-                    f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
-                )
-        cls.family.attention.options.from_namespace(args)
-        TermOptions.from_namespace(args)
-        ConvolutionOptions.from_namespace(args)
-        check_backend()
+        cls.check_args(args, "encoder", "decoder")
         with flags_refused():
             return super().build_model(args, task)
-
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.
-
-        Raises:
-            UserError: naming the first parameter that does not fit, before any is loaded.
-        """
-        self.upgrade_state_dict(state_dict)
-        state_dict = copy.copy(prune_state_dict(state_dict, model_cfg or args))
-        new = missing_mechanism(self, state_dict)
-        state_dict.update(new)
-        unread = remove_unread(self, state_dict) if new else 0
-        if strict:
-            refuse_mismatch(self, state_dict)
-        if new:
-            start_mechanism(self, self.family.attention.options.from_namespace(self.args), unread)
-        return super().load_state_dict(state_dict, strict)
-
-    def set_num_updates(self, num_updates: int):
-        """Called by fairseq before each update of a training."""
-        super().set_num_updates(num_updates)
-        log_metrics(self, self.args)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -142,8 +95,11 @@ class MechanismTransformer(TransformerModel):
 def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
     """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
 
+    What :func:`~ea_fairseq.models.roberta.register_encoders` makes of it comes with it.
+
     Args:
-        defaults: of the mechanism's options, by size: ``base`` and ``lite``.
+        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
+            ``encoder``.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -152,6 +108,7 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
         MODELS[name] = register_model(name)(model)
         for arch, size in family.archs.items():
             register_model_architecture(name, arch)(architecture(defaults.get(size, {}), size))
+        register_encoders(family)
         return attention
 
     return register
@@ -163,11 +120,6 @@ def __getattr__(name: str) -> type[MechanismTransformer]:
         if model.__name__ == name:
             return model
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def class_name(name: str) -> str:
-    """``ea_transformer`` -> ``EATransformerModel``"""
-    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
 
 
 def architecture(defaults: Mapping[str, object], size: str) -> Callable:

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 # What a tap (row, column) of a k x k kernel reads, relative to the entry it writes; r = (k - 1) / 2.
@@ -200,7 +199,7 @@ def attend_to_self(layer, x, kind, previous, length, oracle):
 
 
 def feed_forward(layer, x):
-    return layer.final_layer_norm(x + layer.fc2(F.relu(layer.fc1(x))))
+    return layer.final_layer_norm(x + layer.fc2(layer.activation_fn(layer.fc1(x))))
 
 
 def encode(model, x, length, oracle):

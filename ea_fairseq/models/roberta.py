@@ -1,0 +1,162 @@
+"""Models that are an encoder alone: fairseq's RoBERTa, and BERT in its layout, with a mechanism in their attentions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
+from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
+from fairseq.models.roberta.model import base_architecture
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from torch import nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import LAYOUTS, Family
+from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.sentence_encoder import SentenceEncoder
+from ea_fairseq.options import Options, flag
+from ea_fairseq.user_error import UserError
+
+MODELS: dict[str, type["MechanismRoberta"]] = {}  # by the model's name
+SIZES = {  # layers, width, feed-forward width, heads
+    "tiny": (4, 128, 512, 4),
+    "mini": (6, 384, 1536, 12),
+    "small": (12, 256, 1024, 4),
+    "base": (12, 768, 3072, 12),
+    "large": (24, 1024, 4096, 16),
+}
+SIZE_OPTIONS = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+LAYOUT_DEFAULTS = {"roberta": {}, "bert": {"segments": 2, "layer_norm_eps": 1e-12}}
+
+
+class MechanismRobertaEncoder(RobertaEncoder):
+    """fairseq's RoBERTa encoder and its language model's head, the attentions with a mechanism."""
+
+    def __init__(self, args, dictionary, attention: type[Attention]):
+        """Args: attention: what attentions are built of."""
+        self._attention, self._size = attention, EncoderOptions.from_namespace(args).embedding_size
+        self._size = self._size or args.encoder_embed_dim  # read while fairseq builds the encoder
+        super().__init__(args, dictionary)
+        for norm in (module for module in self.modules() if hasattr(module, "normalized_shape")):
+            norm.eps = EncoderOptions.from_namespace(args).layer_norm_eps
+
+    def build_embedding(self, vocab_size: int, embedding_dim: int, padding_idx: int) -> nn.Embedding:
+        """Embeddings of tokens, (tokens, N)."""
+        return super().build_embedding(vocab_size, self._size, padding_idx)
+
+    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> SentenceEncoder:
+        """The layers and what comes before them."""
+        cfg = TransformerConfig.from_namespace(args)
+        return SentenceEncoder(cfg, dictionary, embed_tokens, self._attention).apply(init_weights)
+
+    def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None):
+        """The language model's head, (B, S, C) -> (B, S, tokens), whose inner vectors are as wide as embeddings."""
+        head = RobertaLMHead(self._size, output_dim, activation_fn, weight)
+        if self._size != embed_dim:
+            head.dense = nn.Linear(embed_dim, self._size)
+        return head
+
+    def max_positions(self) -> int:
+        """The most tokens: ``--max-positions`` or, where it is lower, the limit of a term of own logits."""
+        return min(super().max_positions(), self.sentence_encoder.max_positions())
+
+
+class MechanismRoberta(MechanismModel, RobertaModel):
+    """fairseq's RoBERTa with one attention mechanism in its attentions.
+
+    Takes fairseq's ``roberta`` flags, those of :class:`EncoderOptions` and those of the mechanism. Parameters have
+    fairseq's names; what the mechanism adds is named after them.
+    """
+
+    def __init__(self, args, encoder: MechanismRobertaEncoder):
+        FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
+        self.args = args
+        self.apply(init_weights)
+        self.classification_heads = nn.ModuleDict()
+
+    @classmethod
+    def hub_models(cls):
+        """None: nothing is downloaded."""
+        return {}
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Those of the flags that are not fairseq's."""
+        return *super().option_classes(), EncoderOptions
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Raises:
+            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+        """
+        base_architecture(args)
+        if not hasattr(args, "max_positions"):
+            args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
+        cls.check_args(args, "encoder")
+        model = cls(args, MechanismRobertaEncoder(args, task.source_dictionary, cls.family.attention))
+        if getattr(args, "mha_reg_scale_factor", 0) and not all(map(has_projections, model.modules())):
+            raise UserError("--mha-reg-scale-factor is for queries and keys, which these attentions do not have")
+        return model
+
+    @classmethod
+    def check_args(cls, args, *sides: str) -> None:
+        """
+        Raises:
+            UserError: naming the flag, also where it is of attentions that an encoder does not have.
+        """
+        name = cls.family.name
+        for opt in fields(cls.family.attention.options):
+            if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
+                raise UserError(f"{flag(opt)} is not for encoders alone: it is of a decoder, which only {name} has")
+        if getattr(args, "mha_heads_to_keep", -1) != -1:
+            raise UserError("--mha-heads-to-keep would take heads away that the mechanism reads together")
+        super().check_args(args, *sides)
+
+
+def init_weights(module: nn.Module) -> None:
+    """BERT's start of a module; an attention's linear layers have theirs before it, whichever there are."""
+    if has_projections(module):
+        init_bert_params(module)
+
+
+def has_projections(module: nn.Module) -> bool:
+    """False for an attention without queries or keys."""
+    return not isinstance(module, Attention) or module.projected == "qkv"
+
+
+def register_encoders(family: Family) -> None:
+    """Registers a family's encoders with fairseq: models ``ea_roberta`` and ``ea_bert``, and their architectures."""
+    for layout in LAYOUTS:
+        name = family.encoder(layout)
+        model = type(class_name(name), (MechanismRoberta,), {"family": family, "__doc__": family.attention.__doc__})
+        MODELS[name] = register_model(name)(model)
+        for arch, size in family.encoder_archs(layout).items():
+            sizes = dict(zip(SIZE_OPTIONS, SIZES[size], strict=True))
+            defaults = sizes | LAYOUT_DEFAULTS[layout] | dict(family.encoder_defaults)
+            register_model_architecture(name, arch)(architecture(defaults))
+
+
+def class_name(name: str) -> str:
+    """``ea_roberta`` -> ``EARobertaModel``"""
+    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
+
+
+def architecture(defaults: Mapping[str, object]) -> Callable:
+    """What sets the options of an architecture that are not given."""
+
+    def set_defaults(args) -> None:
+        for option, value in defaults.items():
+            setattr(args, option, getattr(args, option, value))
+        base_architecture(args)
+
+    return set_defaults
+
+
+def __getattr__(name: str) -> type[MechanismRoberta]:
+    """A model's class by its name, for pickle and for those who import it from here."""
+    for model in MODELS.values():
+        if model.__name__ == name:
+            return model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,64 @@
+"""The encoder of RoBERTa and BERT: embeddings of tokens, positions and segments, and layers with a mechanism."""
+
+import logging
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.stack import MechanismEncoder
+
+logger = logging.getLogger(__name__)
+
+
+class SentenceEncoder(MechanismEncoder):
+    """fairseq's Transformer encoder, its attentions with a mechanism.
+
+    Parameters are fairseq's plus ``segment_embeddings`` (segments, N), where there are segments, and
+    ``embedding_proj`` (C, N) where the N numbers of an embedding are not the C of the layers.
+    """
+
+    def __init__(self, cfg, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
+        """
+        Args:
+            cfg: fairseq's configuration of a Transformer, with :class:`EncoderOptions`.
+            embed_tokens: (tokens, N).
+            attention: what attentions are built of.
+        """
+        super().__init__(cfg, dictionary, embed_tokens, attention=attention)
+        options, size, width = EncoderOptions.from_namespace(cfg), embed_tokens.embedding_dim, cfg.encoder.embed_dim
+        self.end = dictionary.eos()
+        self.segment_embeddings = nn.Embedding(options.segments, size) if options.segments else None
+        self.embedding_proj = nn.Linear(size, width) if size != width else None
+        if self.layer_norm is not None and size != width:  # fairseq gives it the width of embeddings
+            self.layer_norm = LayerNorm(width, export=cfg.export)
+
+    def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """
+        Args:
+            src_tokens: (B, S); token_embedding: (B, S, N), looked up when absent.
+
+        Returns:
+            What goes into the layers (B, S, C), and the embeddings of tokens and segments (B, S, N).
+        """
+        if self.segment_embeddings is not None:
+            token_embedding = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
+            token_embedding = token_embedding + self.segment_embeddings(self.segments(src_tokens)) / self.embed_scale
+        x, embedding = super().forward_embedding(src_tokens, token_embedding)
+        return x if self.embedding_proj is None else self.embedding_proj(x), embedding
+
+    def segments(self, tokens: Tensor) -> Tensor:
+        """The number of ``</s>`` before each token (B, S), the last segment's where there are more."""
+        ends = tokens.eq(self.end).long()
+        return (ends.cumsum(dim=1) - ends).clamp(max=self.segment_embeddings.num_embeddings - 1)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        """Adds segments that are zero to the parameters of a model without any: its outputs stay what they are."""
+        weight = f"{name}.segment_embeddings.weight"
+        if self.segment_embeddings is not None and weight not in state_dict:
+            logger.info("the checkpoint has no embeddings of segments: they start at zero, which changes nothing")
+            state_dict[weight] = torch.zeros_like(self.segment_embeddings.weight)
+        return super().upgrade_state_dict_named(state_dict, name)

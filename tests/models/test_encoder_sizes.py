@@ -1,0 +1,85 @@
+"""Encoders have the sizes of published models, in the architectures and with the flags that are theirs."""
+
+from itertools import product
+
+import pytest
+from fairseq.data import Dictionary
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from encoders import build
+
+
+def words_of(size: int) -> Dictionary:
+    """A dictionary of so many symbols, special ones included."""
+    words = Dictionary()
+    words.pad_to_multiple_(size)
+    assert len(words) == size
+    return words
+
+
+def parameters(arch: str, symbols: int, **options) -> dict[str, int]:
+    """Sizes of a model's parameters by name, its pooler's included; no memory is taken for them."""
+    with FakeTensorMode():
+        model = build(arch, words=words_of(symbols), **options)
+        model.register_classification_head("pooler", num_classes=2)
+    return {name: parameter.numel() for name, parameter in model.named_parameters()}
+
+
+POSITION_ROWS = 2  # fairseq's positions have one row up to the padding's index, and count from the next
+BERTS = {  # arch: symbols, positions, width, rows of token types that fairseq's layout lacks, plain, evolving
+    "ea_bert_base": (30_522, 512, 768, 0, 109_482_240, 109_497_936),
+    "ea_bert_large": (30_522, 512, 1024, 0, 335_141_888, 335_197_568),
+    "ea_bert_mini": (30_522, 512, 384, 0, 22_713_216, 22_721_064),
+    "ea_roberta_large": (50_265, 512, 1024, 1, 355_359_744, 355_415_424),
+}
+
+
+@pytest.mark.parametrize(("arch", "evolving"), product(BERTS, [False, True]))
+def test_sizes_are_those_of_published_models(arch, evolving):
+    """With a pooler, which is the dense layer of a classification head, and without heads.
+
+    BERT has 512 rows of positions and fairseq 514; RoBERTa has 514, and one row of token types that fairseq leaves out.
+    """
+    symbols, positions, width, types, *expected = BERTS[arch]
+    options = {} if evolving else {"ea_alpha": 0.0, "ea_beta": 0.0}
+    sizes = parameters(arch, symbols, max_positions=positions, **options)
+    own = sum(
+        size for name, size in sizes.items() if "lm_head." not in name and ".out_proj" not in name.split("pooler")[-1]
+    )
+    own += sum(size for name, size in sizes.items() if "self_attn.out_proj" in name)
+    surplus = 0 if types else POSITION_ROWS * width
+    assert own - surplus + types * width == expected[evolving]
+
+
+NO_POSITIONS = {"no_token_positional_embeddings": True}
+COMPOSITE_SMALL = {
+    "absolute": ({"lightweight_conv": "none"}, 13_430_708),
+    "none": ({"lightweight_conv": "none", **NO_POSITIONS}, 13_414_324),
+    "fixed": ({"lightweight_conv": "fixed", **NO_POSITIONS}, 13_415_140),
+    "dynamic": ({"lightweight_conv": "dynamic", **NO_POSITIONS}, 13_427_380),
+    "composite": ({**NO_POSITIONS}, 13_428_196),
+    "composite and key": ({"lightweight_conv": "composite+key", **NO_POSITIONS}, 13_441_252),
+    "fixed depthwise": ({"lightweight_conv": "none", "depthwise_conv": True, **NO_POSITIONS}, 13_466_548),
+    "depthwise and composite": ({"depthwise_conv": True, **NO_POSITIONS}, 13_480_420),
+}
+COMPOSITE_BASE = {
+    "absolute": ({"lightweight_conv": "none"}, 108_821_044),
+    "fixed": ({"lightweight_conv": "fixed", **NO_POSITIONS}, 108_725_188),
+    "dynamic": ({"lightweight_conv": "dynamic", **NO_POSITIONS}, 108_735_796),
+    "composite": ({**NO_POSITIONS}, 108_738_244),
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "expected"),
+    [
+        *(("small", *row) for row in COMPOSITE_SMALL.values()),
+        *(("base", *row) for row in COMPOSITE_BASE.values()),
+    ],
+)
+def test_sizes_are_those_of_composite_attentions_berts(size, given, expected):
+    narrow = 128 if size == "small" else 768
+    sizes = parameters(f"composite_roberta_{size}", 30_004, embedding_size=narrow, max_positions=128, **given)
+    found = sum(size for name, size in sizes.items() if "pooler" not in name)
+    surplus = 0 if "no_token_positional_embeddings" in given else POSITION_ROWS * narrow
+    assert found - surplus == expected
