@@ -19,6 +19,7 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
+    from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
     from ea_fairseq.fairseq_patches.patience import patch_patience
     from ea_fairseq.fairseq_patches.user_dir import alias_user_dir
 
@@ -26,4 +27,5 @@ def apply(package_path: list[str]):
     patch_checkpoints()
     patch_distributed()
     patch_batches()
+    patch_numpy()
     patch_patience()

@@ -19,6 +19,7 @@ from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag
 from encoders import LAWS, PAD, TINY, assert_equals_loops, build, build_encoder, draw, features, louder
+from laws import assert_close
 from mechanisms import ROWS
 from model_checks import each_backend
 from tiny import dictionary
@@ -138,6 +139,17 @@ def test_activation_checkpointing_changes_no_gradient(option):
     expected, found = (train_step(build_encoder("ea_transformer", **given)) for given in ({}, {option: True}))
     for name, gradient in found[1].items():
         torch.testing.assert_close(gradient, expected[1][name], rtol=0, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("family", ["ea_transformer", "composite_transformer"])
+def test_one_compiled_graph_serves_all_lengths(family):
+    torch.compiler.reset()
+    model = build_encoder(family, "bert")
+    expected = [features(model, draw(seed, longest=length)[1]) for seed, length in enumerate((7, 9, 5))]
+    model.compile(backend="eager", fullgraph=True, dynamic=True)
+    for seed, length in enumerate((7, 9, 5)):
+        with torch.compiler.set_stance("fail_on_recompile" if seed else "default"):
+            assert_close(features(model, draw(seed, longest=length)[1]), expected[seed], 1e-4)
 
 
 def test_segments_are_the_sentences_of_a_pair():

@@ -1,0 +1,123 @@
+"""fairseq's commands train encoders, tune them for pairs of sentences and continue from their checkpoints."""
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from ea_fairseq import UserError
+from forked import run_forked, run_forked_well
+from hostile_checkpoints import TEXTS, Mutation, set_option, watching
+from reversal import losses_of
+from sentence_data import TEXT, binarize_sentences, encoder_command
+
+RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
+ONE_EPOCH = ["--batch-size", "6"]  # fairseq masks other words in the epochs of a resumed training
+NEW = "2 convolutions with 296 parameters are new and start as the identity, all else is the checkpoint's"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return binarize_sentences(tmp_path_factory.mktemp("user"))
+
+
+def train(home, task, folder, updates, *flags, **options) -> tuple[dict[int, float], str]:
+    log = run_forked_well(*encoder_command(task, folder, updates, *flags, **options), cwd=home)
+    return losses_of(log), log
+
+
+@pytest.fixture(scope="module")
+def evolving(home):
+    """The losses of a training of an evolving encoder, whose checkpoints the other tests use."""
+    return train(home, "masked_lm", "evolving", 8, *ONE_EPOCH)[0]
+
+
+@pytest.fixture(scope="module")
+def roberta(home):
+    """A checkpoint of fairseq's RoBERTa of the same size."""
+    sizes = ["--encoder-embed-dim", "128", "--encoder-ffn-embed-dim", "512", "--encoder-attention-heads", "4"]
+    train(home, "masked_lm", "plain", 2, *sizes, arch="roberta")
+    return "plain/checkpoint_last.pt"
+
+
+def test_masked_words_are_learned_and_a_training_goes_on(home, evolving):
+    assert list(evolving) == list(range(1, 9))
+    assert evolving[8] < evolving[1]
+    halves = [train(home, "masked_lm", "halves", updates, *ONE_EPOCH)[0] for updates in (4, 8)]
+    assert halves[0] | halves[1] == evolving
+
+
+@pytest.mark.parametrize("arch", ["ea_roberta_tiny", "ea_bert_tiny", "composite_roberta_tiny", "pa_roberta_tiny"])
+def test_fairseqs_roberta_is_tuned_by_restore_file_alone(home, roberta, arch):
+    restore = ["--restore-file", roberta, *RESETS, "--max-positions", "16"]
+    metrics = ["--report-mcc", "--best-checkpoint-metric", "mcc", "--maximize-best-checkpoint-metric"]
+    folder = f"tuned {arch}"
+    losses, log = train(home, "sentence_prediction", folder, 6, *restore, *metrics, arch=arch)
+    assert len(losses) == 6
+    assert "valid_mcc" in log
+    assert log.count("the checkpoint is a plain Transformer's: ") == 1
+    if arch == "ea_roberta_tiny":
+        assert NEW in log
+    more, log = train(home, "sentence_prediction", folder, 12, *metrics, "--max-positions", "16", arch=arch)
+    assert list(more) == list(range(7, 13))
+    assert "plain Transformer" not in log
+
+
+@pytest.mark.usefixtures("evolving")
+def test_fairseqs_roberta_refuses_an_evolving_checkpoint(home):
+    sizes = ["--encoder-embed-dim", "128", "--encoder-ffn-embed-dim", "512", "--encoder-attention-heads", "4"]
+    restore = ["--restore-file", "evolving/checkpoint_last.pt", *RESETS]
+    result = run_forked(*encoder_command("masked_lm", "refused", 1, *sizes, *restore, arch="roberta"), cwd=home)
+    assert result.returncode == 1
+    assert "self_attn.conv.weight" in result.stderr
+
+
+def test_sentences_can_be_blocks_of_their_own(home):
+    assert len(train(home, "masked_lm", "by sentence", 2, "--sample-break-mode", "eos")[0]) == 2
+
+
+def test_a_flag_of_a_decoder_ends_in_a_sentence(home):
+    result = run_forked(*encoder_command("masked_lm", "refused", 1, "--decoder-skip"), cwd=home)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("fairseq-train: --decoder-skip is not for encoders alone")
+
+
+@pytest.fixture(scope="module")
+def tuned(home):
+    train(home, "sentence_prediction", "pairs", 1, arch="ea_bert_tiny")
+    return home / "pairs/checkpoint_last.pt"
+
+
+@pytest.mark.usefixtures("evolving")
+@pytest.mark.parametrize("folder", ["evolving", "plain", "pairs"])
+def test_fairseq_reads_a_checkpoint_back(home, roberta, tuned, folder):
+    path = home / folder / "checkpoint_last.pt"
+    data = str(home / (TEXT if folder != "pairs" else "my pairs"))
+    with watching(home):
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": data})
+    assert type(model) is ARCH_MODEL_REGISTRY[model.args.arch]
+    head = {"classification_head_name": "sentence_classification_head"} if folder == "pairs" else {}
+    output = model.eval()(torch.tensor([[0, 5, 6, 2]]), **head)[0]
+    assert output.size(-1) == (2 if head else len(task.source_dictionary))
+
+
+SENTENCES = {
+    "model.max_positions is 9223372036854775807, and must be a whole number": ("model", "max_positions", (1 << 63) - 1),
+    "max_positions is 2,000,000,000, and the model's parameters allow no more": ("task", "max_positions", 2 * 10**9),
+    "num_classes is 3,000,000, and the model's parameters allow no more than 2": ("task", "num_classes", 3_000_000),
+    "segments is 1,000, and the model's parameters allow no more than 2": ("model", "segments", 1_000),
+    "embedding_size is 9,999, and the model's parameters allow no more than 512": ("model", "embedding_size", 9_999),
+    "encoder_layers is 900, and the model's parameters allow no more than 2": ("model", "encoder_layers", 900),
+    "model.pooler_activation_fn is .*, and must be one of": ("model", "pooler_activation_fn", TEXTS["a call"]),
+    "model.layer_norm_eps is .*, and must be a number above 0": ("model", "layer_norm_eps", TEXTS["a call"]),
+    "task.seed is .*, and must be a whole number": ("task", "seed", TEXTS["a call"]),
+}
+
+
+@pytest.mark.parametrize(("sentence", "change"), SENTENCES.items(), ids=lambda part: str(part)[:30])
+def test_a_changed_checkpoint_is_refused_in_a_sentence(home, tuned, sentence, change):
+    path = tuned.with_name("changed.pt")
+    Mutation("", set_option(*change)).write(torch.load(tuned), path)
+    with watching(home) as seen, pytest.raises(UserError, match=f"changed.pt is refused: {sentence}"):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)], {"data": str(home / "my pairs")})
+    assert not seen
