@@ -1,6 +1,7 @@
 """The flags that say what own logits are the sum of, which every mechanism takes."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -80,6 +81,13 @@ class TermOptions(Options):
         "one of " + ", ".join(POSITIONS),
         "NAME",
     )
+    shaw_distance: int = option(
+        ShawPositions.REACH,
+        whole(1, LONGEST),
+        "the farthest distance, in words, that --relative-positions shaw tells from others",
+        f"a whole number from 1 to {LONGEST:,}",
+        "N",
+    )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
@@ -128,7 +136,8 @@ class TermOptions(Options):
             terms = [self.content(place, width, heads)]
         else:
             terms = [] if self.no_content_scores else [self.content(place, width, heads)]
-            terms += [term(place, width, heads) for term in by_distance]
+            shaw = partial(ShawPositions, reach=self.shaw_distance)
+            terms += [(shaw if term is ShawPositions else term)(place, width, heads) for term in by_distance]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, place: Place, width: int, heads: int) -> Term:

@@ -27,7 +27,7 @@ WIDTHS = ("embed_dim", "ffn_embed_dim", "input_dim", "output_dim", "attention_he
 POSITIONS = {"encoder": "max_source_positions", "decoder": "max_target_positions"}
 OTHER_POSITIONS = {"encoder": ("max_positions", "tokens_per_sample")}  # of encoders alone
 LAYER = r"(encoder|decoder)\.(?:sentence_encoder\.)?layers\.(\d{1,6})\."
-HEAD = "classification_heads."
+HEAD = r"classification_heads\.\w+\.(out_proj\.)?weight(_orig)?$"
 
 brief = reprlib.Repr()
 brief.maxstring = brief.maxlong = 120
@@ -148,7 +148,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
         limits |= {f"{side}_{name}": width for name in WIDTHS}
         limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_NUMBERS // width}
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
-    heads = [tensor.size(0) for name, tensor in parameters.items() if name.endswith("out_proj.weight") and HEAD in name]
+    heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
     for options_of in (TermOptions, EncoderOptions, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)

@@ -24,6 +24,7 @@ from fairseq.utils import get_available_activation_fns
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 
 
@@ -189,7 +190,7 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
     options = (family.attention.options for family in FAMILIES.values())
-    ours = TermOptions, ConvolutionOptions, EncoderOptions, *options
+    ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, *options
     tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig
     for config in (DatasetConfig, TransformerConfig, *tasks, *ours, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}

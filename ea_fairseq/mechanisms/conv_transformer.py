@@ -12,8 +12,10 @@ from ea_fairseq.mechanisms.predictive import ENCODER_DEFAULTS, PredictiveAttenti
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options
 
+HALF = {"encoder_attention_heads": 4}  # of half the width (PA, section B.1)
 
-@register_mechanism("conv_transformer")
+
+@register_mechanism("conv_transformer", classifier=HALF)
 class ConvTransformerAttention(Attention):
     """Plain attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
@@ -25,7 +27,7 @@ class ConvTransformerAttention(Attention):
         return TokenConvolution(embed_dim // 2) if place.kind == "encoder" else None
 
 
-@register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS)
+@register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1, **HALF})
 class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
 

@@ -48,7 +48,7 @@ class PredictionOptions(Options):
     )
 
 
-@register_mechanism("pa_transformer", encoder=ENCODER_DEFAULTS)
+@register_mechanism("pa_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1})
 class PredictiveAttention(Attention):
     """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.
 

@@ -69,11 +69,17 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     fairseq's names; what the mechanism adds is named after them.
     """
 
+    encoder_class = MechanismRobertaEncoder
+
     def __init__(self, args, encoder: MechanismRobertaEncoder):
         FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
         self.args = args
-        self.apply(init_weights)
+        self.init_weights()
         self.classification_heads = nn.ModuleDict()
+
+    def init_weights(self) -> None:
+        """As BERT does."""
+        self.apply(init_weights)
 
     @classmethod
     def hub_models(cls):
@@ -95,7 +101,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         if not hasattr(args, "max_positions"):
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
         cls.check_args(args, "encoder")
-        model = cls(args, MechanismRobertaEncoder(args, task.source_dictionary, cls.family.attention))
+        model = cls(args, cls.encoder_class(args, task.source_dictionary, cls.family.attention))
         if getattr(args, "mha_reg_scale_factor", 0) and not all(map(has_projections, model.modules())):
             raise UserError("--mha-reg-scale-factor is for queries and keys, which these attentions do not have")
         return model

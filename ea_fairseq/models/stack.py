@@ -86,9 +86,13 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         states, handed_on, padding = [x], None, unless_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
         for layer in self.layers:
-            x, handed_on = layer(x, masks, previous=handed_on)
+            x, handed_on = layer(self.layer_input(states), masks, previous=handed_on)
             states.append(x)
         return states
+
+    def layer_input(self, states: list[Tensor]) -> Tensor:
+        """What the next layer reads of what went into the layers so far and came out, (S, B, C) each."""
+        return states[-1]
 
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Row i becomes what row ``new_order[i]`` was; copied only where somebody reads it."""

@@ -9,6 +9,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
 from ea_fairseq.hub import TranslationHub
+from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.roberta import class_name, register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -99,7 +100,7 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
 
     Args:
         defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
-            ``encoder``.
+            ``encoder``; with those of ``classifier``, there is a classifier of sentences, too.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -109,6 +110,8 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
         for arch, size in family.archs.items():
             register_model_architecture(name, arch)(architecture(defaults.get(size, {}), size))
         register_encoders(family)
+        if "classifier" in defaults:
+            register_classifier(name, attention, defaults["classifier"])
         return attention
 
     return register

@@ -10,24 +10,24 @@ from ea_fairseq.attention.term import Term
 
 
 class ShawPositions(Term):
-    """q_i . w[j - i] / sqrt(d), distances of more than ``REACH`` words counting as that (Shaw eq. 4 and 5; EA eq. 2).
+    """q_i . w[j - i] / sqrt(d), distances of more than ``reach`` words counting as that (Shaw eq. 4 and 5; EA eq. 2).
 
-    All heads have the same embeddings w (2 * REACH + 1, d); in a decoder, where nothing later is seen, (REACH + 1, d).
+    All heads have the same embeddings w (2 * reach + 1, d); in a decoder, where nothing later is seen, (reach + 1, d).
     """
 
     needs = "q"
     REACH = 16
 
-    def __init__(self, place: Place, width: int, heads: int):
+    def __init__(self, place: Place, width: int, heads: int, reach: int = REACH):
         super().__init__()
-        self.later = 0 if place.kind == "decoder" else self.REACH
-        self.weight = nn.Parameter(torch.empty(self.REACH + 1 + self.later, width // heads))
+        self.reach, self.later = reach, 0 if place.kind == "decoder" else reach
+        self.weight = nn.Parameter(torch.empty(reach + 1 + self.later, width // heads))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
         queries, keys = inputs.positions
-        distances = (keys - queries.unsqueeze(1)).clamp(-self.REACH, self.later) + self.REACH  # (T, S)
+        distances = (keys - queries.unsqueeze(1)).clamp(-self.reach, self.later) + self.reach  # (T, S)
         scores = (inputs.q * inputs.scale) @ self.weight.T  # (B, K, T, number of distances)
         return scores.gather(-1, distances.expand(*scores.shape[:2], -1, -1))
 

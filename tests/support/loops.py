@@ -126,8 +126,10 @@ def dot_product(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
 
 
 def shaw(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
-    query, later = tokens.projected["q"][head, t], 0 if tokens.kind == "decoder" else 16
-    return query @ term.weight[min(max(s - t, -16), later) + 16] / math.sqrt(len(query))
+    query, reach = tokens.projected["q"][head, t], len(term.weight) - 1
+    reach //= 1 if tokens.kind == "decoder" else 2
+    later = 0 if tokens.kind == "decoder" else reach
+    return query @ term.weight[min(max(s - t, -reach), later) + reach] / math.sqrt(len(query))
 
 
 TERMS = {"DotProduct": dot_product, "ShawPositions": shaw}  # one logit of a term, by the name of its class

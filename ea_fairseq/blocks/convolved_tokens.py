@@ -1,0 +1,40 @@
+"""A convolution over words in place of self-attention: Predictive Attention Transformer ("PA"), the rival CNN."""
+
+from torch import Tensor, nn
+
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.options import Options
+from ea_fairseq.user_error import UserError
+
+
+class ConvolvedTokens(TokenConvolution):
+    """A convolution over three words and a projection, C to C, which layers take for their self-attention."""
+
+    options = Options
+    title = "convolution"
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.out_proj = nn.Linear(width, width)
+
+    @classmethod
+    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> None:
+        """Nothing is beside it."""
+
+    @classmethod
+    def build(
+        cls, options: Options, place: Place, embed_dim: int, num_heads: int, terms=(), convolutions=None, **kwargs
+    ):
+        """
+        Raises:
+            UserError: where there are terms or convolutions of an attention.
+        """
+        if terms or convolutions is not None:
+            raise UserError("--arch cnn_classifier has no attention for the flags of scores and projections to act on")
+        return cls(embed_dim)
+
+    def forward(self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs) -> tuple[Tensor, None, None]:
+        """(T, B, C) -> (T, B, C), with None for probabilities and for what the next layer takes."""
+        return self.out_proj(super().forward(query, masks)), None, None
