@@ -3,11 +3,16 @@
 ``FairseqTask.get_batch_iterator`` (fairseq/tasks/fairseq_task.py) cuts a data set into batches once for all epochs,
 in an order drawn with the seed ``seed + epoch`` of the epoch it starts in. A resumption starts in a later epoch, so it
 draws other batches. Batches that are kept for all epochs are drawn here as if training started in the first one.
+
+Processes that load batches (``--num-workers``, 1 by default) are kept for all epochs, too, with the data set as it was
+when they started: ``--task masked_lm`` masks the same words in each epoch, and others after a resumption. Here they
+start anew in each epoch of that task.
 """
 
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
+from fairseq.tasks.masked_lm import MaskedLMTask
 
 fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
 
@@ -33,7 +38,7 @@ def get_batch_iterator(
         disable_iterator_cache, update_epoch_batch_itr: make a new iterator for each epoch; these keep their epoch.
     """
     reused = self.can_reuse_epoch_itr(dataset) and not (disable_iterator_cache or update_epoch_batch_itr)
-    return fairseq_get_batch_iterator(
+    batches = fairseq_get_batch_iterator(
         self,
         dataset,
         *args,
@@ -42,3 +47,6 @@ def get_batch_iterator(
         update_epoch_batch_itr=update_epoch_batch_itr,
         **kwargs,
     )
+    if isinstance(self, MaskedLMTask):
+        batches.reuse_dataloader = False
+    return batches

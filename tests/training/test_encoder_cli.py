@@ -12,7 +12,6 @@ from reversal import losses_of
 from sentence_data import TEXT, binarize_sentences, encoder_command
 
 RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
-ONE_EPOCH = ["--batch-size", "6"]  # fairseq masks other words in the epochs of a resumed training
 NEW = "2 convolutions with 296 parameters are new and start as the identity, all else is the checkpoint's"
 
 
@@ -29,7 +28,7 @@ def train(home, task, folder, updates, *flags, **options) -> tuple[dict[int, flo
 @pytest.fixture(scope="module")
 def evolving(home):
     """The losses of a training of an evolving encoder, whose checkpoints the other tests use."""
-    return train(home, "masked_lm", "evolving", 8, *ONE_EPOCH)[0]
+    return train(home, "masked_lm", "evolving", 16)[0]
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +40,9 @@ def roberta(home):
 
 
 def test_masked_words_are_learned_and_a_training_goes_on(home, evolving):
-    assert list(evolving) == list(range(1, 9))
-    assert evolving[8] < evolving[1]
-    halves = [train(home, "masked_lm", "halves", updates, *ONE_EPOCH)[0] for updates in (4, 8)]
+    assert list(evolving) == list(range(1, 17))
+    assert evolving[16] < evolving[1]
+    halves = [train(home, "masked_lm", "halves", updates)[0] for updates in (10, 16)]
     assert halves[0] | halves[1] == evolving
 
 
@@ -70,6 +69,13 @@ def test_fairseqs_roberta_refuses_an_evolving_checkpoint(home):
     result = run_forked(*encoder_command("masked_lm", "refused", 1, *sizes, *restore, arch="roberta"), cwd=home)
     assert result.returncode == 1
     assert "self_attn.conv.weight" in result.stderr
+
+
+def test_other_words_are_masked_in_each_epoch(home):
+    """Of a model that learns nothing, losses differ by what is masked."""
+    still = ["--lr", "0", "--dropout", "0", "--attention-dropout", "0", "--batch-size", "64"]
+    losses, _ = train(home, "masked_lm", "still", 4, *still)
+    assert len(set(losses.values())) == 4
 
 
 def test_sentences_can_be_blocks_of_their_own(home):
