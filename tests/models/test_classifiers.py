@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq import checkpoint_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq import UserError
@@ -14,7 +15,7 @@ from model_checks import by_our_forward
 from oracles_branches import Convolution, PredictiveBesideConvolution
 from oracles_mixing import Predictive
 from reversal import losses_of
-from sentence_data import binarize_sentences, encoder_command
+from sentence_data import PAIRS, binarize_sentences, encoder_command
 from tiny import dictionary, make_loud
 
 ORACLES = {
@@ -150,5 +151,10 @@ def test_fairseqs_command_trains_it_and_goes_on(home, name):
     for updates in (3, 6):
         log += run_forked_well(*encoder_command("sentence_prediction", arch, updates, *flags, arch=arch), cwd=home)
     assert list(losses_of(log)) == [1, 2, 3, 4, 5, 6]
+    path, data = str(home / arch / "checkpoint_last.pt"), {"data": str(home / PAIRS)}
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path], data)
+    assert model.eval()(torch.tensor([[0, 4, 5, 2]] * 4), classification_head_name="sentence_classification_head")[
+        0
+    ].shape == (4, 2)
     refused = run_forked(*encoder_command("masked_lm", "refused", 1, arch=arch), cwd=home)
     assert refused.stderr.splitlines()[-1].startswith(f"fairseq-train: --arch {arch} is for --task sentence_prediction")
