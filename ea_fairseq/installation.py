@@ -47,7 +47,7 @@ def report(problem: str | None = None) -> str:
             **{name: found or "not installed" for name, found in installed.items()},
         },
         {"system": system(), "processor": processor(), **computing},
-        {"architectures": "none: fairseq cannot be used" if problem else ", ".join(architectures())},
+        {"models": "none: fairseq cannot be used"} if problem else models(),
     ]
     missing = [f"{name} is not installed: pip install {name}" for name in NEEDED if not installed[name]]
     sentences = [*([f"fairseq cannot be used: {problem}"] if problem else []), *missing, *lacks]
@@ -138,13 +138,16 @@ def printable(value: str) -> str:
     return value if value.isprintable() else repr(value)
 
 
-def architectures() -> list[str]:
-    """Names of the architectures that this package registers with fairseq."""
-    from fairseq.models import ARCH_CONFIG_REGISTRY
+def models() -> dict[str, str]:
+    """Names of the models that this package registers with fairseq, by what they are for."""
+    from fairseq.models import MODEL_REGISTRY
 
-    return sorted(
-        name for name, sizes in ARCH_CONFIG_REGISTRY.items() if sizes.__module__.startswith(f"{__package__}.")
-    )
+    kinds = {"classifiers": ("_classifier",), "encoders": ("_roberta", "_bert"), "translation": ("",)}
+    found = {kind: [] for kind in reversed(kinds)}
+    for name, model in sorted(MODEL_REGISTRY.items()):
+        if model.__module__.startswith(f"{__package__}."):
+            found[next(kind for kind, endings in kinds.items() if name.endswith(endings))].append(name)
+    return {kind: ", ".join(names) for kind, names in found.items()}
 
 
 def without_home(text: str) -> str:

@@ -41,9 +41,11 @@ def test_it_tells_versions_and_who_computes():
     assert facts["fairseq"] == "fairseq-fixed 0.12.3.1, works"
     assert facts["threads"] == "1, OMP_NUM_THREADS=1"
     assert facts["EA_BACKEND"] == "auto"
-    families = (family for family in FAMILIES.values() if family.attention.__module__.startswith("ea_fairseq."))
-    ours = {"transformer_lite", *(arch for family in families for arch in family.archs)}
-    assert facts["architectures"] == ", ".join(sorted(ours))
+    families = [
+        name for name, family in FAMILIES.items() if family.attention.__module__.startswith("ea_fairseq.mechanisms.")
+    ]
+    assert facts["translation"] == ", ".join(sorted(families))
+    assert "ea_roberta" in facts["encoders"] and "pa_transformer_classifier" in facts["classifiers"]
     if LIBRARY:
         assert facts["native code"].startswith(f"{native_library.instruction_set()}, compiled with ")
         assert facts["attention by"].startswith("native code")
@@ -57,7 +59,7 @@ def test_it_tells_of_what_cannot_be_imported(tmp_path, broken):
     facts = rows(text)
     assert facts["Python"] == platform.python_version()
     assert facts["fairseq"].endswith(", cannot be used")
-    assert facts["architectures"] == "none: fairseq cannot be used"
+    assert facts["models"] == "none: fairseq cannot be used"
     assert text.partition("Missing or wrong:\n")[2].startswith("- fairseq cannot be used: ")
     assert BROKEN[broken].split("'")[1] in text
     assert "Traceback" not in text
