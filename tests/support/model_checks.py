@@ -13,9 +13,8 @@ from laws import draw_padded
 from loops import Oracle, decode, encode
 from tiny import random_tokens
 
-each_backend = pytest.mark.parametrize(
-    "backend", [pytest.param("native", marks=pytest.mark.skipif(not LIBRARY, reason="not compiled")), "triton"]
-)
+native_only = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
+each_backend = pytest.mark.parametrize("backend", [pytest.param("native", marks=native_only), "triton"])
 
 
 def by_our_forward(model):
