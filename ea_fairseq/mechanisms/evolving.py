@@ -3,7 +3,7 @@
 logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix, where mix = alpha * logits_{i-1} + (1 - alpha) * own_i  (EA eq. 4)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -17,7 +17,7 @@ from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.window import WINDOWS, Window
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.models.transformer import register_mechanism
-from ea_fairseq.options import Options, fraction, odd, one_of, option
+from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
 
 STARTS = ("auto", "identity", "random")
 
@@ -32,6 +32,7 @@ class Evolution:
         beta: weight of the convolution's output; 0 means no convolution.
         kernel_size: odd size of the square kernel.
         identity: whether the convolution starts as one that changes no probability, instead of at random.
+        warmup_updates: over which alpha and beta grow from 0 in a training; 0: they are what they are from the first.
     """
 
     window: Window
@@ -39,6 +40,14 @@ class Evolution:
     beta: float
     kernel_size: int
     identity: bool = False
+    warmup_updates: int = 0
+
+    def after(self, updates: int) -> "Evolution":
+        """What it is after so many updates of a training: alpha and beta grow linearly (in no paper)."""
+        if updates >= self.warmup_updates:
+            return self
+        grown = updates / self.warmup_updates
+        return replace(self, alpha=grown * self.alpha, beta=grown * self.beta)
 
     @property
     def is_off(self) -> bool:
@@ -66,6 +75,14 @@ class EvolutionOptions(Options):
         "plain Transformer is loaded and at random otherwise",
         "auto, identity or random",
         "START",
+    )
+    ea_warmup_updates: int = option(
+        0,
+        whole(0),
+        "updates over which --ea-alpha and --ea-beta grow linearly from 0, so that a trained model changes gradually "
+        "(an experiment of ours, in no paper); 0: none",
+        "a whole number",
+        "N",
     )
     no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
     no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
@@ -96,6 +113,7 @@ class EvolutionOptions(Options):
             beta=self.ea_beta if convolution else 0.0,
             kernel_size=self.ea_kernel_size,
             identity=self.ea_init == "identity",
+            warmup_updates=self.ea_warmup_updates,
         )
 
     @classmethod
@@ -131,10 +149,9 @@ class EvolvingAttention(Attention):
 
     def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
         super().__init__(embed_dim, num_heads, **kwargs)
-        self.evolution = evolution
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
-        self.hands_on_logits, self.is_plain = evolution.alpha > 0, evolution.is_off and self.is_bare
-        self.fused = FusedLogits(1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta)
+        self.hands_on_logits, self.full_evolution = evolution.alpha > 0, evolution
+        self.evolve_by(evolution)
         if self.conv is not None and evolution.identity:
             self.start_as_identity()
         if self.conv is None and evolution.alpha > 0:
@@ -145,6 +162,38 @@ class EvolvingAttention(Attention):
     def build(cls, options: EvolutionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
         """The attention of a place in a stack, from the options."""
         return cls(embed_dim, num_heads, getattr(options, place.kind), **kwargs)
+
+    def evolve_by(self, evolution: Evolution) -> None:
+        """Sets what the steps below and kernels compute by."""
+        self.evolution, self.is_plain = evolution, evolution.is_off and self.is_bare
+        self.is_growing = evolution != self.full_evolution
+        self.fused_logits = FusedLogits(
+            1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta
+        )
+
+    @property
+    def fused(self) -> FusedLogits | None:
+        """What kernels may compute; None in a compiled graph while alpha and beta grow.
+
+        To a graph, numbers that kernels take are constants: it would have to be compiled anew for each update.
+        """
+        return None if self.is_growing and torch.compiler.is_compiling() else self.fused_logits
+
+    def set_num_updates(self, updates: int) -> None:
+        """Called by fairseq before each update, with the number of those before it, and for a checkpoint it evaluates.
+
+        A model that is not told of its updates has its full alpha and beta.
+        """
+        evolution = self.full_evolution.after(updates)
+        if evolution != self.evolution:
+            self.evolve_by(evolution)
+
+    def forward(self, *args, **kwargs) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """As :meth:`Attention.forward`; a convolution whose weight is 0 for now has gradients of zero, not none."""
+        output, *others = super().forward(*args, **kwargs)
+        if self.is_plain and self.conv is not None and self.training:  # several processes wait for all gradients
+            output = output + sum(0.0 * parameter.sum() for parameter in self.conv.parameters())
+        return output, *others
 
     def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
         """The skip connection (EA eq. 4)."""
@@ -205,10 +254,7 @@ class EvolvingAttention(Attention):
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """alpha and beta of the kind of attention, and the norm of the convolution's kernels."""
-        found = {
-            f"ea_alpha/{kind}": partial(float, self.evolution.alpha),
-            f"ea_beta/{kind}": partial(float, self.evolution.beta),
-        }
+        found = {f"ea_alpha/{kind}": lambda: self.evolution.alpha, f"ea_beta/{kind}": lambda: self.evolution.beta}
         return found if self.conv is None else {**found, f"ea_conv_norm/{name}": partial(norm, self.conv.weight)}
 
 

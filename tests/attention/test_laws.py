@@ -65,7 +65,7 @@ def break_cross_window(model):
         attention = layer.encoder_attn
         shifted = Window(left=2, right=0, above=1, below=1)
         attention.evolution = dataclasses.replace(attention.evolution, window=shifted)
-        attention.fused = dataclasses.replace(attention.fused, window=shifted)
+        attention.fused_logits = dataclasses.replace(attention.fused, window=shifted)
     return model
 
 
