@@ -1,21 +1,27 @@
 """Conv-Transformer and PA-Conv-Transformer: Predictive Attention Transformer, submitted to ICLR 2021 ("PA").
 
-In the encoder, self-attention takes one half of the channels and a convolution over words the other; what both give is
+In the encoder, self-attention gives one half of the channels and a convolution over words the other; what both give is
 concatenated (section 4.1.1, B.1, figure 4). In PA-Conv-Transformer that self-attention is predictive. The decoder is
 fairseq's, because PA applies its parts to the encoder alone.
+
+What each reads the paper does not say. In translation it is its half of the channels, and in classifiers all of them,
+without a projection of the attention's output: of both readings the one whose size is nearer to the printed one.
 """
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.widened import WidenedAttention
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.mechanisms.predictive import ENCODER_DEFAULTS, PredictiveAttention
+from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options
+from ea_fairseq.user_error import UserError
 
 HALF = {"encoder_attention_heads": 4}  # of half the width (PA, section B.1)
 
 
-@register_mechanism("conv_transformer", classifier=HALF)
+@register_mechanism("conv_transformer")
 class ConvTransformerAttention(Attention):
     """Plain attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
@@ -27,9 +33,35 @@ class ConvTransformerAttention(Attention):
         return TokenConvolution(embed_dim // 2) if place.kind == "encoder" else None
 
 
-@register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1, **HALF})
+@register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS)
 class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
     title = "predictive attention beside a convolution"
     adds_macs_of = None  # the branch convolves, too
+
+
+class BothReadAll(WidenedAttention):
+    """Of a classifier: the attention and the convolution beside it read all channels, and give half of them each."""
+
+    @classmethod
+    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> TokenConvolution:
+        """
+        Raises:
+            UserError: where an odd width has no half.
+        """
+        if embed_dim % 2:
+            raise UserError(f"--encoder-embed-dim {embed_dim} is odd, and a convolution takes half of it")
+        return TokenConvolution(embed_dim // 2, reads=embed_dim)
+
+
+class ConvClassifierAttention(BothReadAll, ConvTransformerAttention):
+    """Plain attention and a convolution over words, which read all channels and give half of them each."""
+
+
+class PredictiveConvClassifierAttention(BothReadAll, PredictiveConvAttention):
+    """Predictive attention and a convolution over words, which read all channels and give half of them each."""
+
+
+register_classifier("conv_transformer", ConvClassifierAttention, HALF)
+register_classifier("pa_conv_transformer", PredictiveConvClassifierAttention, {"pa_alpha": 0.1, **HALF})

@@ -72,8 +72,7 @@ class MechanismLayer:
         """Self-attention and the branch beside it: (T, B, C), and what the attention hands on."""
         attended, rest = x, None
         if self.branch is not None:
-            widths = x.size(-1) - self.branch.width, self.branch.width
-            attended, rest = (part.contiguous() for part in x.split(widths, dim=-1))
+            attended, rest = self.branch.share(x)
         attended, _, handed_on = self.self_attn(
             attended,
             attended,

@@ -105,7 +105,7 @@ def test_a_classifiers_checkpoint_is_its_own(name):
 
 
 SIZES = {"cnn": 2_774_277, "transformer": 2_788_005, "pa_transformer": 2_789_173, "ea_transformer": 2_789_757}
-SIZES |= {"conv_transformer": 2_344_485, "pa_conv_transformer": 2_344_781}
+SIZES |= {"conv_transformer": 2_589_861, "pa_conv_transformer": 2_590_157}
 
 
 @pytest.mark.parametrize(("name", "expected"), SIZES.items())
@@ -135,6 +135,12 @@ def test_what_does_not_go_together_is_refused():
         build_classifier("transformer", encoder_layerdrop=0.1)
     with pytest.raises(UserError, match=r"^--arch cnn_classifier has no attention"):
         build_classifier("cnn", relative_positions="shaw")
+    with pytest.raises(UserError, match=r"^--synthesizer dense reads as many"):
+        build_classifier("conv_transformer", synthesizer="dense")
+    with pytest.raises(UserError, match=r"^--conv-projections convolve as many"):
+        build_classifier("pa_conv_transformer", conv_projections="q")
+    with pytest.raises(UserError, match=r"^--encoder-embed-dim 9 is odd"):
+        build_classifier("conv_transformer", encoder_embed_dim=9, encoder_attention_heads=1)
     with pytest.raises(UserError, match=r"^--arch cnn_classifier is for --task sentence_prediction"):
         build("cnn_classifier", **SMALL)(draw(1)[1])
 

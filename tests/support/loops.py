@@ -107,7 +107,7 @@ class Oracle:
         return logits
 
     def branch(self, branch, x: Tensor, length: int, kind: str) -> Tensor:
-        """The branch beside self-attention: (T, C') -> (T, C'), the first ``length`` vectors being words."""
+        """The branch beside self-attention: of what it reads, ``length`` words and padding, (T, C')."""
         raise NotImplementedError
 
 
@@ -195,7 +195,9 @@ def attend_to_self(layer, x, kind, previous, length, oracle):
     """Self-attention and the branch beside it: (T, C), and what the attention hands on."""
     if getattr(layer, "branch", None) is None:
         return attend(layer.self_attn, x, x, kind, previous, length, length, oracle)
-    attended, rest = x[:, : -layer.branch.width], x[:, -layer.branch.width :]
+    attended = rest = x
+    if layer.branch.reads < x.size(1):
+        attended, rest = x[:, : -layer.branch.width], x[:, -layer.branch.width :]
     attended, handed_on = attend(layer.self_attn, attended, attended, kind, previous, length, length, oracle)
     return torch.cat([attended, oracle.branch(layer.branch, rest, length, kind)], dim=1), handed_on
 
