@@ -7,6 +7,7 @@ from fairseq.modules import MultiheadAttention
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.widened import WidenedAttention
 
 SIZES = 4  # products of sizes in fairseq's own attention, which torchprofile counts with those of tensors
 
@@ -16,7 +17,7 @@ class AttentionCost:
     """What the attentions of one kind cost: encoder or decoder self-attention, or encoder-decoder attention.
 
     Args:
-        width, key_width: of the layers that give queries, and keys and values.
+        width: of queries and of the output; key_width: of the layers that give keys and values.
         heads: K of each attention.
         queries, keys: words T and S.
         attentions: one of each layer; None for fairseq's own.
@@ -68,9 +69,15 @@ class AttentionCost:
     @property
     def projections(self) -> Count:
         """Of queries, keys, values and output."""
-        own, keys = linear(self.width, self.width, self.queries), linear(self.key_width, self.width, self.keys)
+        output, keys = linear(self.width, self.width, self.queries), linear(self.key_width, self.width, self.keys)
         missing = {part: sum(part not in attention.projected for attention in self.ours) for part in "qk"}
-        return own * (2 * self.layers - missing["q"]) + keys * (2 * self.layers - missing["k"])
+        widened = sum(isinstance(attention, WidenedAttention) for attention in self.ours)  # without one of output
+        queries = keys if widened else output
+        return (
+            output * (self.layers - widened)
+            + queries * (self.layers - missing["q"])
+            + keys * (2 * self.layers - missing["k"])
+        )
 
     @property
     def maps(self) -> Count:

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 
 import torch
 from fairseq.models.transformer import TransformerModelBase
+from torch import nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.state_dict import MECHANISM
 
 EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
+LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
 TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
 CONVOLUTIONS = "convolutions inside self-attention"
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
     "embed_tokens": EMBEDDINGS,
     "embed_positions": EMBEDDINGS,
+    "segment_embeddings": EMBEDDINGS,
+    "lm_head.": LM_HEAD,
+    "classification_heads.": CLASSIFICATION_HEAD,
     "output_projection": OUTPUT,
     "adaptive_softmax": OUTPUT,
     "_attn.terms.": TERMS,
@@ -45,7 +50,7 @@ def cost(model: TransformerModelBase, length: int = 30) -> Cost:
     return Cost(parameters.total() - parameters[EMBEDDINGS] - parameters[OUTPUT], 2 * macs)
 
 
-def count_parameters(model: TransformerModelBase) -> Counter[str]:
+def count_parameters(model: nn.Module) -> Counter[str]:
     """Parameters by group, the embeddings of positions included; tied ones count once, as embeddings."""
     groups = Counter()
     for name, parameter in model.named_parameters():
@@ -63,13 +68,18 @@ def mechanism_group(attention: type[Attention]) -> str:
 
 def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:
     """Multiply-accumulates of one pair in evaluation mode by torch's operator, as torchprofile counts them."""
-    from torchprofile import profile_macs
-
     unknown = model.encoder.dictionary.unk()
     source, target = (torch.full((1, length), unknown) for length in (source_length, target_length))
+    return traced_macs(model, source, torch.tensor([source_length]), target)
+
+
+def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
+    """Multiply-accumulates of a pass in evaluation mode by torch's operator, as torchprofile counts them."""
+    from torchprofile import profile_macs
+
     with traceable(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
-        nodes = profile_macs(model, (source, torch.tensor([source_length]), target), reduction=None)
+        nodes = profile_macs(model, inputs, reduction=None)
     macs = Counter()
     for node, count in nodes.items():
         macs[node.operator] += count
@@ -77,7 +87,7 @@ def count_macs(model: TransformerModelBase, source_length: int, target_length: i
 
 
 @contextmanager
-def traceable(model: TransformerModelBase) -> Iterator[None]:
+def traceable(model: nn.Module) -> Iterator[None]:
     """Puts a model into evaluation mode, without activation checkpointing, until the context ends."""
     was_training = model.training
     checkpointed = {module: module.forward for module in model.modules() if hasattr(module, "precheckpoint_forward")}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from torch import nn
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost import (
@@ -82,13 +83,13 @@ def parts(model: TransformerModelBase, source: Side, target: Side) -> list[Part]
         *encoder_parts(cfg, kinds["encoder"], masked=not ours),
         *decoder_parts(cfg, kinds["decoder"], kinds["cross"]),
         *(mechanism_parts(mechanism_group(model.family.attention), kinds) if ours else ()),
-        *branch_parts(model, source.length, target.length),
+        *branch_parts({"encoder": (model.encoder, source.length), "decoder": (model.decoder, target.length)}),
         output_part(cfg, target),
     ]
 
 
 def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
-    """What a mechanism adds to the three kinds of attention, and what terms and convolutions do."""
+    """What a mechanism adds to the kinds of attention, and what terms and convolutions do."""
     names = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
     names["cross"] = "encoder-decoder attention"
     extra = [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
@@ -97,10 +98,10 @@ def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
     return extra + [part for part in terms + convolutions if part.count.parameters]
 
 
-def branch_parts(model: TransformerModelBase, source_length: int, target_length: int) -> list[Part]:
-    """What stands beside self-attention."""
+def branch_parts(stacks: dict[str, tuple[nn.Module, int]]) -> list[Part]:
+    """What stands beside self-attention in the layers of stacks, each with the words that it reads."""
     found = []
-    for name, side, words in (("encoder", model.encoder, source_length), ("decoder", model.decoder, target_length)):
+    for name, (side, words) in stacks.items():
         branches = [layer.branch for layer in side.layers if getattr(layer, "branch", None) is not None]
         if branches:
             found.append(Part(BRANCHES, name, sum((branch.cost(words) for branch in branches), Count())))

@@ -35,6 +35,9 @@ REFUSED = {
     "--max-target-positions": ["--arch", "transformer_lite", "--tgt-len", "1025"],
     "--vocab": ["--arch", "transformer_lite", "--vocab", "0"],
     "joined dictionary": ["--arch", "transformer_lite", "--share-all-embeddings", "--tgt-vocab", "9"],
+    "no target side": ["--arch", "ea_roberta_tiny", "--tgt-len", "4"],
+    "--max-positions": ["--arch", "ea_roberta_tiny", "--src-len", "513"],
+    "--decoder-skip is not for encoders": ["--arch", "ea_roberta_tiny", "--decoder-skip"],
     "no formula": ["--arch", "transformer_lite", "--no-cross-attention"],
 }
 
@@ -88,6 +91,32 @@ def test_the_table_adds_up_and_matches(profiles):
     checks = re.findall(r" (yes|NO)$", text, re.MULTILINE)
     assert set(checks) == {"yes"}
     assert "fp32" in text
+
+
+def test_an_encoder_is_profiled_on_a_sentence(profiles):
+    text = profiles("--arch", "ea_roberta_tiny", "--vocab", "80", "--src-len", "9", "--num-classes", "3")
+    assert "a sentence of 9 tokens" in text
+    assert figures(text, "tokens") == [80 * 128, 9 * 128, 2 * 9 * 128]
+    whole, scored = figures(text, "all"), figures(text, "language model's head")
+    assert [a - b for a, b in zip(whole, scored, strict=True)] == figures(text, "without language model's head")
+    pooled, masked = (
+        figures(text, name)[0]
+        for name in (
+            "BERT, EA: with pooler, without language model's head",
+            "COMP: with language model's head, without pooler",
+        )
+    )
+    assert pooled - masked == figures(text, "pooler")[0] - scored[0]
+    assert pooled == whole[0] - scored[0] - figures(text, "linear layer to classes")[0] + 128
+    assert "fairseq lacks RoBERTa's row of token types (128 parameters), which these count" in re.sub(r"\s+", " ", text)
+    assert set(re.findall(r" (yes|NO)$", text, re.MULTILINE)) == {"yes"}
+    assert "decoder layer" not in text
+
+
+def test_a_classifier_without_attention_is_profiled(profiles):
+    text = profiles("--arch", "cnn_classifier", "--dense-connections", "--num-classes", "5")
+    assert figures(text, "PA: without embeddings of words")[:1] == [2_774_277]
+    assert "attention" not in text
 
 
 def test_dictionaries_may_differ(profiles):

@@ -11,7 +11,7 @@ from experiments.benchmark.batches import SHORTEST, batch, lengths
 from experiments.benchmark.cases import EVOLVING, EVOLVING_BF16, PLAIN, Case, Variant
 from experiments.benchmark.costs import count_operations, memory, saved_for_backward
 from experiments.benchmark.workloads import WORKLOADS
-from experiments.costs.profiled_model import dictionary
+from experiments.costs.built_model import dictionary
 
 CPU = torch.device("cpu")
 TOKENS = 20

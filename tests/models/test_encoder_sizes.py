@@ -6,6 +6,8 @@ import pytest
 from fairseq.data import Dictionary
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ea_fairseq.analysis.cost_formula import Side
+from ea_fairseq.analysis.encoder_cost import as_published, parts
 from encoders import build
 
 
@@ -17,12 +19,16 @@ def words_of(size: int) -> Dictionary:
     return words
 
 
-def parameters(arch: str, symbols: int, **options) -> dict[str, int]:
-    """Sizes of a model's parameters by name, its pooler's included; no memory is taken for them."""
+def parameters(arch: str, symbols: int, **options) -> tuple[dict[str, int], list[int]]:
+    """Sizes of a model's parameters by name, its pooler's included, and those that profile.py says are published.
+
+    No memory is taken for the parameters.
+    """
     with FakeTensorMode():
         model = build(arch, words=words_of(symbols), **options)
         model.register_classification_head("pooler", num_classes=2)
-    return {name: parameter.numel() for name, parameter in model.named_parameters()}
+        published = as_published(model, parts(model, Side(symbols, length=30)))
+    return {name: parameter.numel() for name, parameter in model.named_parameters()}, list(published.values())
 
 
 POSITION_ROWS = 2  # fairseq's positions have one row up to the padding's index, and count from the next
@@ -42,13 +48,13 @@ def test_sizes_are_those_of_published_models(arch, evolving):
     """
     symbols, positions, width, types, *expected = BERTS[arch]
     options = {} if evolving else {"ea_alpha": 0.0, "ea_beta": 0.0}
-    sizes = parameters(arch, symbols, max_positions=positions, **options)
+    sizes, (published, _) = parameters(arch, symbols, max_positions=positions, **options)
     own = sum(
         size for name, size in sizes.items() if "lm_head." not in name and ".out_proj" not in name.split("pooler")[-1]
     )
     own += sum(size for name, size in sizes.items() if "self_attn.out_proj" in name)
     surplus = 0 if types else POSITION_ROWS * width
-    assert own - surplus + types * width == expected[evolving]
+    assert own - surplus + types * width == published == expected[evolving]
 
 
 NO_POSITIONS = {"no_token_positional_embeddings": True}
@@ -79,7 +85,9 @@ COMPOSITE_BASE = {
 )
 def test_sizes_are_those_of_composite_attentions_berts(size, given, expected):
     narrow = 128 if size == "small" else 768
-    sizes = parameters(f"composite_roberta_{size}", 30_004, embedding_size=narrow, max_positions=128, **given)
+    sizes, (_, published) = parameters(
+        f"composite_roberta_{size}", 30_004, embedding_size=narrow, max_positions=128, **given
+    )
     found = sum(size for name, size in sizes.items() if "pooler" not in name)
     surplus = 0 if "no_token_positional_embeddings" in given else POSITION_ROWS * narrow
-    assert found - surplus == expected
+    assert found - surplus == published == expected

@@ -10,7 +10,7 @@ from ea_fairseq.attention.registry import PLAIN
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
 from experiments.benchmark.cases import Case, Variant
-from experiments.costs.profiled_model import build, dictionary, parse
+from experiments.costs.built_model import build, dictionary, parse
 from experiments.runs.recipe import model_flags
 
 LEARNING_RATE = 1e-5  # so low that a random model stays near what it is

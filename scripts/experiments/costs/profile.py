@@ -3,12 +3,16 @@
 import logging
 from argparse import Namespace
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 from step import StepError
 
 from experiments.arguments import Parser, at_least
 from experiments.reports.papers import FLAGS, PAPER
 from experiments.text_table import table
+
+if TYPE_CHECKING:
+    from experiments.costs.profiled_model import ProfiledModel
 
 LENGTH = 30  # of the papers' convention
 VOCABULARY = 10_000
@@ -17,15 +21,16 @@ TOLERANCE = 1.0  # per cent of FLOPs
 WIDTH = 100
 UNITS = {"M": 1e6, "G": 1e9}
 DESCRIPTION = """\
-Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer by part, and the memory of its attention
-maps, by formula from its options, and checks that the built model and torchprofile count the same. Takes all flags of
-fairseq-train that describe a model."""
+Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder or a classifier by part, and
+the memory of its attention maps, by formula from its options, and checks that the built model and torchprofile count
+the same. Takes all flags of fairseq-train that describe a model."""
 EXPLANATION = (
-    "MACs are of one forward pass for a pair of {source} source and {target} target tokens, as torchprofile counts: "
-    "matrix products, convolutions (margins of zeros included), layer norms (one for an element) and element-wise "
-    "products (scaling, masks, means) count; sums, softmax, ReLU and the mixing of the skip connection do not. FLOPs "
-    "are 2 x MACs. Tied parameters count once. The dictionaries have {words} types."
+    "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (margins of zeros "
+    "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
+    "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. {dictionary} "
+    "{words} types."
 )
+PAIR, SENTENCE = "a pair of {source} source and {target} target tokens", "a sentence of {source} tokens"
 CONVENTION = (
     "In the papers' convention (HAT, ACL 2020), parameters without embeddings and output projection, FLOPs without "
     "output projection: {parameters:,} parameters, {flops} FLOPs. The papers' are of {length} and {length} tokens."
@@ -41,7 +46,7 @@ NOTE = (
 def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     """Our arguments, and those of fairseq-train."""
     length, words = at_least(1), at_least(SPECIAL)
-    parser.add_argument("--arch", metavar="NAME", help="architecture, such as transformer_lite or ea_transformer_lite")
+    parser.add_argument("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
     parser.add_argument("--all", action="store_true", help="compare the papers' models with the papers' figures")
     parser.add_argument("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
     parser.add_argument("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
@@ -72,15 +77,45 @@ def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
     model = profiled(["--arch", args.arch, *flags], source, target, parser)
     parameters, flops = model.as_published
     types = " and ".join(f"{words:,}" for words in dict.fromkeys((source.vocabulary, target.vocabulary)))
+    read = PAIR.format(source=source.length, target=target.length)
+    print_blocks(
+        model,
+        EXPLANATION.format(read=read, dictionary="The dictionaries have", words=types),
+        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=tables.short(flops))),
+    )
+
+
+def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
+    """Prints everything about one model that is an encoder alone."""
+    from experiments.costs import profile_tables as tables
+    from experiments.costs.profiled_encoder import Side, profiled
+
+    for name in ("tgt_len", "tgt_vocab"):
+        if getattr(args, name):
+            parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
+    sentence = Side(args.vocab or VOCABULARY, args.src_len or LENGTH)
+    model = profiled(["--arch", args.arch, *flags], sentence, parser)
+    read = SENTENCE.format(source=sentence.length)
+    print_blocks(
+        model,
+        EXPLANATION.format(read=read, dictionary="The dictionary has", words=f"{sentence.vocabulary:,}"),
+        tables.published(model) + "\n\n" + paragraph(tables.layout(model)),
+    )
+
+
+def print_blocks(model: "ProfiledModel", explanation: str, convention: str) -> None:
+    """Prints the tables of a model, what they count, and ``convention``, its costs as papers count them."""
+    from experiments.costs import profile_tables as tables
+
     blocks = [
         tables.by_part(model),
-        paragraph(EXPLANATION.format(source=source.length, target=target.length, words=types)),
+        paragraph(explanation),
         tables.totals(model),
-        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=tables.short(flops))),
+        convention,
         tables.checks(model),
-        paragraph(tables.memory_note(model)),
-        *tables.memory(model),
     ]
+    if any(attention.layers for attention in model.attentions.values()):
+        blocks += [paragraph(tables.memory_note(model)), *tables.memory(model)]
     print("\n\n".join(blocks))
     model.require_match()
 
@@ -136,5 +171,7 @@ def main() -> None:
     logging.disable(logging.INFO)
     if args.all:
         print_papers_models(parser)
-    else:
-        print_profile(args, flags, parser)
+        return
+    from experiments.costs.built_model import is_encoder
+
+    (print_encoder if is_encoder(args.arch) else print_profile)(args, flags, parser)

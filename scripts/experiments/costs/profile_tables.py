@@ -1,7 +1,8 @@
 """What a model costs as tables: by part, in total, and the memory of its attention maps."""
 
-from ea_fairseq.analysis.cost import EMBEDDINGS, OUTPUT
+from ea_fairseq.analysis.cost import EMBEDDINGS, LM_HEAD, OUTPUT
 from ea_fairseq.analysis.count import Count
+from experiments.costs.profiled_encoder import ProfiledEncoder
 from experiments.costs.profiled_model import ProfiledModel
 from experiments.text_table import table
 
@@ -12,11 +13,16 @@ TOTALS = {
     "without output projection": (OUTPUT,),
     "without embeddings and output projection": (EMBEDDINGS, OUTPUT),
 }
+ENCODER_TOTALS = {"all": (), "without embeddings": (EMBEDDINGS,), "without language model's head": (LM_HEAD,)}
 MEMORY = (
-    "Memory of the attention maps of one sentence pair, by words on both sides: one map for each head of an attention, "
-    "and what autograd keeps of maps for the backward pass, without dropout of probabilities. fairseq's own keeps "
-    "the probabilities of the encoder-decoder attention alone, as torch's fused self-attention keeps none."
+    "Memory of the attention maps of {read}: one map for each head of an attention, and what autograd keeps of maps "
+    "for the backward pass, without dropout of probabilities. fairseq's own keeps {plain}."
 )
+OF_PAIR = {
+    "read": "one sentence pair, by words on both sides",
+    "plain": "the probabilities of the encoder-decoder attention alone, as torch's fused self-attention keeps none",
+}
+OF_SENTENCE = {"read": "one sentence, by words", "plain": "none, as torch's fused self-attention does"}
 MEMORY_OURS = (
     " In plain PyTorch, {title} keeps all probabilities{besides}. Native code, in fp32, keeps the logits instead of all"
     " that."
@@ -61,10 +67,25 @@ def by_part(model: ProfiledModel) -> str:
 def totals(model: ProfiledModel) -> str:
     """Parameters, MACs and FLOPs in all, with and without embeddings and output projection."""
     rows = [["total", "parameters", "MACs", "FLOPs"]]
-    for name, without in TOTALS.items():
+    for name, without in (ENCODER_TOTALS if isinstance(model, ProfiledEncoder) else TOTALS).items():
         count = model.total(without=without)
         rows.append([name, f"{count.parameters:,}", f"{count.macs:,}", f"{2 * count.macs:,}"])
     return table(rows)
+
+
+def published(model: ProfiledEncoder) -> str:
+    """Parameters and FLOPs of an encoder as papers count them."""
+    rows = [["as published", "parameters", "FLOPs"]]
+    rows += [[what, f"{parameters:,}", short(model.flops)] for what, parameters in model.published.items()]
+    return table(rows)
+
+
+def layout(model: ProfiledEncoder) -> str:
+    """What published models of encoders have beyond fairseq's layout, and lack, in words."""
+    text = "FLOPs are without language model's head and layer to classes."
+    for what, parameters in model.layout.items():
+        text += f" {what} ({abs(parameters):,} parameters), which these {'count' if parameters > 0 else 'leave out'}."
+    return text + (f" They leave out the layer to classes ({model.classes:,}), too." if model.has_lm_head else "")
 
 
 def checks(model: ProfiledModel) -> str:
@@ -80,7 +101,7 @@ def memory_note(model: ProfiledModel) -> str:
     note = ""
     if any(attention.ours for attention in model.attentions.values()):
         note = MEMORY_OURS.format(title=model.attention.title, besides=model.attention.keeps)
-    return MEMORY + note + MEMORY_HALF
+    return MEMORY.format_map(OF_PAIR if "cross" in model.attentions else OF_SENTENCE) + note + MEMORY_HALF
 
 
 def memory(model: ProfiledModel) -> list[str]:
@@ -90,15 +111,16 @@ def memory(model: ProfiledModel) -> list[str]:
 
 
 def memory_table(model: ProfiledModel, lengths: list[int], half: bool) -> str:
-    """Bytes of the attention maps of one sentence pair, by length in tokens."""
-    precision = "fp16, bf16" if half else "fp32"
-    rows = [[precision, "encoder layer", "decoder layer", "all layers", "kept", "kept, plain"]]
+    """Bytes of the attention maps of one sentence or pair, by length in tokens."""
+    precision, has_decoder = "fp16, bf16" if half else "fp32", "decoder" in model.attentions
+    header = [precision, "encoder layer", *["decoder layer"] * has_decoder, "all layers", "kept", "kept, plain"]
+    rows = [header]
     for words in lengths:
         kinds = {kind: attention.of_length(words) for kind, attention in model.attentions.items()}
         maps = {kind: attention.entries * (2 if half else 4) for kind, attention in kinds.items()}
         sizes = [
             maps["encoder"],
-            maps["decoder"] + maps["cross"],
+            *([maps["decoder"] + maps["cross"]] if has_decoder else []),
             sum(maps[kind] * attention.layers for kind, attention in kinds.items()),
             sum(attention.kept_for_backward(half) for attention in kinds.values()),
             sum(attention.plain.kept_for_backward(half) for attention in kinds.values()),

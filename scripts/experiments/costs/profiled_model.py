@@ -1,15 +1,10 @@
 """A model built from flags of fairseq-train, and its costs by formula, which must be those counted on it."""
 
-import re
-from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
-from types import SimpleNamespace
 
-from fairseq import options
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModelBase
 from step import StepError
 
@@ -19,10 +14,9 @@ from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_mac
 from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.registry import FAMILIES, PLAIN
 from ea_fairseq.models.transformer import MechanismTransformer
-from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
+from experiments.costs.built_model import build, parse
 
 CONVOLVES = "aten::_convolution"  # torch's operator that convolutions inside self-attention run, too
 
@@ -33,7 +27,7 @@ class ProfiledModel:
 
     Args:
         parts: by formula.
-        attentions: the three kinds of attention.
+        attentions: the kinds of attention: three, or one of an encoder alone.
         parameters: of the built model by group.
         macs: that torchprofile counts, by torch's operator.
         attention: what the layers are built of; None in fairseq's Transformer.
@@ -108,7 +102,7 @@ def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> Pr
     Raises:
         StepError: where the model cannot be built, or does not read sentences of these lengths.
     """
-    try:
+    with building():
         model = build(parse(flags, parser), source.vocabulary, target.vocabulary)
         sides = (("src", "source", source.length), ("tgt", "target", target.length))
         for (flag, name, length), limit in zip(sides, model.max_positions(), strict=True):
@@ -118,40 +112,15 @@ def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> Pr
                     f"--max-{name}-positions."
                 )
         return ProfiledModel.of(model, source, target)
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Turns what goes wrong while fairseq makes a model of flags into a StepError of one sentence."""
+    try:
+        yield
     except UserError as error:
         raise StepError(str(error)) from None
     except (AssertionError, AttributeError, RuntimeError, ZeroDivisionError) as error:
         reason = str(error).partition("\n")[0]
         raise StepError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None
-
-
-def parse(flags: list[str], parser: Parser) -> Namespace:
-    """What fairseq makes of flags, the defaults of the architecture included."""
-    arch = next((value for flag, value in pairwise(flags) if flag == "--arch"), None)
-    if ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES):
-        raise StepError(
-            f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another that docs/models.md names."
-        )
-
-    def refuse(message: str) -> None:
-        parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our sentences name their flag
-
-    fairseq_parser = options.get_training_parser()
-    fairseq_parser.error = refuse
-    return options.parse_args_and_arch(fairseq_parser, ["data", *flags])
-
-
-def build(args: Namespace, source_words: int, target_words: int) -> TransformerModelBase:
-    """The model, with dictionaries of invented words."""
-    task = SimpleNamespace(source_dictionary=dictionary(source_words), target_dictionary=dictionary(target_words))
-    with flags_refused():
-        return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
-
-
-def dictionary(words: int) -> Dictionary:
-    """A dictionary of this many types, fairseq's special ones included."""
-    made = Dictionary()
-    for number in range(words - len(made)):
-        made.add_symbol(str(number))
-    return made
