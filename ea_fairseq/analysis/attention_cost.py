@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from fairseq.modules import MultiheadAttention
+from torch import nn
 
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.term import Term
-from ea_fairseq.attention.widened import WidenedAttention
 
 SIZES = 4  # products of sizes in fairseq's own attention, which torchprofile counts with those of tensors
 
@@ -39,7 +39,7 @@ class AttentionCost:
             return cls(0, 0, 0, queries, keys, ())
         first = attentions[0]
         ours = (attention if is_ours(attention) else None for attention in attentions)
-        cross = first.encoder_decoder_attention
+        cross = not first.self_attention
         return cls(first.embed_dim, first.kdim, first.num_heads, queries, keys, tuple(ours), cross)
 
     def of_length(self, words: int) -> "AttentionCost":
@@ -70,14 +70,10 @@ class AttentionCost:
     def projections(self) -> Count:
         """Of queries, keys, values and output."""
         output, keys = linear(self.width, self.width, self.queries), linear(self.key_width, self.width, self.keys)
+        queries = linear(self.width if self.cross else self.key_width, self.width, self.queries)
         missing = {part: sum(part not in attention.projected for attention in self.ours) for part in "qk"}
-        widened = sum(isinstance(attention, WidenedAttention) for attention in self.ours)  # without one of output
-        queries = keys if widened else output
-        return (
-            output * (self.layers - widened)
-            + queries * (self.layers - missing["q"])
-            + keys * (2 * self.layers - missing["k"])
-        )
+        projecting = self.layers - sum(isinstance(attention.out_proj, nn.Identity) for attention in self.ours)
+        return output * projecting + queries * (self.layers - missing["q"]) + keys * (2 * self.layers - missing["k"])
 
     @property
     def maps(self) -> Count:

@@ -8,9 +8,11 @@ What each reads the paper does not say. In translation it is its half of the cha
 without a projection of the attention's output: of both readings the one whose size is nearer to the printed one.
 """
 
+from torch import nn
+
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
-from ea_fairseq.attention.widened import WidenedAttention
+from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.mechanisms.predictive import ENCODER_DEFAULTS, PredictiveAttention
 from ea_fairseq.models.classifier import register_classifier
@@ -41,8 +43,16 @@ class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     adds_macs_of = None  # the branch convolves, too
 
 
-class BothReadAll(WidenedAttention):
+class BothReadAll(Attention):
     """Of a classifier: the attention and the convolution beside it read all channels, and give half of them each."""
+
+    @classmethod
+    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+        """The attention of a place in a stack, which does not project its output."""
+        attention = super().build(options, place, embed_dim, num_heads, **kwargs)
+        widen(attention, 2 * embed_dim, kwargs["q_noise"], kwargs["qn_block_size"])
+        attention.out_proj = nn.Identity()
+        return attention
 
     @classmethod
     def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> TokenConvolution:
