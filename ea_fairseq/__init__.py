@@ -13,8 +13,9 @@ except Exception as error:
         sys.exit()
     raise
 
-from ea_fairseq import criterions, mechanisms  # noqa: F401
+from ea_fairseq import criterions, mechanisms, optim, tasks  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.models import time_series_baselines  # noqa: F401
 from ea_fairseq.models.transformer import MODELS
 
 EATransformerModel = MODELS["ea_transformer"]

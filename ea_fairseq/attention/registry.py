@@ -23,7 +23,8 @@ class Family:
         name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``.
         attention: what their layers are built of.
         defaults: of the mechanism's options, by size, where they differ from those of the dataclass; those of
-            ``encoder`` are for models that are an encoder alone, else these have those of ``base``.
+            ``encoder`` are for models that are an encoder alone, else these have those of ``base``, and those of
+            ``time_series`` for models of time series, else these have those of encoders.
     """
 
     name: str
@@ -48,6 +49,16 @@ class Family:
     def encoder_defaults(self) -> Mapping[str, object]:
         """Those of models that are an encoder alone."""
         return self.defaults.get("encoder", self.defaults.get("base", {}))
+
+    @property
+    def time_series(self) -> str:
+        """The name of the fairseq model of time series: ``ea_transformer`` -> ``ea_dc_transformer``."""
+        return f"{self.name.removesuffix('_transformer')}_dc_transformer"
+
+    @property
+    def time_series_defaults(self) -> Mapping[str, object]:
+        """Those of models of time series."""
+        return self.defaults.get("time_series", self.encoder_defaults)
 
 
 FAMILIES: dict[str, Family] = {}  # by name

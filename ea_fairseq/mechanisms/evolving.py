@@ -129,6 +129,7 @@ class EvolutionOptions(Options):
     lite={"ea_alpha": 0.1, "ea_beta": 0.1},
     encoder={"ea_alpha": 0.2, "ea_beta": 0.1},
     classifier={"ea_alpha": 0.2, "ea_beta": 0.1},
+    time_series={"ea_alpha": 0.5, "ea_beta": 0.3},
 )
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.

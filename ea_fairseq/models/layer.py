@@ -53,18 +53,8 @@ class MechanismLayer:
                     f"--{kind}-attention-heads must divide the {embed_dim} of --{kind}-embed-dim that self-attention "
                     f"has beside {self.branch.width} of another branch, and {num_heads} is no divisor"
                 )
-        return self._attention.build(
-            options,
-            place,
-            embed_dim,
-            num_heads,
-            terms=TermOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
-            convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
-            dropout=cfg.attention_dropout,
-            q_noise=self.quant_noise,
-            qn_block_size=self.quant_noise_block_size,
-            **kwargs,
-        )
+        noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
+        return build_attention(self._attention, cfg, place, embed_dim, num_heads, **noise, **kwargs)
 
     def attend_to_self(
         self, x: Tensor, masks: AttentionMasks, previous: Tensor | None, incremental_state: dict | None = None
@@ -179,6 +169,24 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
             )
             x = self.after(self.encoder_attn_layer_norm, x, residual)
         return self.feed_forward(x), weights, *HandedOn(of_self, of_cross)
+
+
+def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+    """The attention of a place in a stack, by the flags of its mechanism, of terms and of convolutions.
+
+    Args:
+        kwargs: those of fairseq's ``MultiheadAttention``.
+    """
+    return kind.build(
+        kind.options.from_namespace(cfg),
+        place,
+        embed_dim,
+        num_heads,
+        terms=TermOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
+        convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
+        dropout=cfg.attention_dropout,
+        **kwargs,
+    )
 
 
 def wrap(layer: nn.Module, cfg) -> nn.Module:

@@ -1,6 +1,7 @@
 """What all models of a mechanism share, whichever of fairseq's models they are built on."""
 
 import copy
+from dataclasses import fields
 from typing import ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
@@ -10,7 +11,7 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.kernels.availability import check_backend
-from ea_fairseq.options import Options
+from ea_fairseq.options import Options, flag
 from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.user_error import UserError
 
@@ -48,6 +49,18 @@ class MechanismModel:
         for options in cls.option_classes():
             options.from_namespace(args)
         check_backend()
+
+    @classmethod
+    def refuse_decoder_flags(cls, args) -> None:
+        """
+        Raises:
+            UserError: naming the flag that is of attentions which an encoder does not have.
+        """
+        for opt in fields(cls.family.attention.options):
+            if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
+                raise UserError(
+                    f"{flag(opt)} is not for encoders alone: it is of a decoder, which only {cls.family.name} has"
+                )
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.

@@ -1,7 +1,6 @@
 """Models that are an encoder alone: fairseq's RoBERTa, and BERT in its layout, with a mechanism in their attentions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 
 from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
@@ -15,7 +14,7 @@ from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
-from ea_fairseq.options import Options, flag
+from ea_fairseq.options import Options
 from ea_fairseq.user_error import UserError
 
 MODELS: dict[str, type["MechanismRoberta"]] = {}  # by the model's name
@@ -112,10 +111,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         Raises:
             UserError: naming the flag, also where it is of attentions that an encoder does not have.
         """
-        name = cls.family.name
-        for opt in fields(cls.family.attention.options):
-            if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
-                raise UserError(f"{flag(opt)} is not for encoders alone: it is of a decoder, which only {name} has")
+        cls.refuse_decoder_flags(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:
             raise UserError("--mha-heads-to-keep would take heads away that the mechanism reads together")
         super().check_args(args, *sides)

@@ -10,6 +10,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
 from ea_fairseq.hub import TranslationHub
 from ea_fairseq.models.classifier import register_classifier
+from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.roberta import class_name, register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -96,11 +97,12 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
     """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
 
-    What :func:`~ea_fairseq.models.roberta.register_encoders` makes of it comes with it.
+    What :func:`~ea_fairseq.models.roberta.register_encoders` and
+    :func:`~ea_fairseq.models.dc_transformer.register_time_series` make of it comes with it.
 
     Args:
         defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
-            ``encoder``; with those of ``classifier``, there is a classifier of sentences, too.
+            ``encoder`` and ``time_series``; with those of ``classifier``, there is a classifier of sentences, too.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -110,6 +112,7 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
         for arch, size in family.archs.items():
             register_model_architecture(name, arch)(architecture(defaults.get(size, {}), size))
         register_encoders(family)
+        register_time_series(family)
         if "classifier" in defaults:
             register_classifier(name, attention, defaults["classifier"])
         return attention

@@ -1,0 +1,183 @@
+"""DC-Transformer and EA-DC-Transformer: attention beside a dilated convolution (CEAN, section 3.3).
+
+The frame, of which the paper is silent, is that of the authors' code: projection of the input, learned positions, batch
+norm, a residual connection around two layers, and one linear layer that reads all steps. Where that code differs from
+the paper, the paper counts: see docs/time-series.md.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import register_model, register_model_architecture
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.mechanism import Mechanism, Place
+from ea_fairseq.attention.registry import Family
+from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.widened import widen
+from ea_fairseq.blocks.step_norm import StepNorm
+from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.models.layer import build_attention
+from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.roberta import class_name
+from ea_fairseq.models.stack import unless_empty
+from ea_fairseq.models.time_series import TimeSeriesModel, set_options
+from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.options import Options
+from ea_fairseq.series.description import SeriesDescription
+from ea_fairseq.user_error import UserError
+
+LAYERS = 2  # of a block (CEAN, section 3.3)
+POSITIONS_STD = 0.02
+MODELS: dict[str, type["DCTransformer"]] = {}  # by the model's name
+
+
+class DCLayer(nn.Module):
+    """Attention beside a dilated convolution, batch norm, and a feed-forward network.
+
+    Args:
+        args: the model's options.
+        attention: what the attention is built of.
+        place: in the stack.
+        longest: the most steps of a series.
+    """
+
+    def __init__(self, args, attention: type[Attention], place: Place, longest: int):
+        super().__init__()
+        options = DCTransformerOptions.from_namespace(args)
+        width, attended = options.width, options.attended
+        self.self_attn = self.dilated = None
+        if attended:
+            heads = options.encoder_attention_heads
+            self.self_attn = build_attention(attention, args, place, attended, heads, self_attention=True)
+            if attended < width:
+                widen(self.self_attn, width)
+        if attended < width:
+            dilation = options.dilation(place.layer, longest)
+            self.dilated = TokenConvolution(width - attended, width, dilation, later=not options.causal_conv)
+        self.norm, self.dropout = StepNorm(width), nn.Dropout(options.dropout)
+        self.fc1, self.fc2 = nn.Linear(width, options.ffn_width), nn.Linear(options.ffn_width, width)
+
+    def forward(self, x: Tensor, masks: AttentionMasks, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(T, B, d) -> (T, B, d), and what the next layer takes as ``previous``  (CEAN eq. 6).
+
+        Args:
+            masks: of padding; previous: see ``Attention.forward``.
+        """
+        found, handed_on = [], None
+        if self.self_attn is not None:
+            attended, _, handed_on = self.self_attn(x, x, x, need_weights=False, previous=previous, masks=masks)
+            found.append(attended)  # H_i, p d channels
+        if self.dilated is not None:
+            found.append(self.dilated(x, masks))  # D_i, (1 - p) d channels
+        x = self.norm(torch.cat(found, dim=-1), masks.padded_keys)  # R_i
+        return self.fc2(self.dropout(F.relu(self.fc1(x)))), handed_on
+
+
+class DCEncoder(nn.Module):
+    """A stack of blocks of two layers each.
+
+    Args:
+        args: the model's options.
+        attention: what attentions are built of.
+
+    Raises:
+        UserError: where a term of own logits knows fewer steps than a series has.
+    """
+
+    def __init__(self, args, attention: type[Attention], description: SeriesDescription):
+        super().__init__()
+        options, shared = DCTransformerOptions.from_namespace(args), {}
+        self.project_in = nn.Linear(description.channels, options.width)
+        self.embed_positions = nn.Embedding(description.longest, options.width)
+        nn.init.normal_(self.embed_positions.weight, std=POSITIONS_STD)
+        self.scale, self.dropout = math.sqrt(options.width), nn.Dropout(options.dropout)
+        places = (Place("encoder", layer, shared) for layer in range(LAYERS * options.blocks))
+        self.layers = nn.ModuleList(DCLayer(args, attention, place, description.longest) for place in places)
+        self.norms = nn.ModuleList(StepNorm(options.width) for _ in range(options.blocks))
+        for term in (module for module in self.modules() if isinstance(module, Term)):
+            if term.longest is not None and term.longest < description.longest:
+                raise UserError(
+                    f"the longest series has {description.longest:,} steps, and --synthesizer-length is {term.longest}"
+                )
+
+    def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, d)
+
+        Args:
+            padding_mask: (B, T), true at padding.
+        """
+        x = self.scale * self.project_in(source) + self.embed_positions.weight[: source.size(1)]
+        x, handed_on, padded = self.dropout(x).transpose(0, 1), None, unless_empty(padding_mask)
+        masks = AttentionMasks(padded, padded)
+        for block, norm in enumerate(self.norms):
+            residual = x
+            for layer in self.layers[LAYERS * block : LAYERS * (block + 1)]:
+                x, handed_on = layer(x, masks, handed_on)
+            x = norm(residual + x, padded)
+        return x.transpose(0, 1)
+
+
+class DCTransformer(MechanismModel, TimeSeriesModel):
+    """A model of time series with one attention mechanism in its layers.
+
+    Takes the flags of :class:`DCTransformerOptions`, of terms, of convolutions and of the mechanism.
+    """
+
+    options = DCTransformerOptions
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Those of all flags."""
+        return *super().option_classes(), DCTransformerOptions
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Raises:
+            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+        """
+        cls.refuse_decoder_flags(args)
+        cls.check_args(args)
+        description = cls.description_of(args, task)
+        return cls(args, DCEncoder(args, cls.family.attention, description), description)
+
+
+def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]]) -> None:
+    """Registers a model with fairseq, and its architectures, each with defaults of options."""
+    about = {"family": family, "__doc__": family.attention.__doc__}
+    model = MODELS[name] = register_model(name)(type(class_name(name), (DCTransformer,), about))
+    for arch, defaults in archs.items():
+        register_model_architecture(name, arch)(
+            lambda args, defaults=dict(defaults): set_options(args, model.option_classes(), defaults)
+        )
+
+
+def register_time_series(family: Family) -> None:
+    """Registers a family's model of time series: ``ea_dc_transformer``; none where it has another branch of its own."""
+    if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
+        return
+    register(family.time_series, family, {family.time_series: family.time_series_defaults})
+
+
+def __getattr__(name: str) -> type[DCTransformer]:
+    """A model's class by its name, for pickle and for those who import it from here."""
+    for model in MODELS.values():
+        if model.__name__ == name:
+            return model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register(
+    "dc_transformer",
+    Family("dc_transformer", Attention, {}),
+    {
+        "dc_transformer": {},
+        "time_series_transformer": {"attention_share": 1.0},
+        "dilated_cnn": {"attention_share": 0.0},
+    },
+)

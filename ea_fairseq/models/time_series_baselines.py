@@ -1,0 +1,113 @@
+"""The baselines of CEAN, section 4.1: LSTM, GRU and ResNet, with the read-out of the other models of time series."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from fairseq.models import register_model, register_model_architecture
+from torch import Tensor, nn
+
+from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.blocks.step_norm import StepNorm
+from ea_fairseq.models.roberta import class_name
+from ea_fairseq.models.stack import unless_empty
+from ea_fairseq.models.time_series import TimeSeriesModel, set_options
+from ea_fairseq.models.time_series_options import TimeSeriesOptions
+from ea_fairseq.options import Options
+
+KERNELS = (8, 5, 3)  # of a block of ResNet
+
+
+class Recurrent(nn.Module):
+    """Recurrent layers, from the first step to the last.
+
+    Args:
+        kind: ``nn.LSTM`` or ``nn.GRU``.
+        channels: C of a series.
+    """
+
+    def __init__(self, kind: Callable[..., nn.RNNBase], channels: int, options: TimeSeriesOptions):
+        super().__init__()
+        dropout = options.dropout if options.blocks > 1 else 0.0
+        self.layers = kind(channels, options.width, options.blocks, batch_first=True, dropout=dropout)
+
+    def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, d); padding, which comes last, changes no step before it."""
+        return self.layers(source)[0]
+
+
+class ResidualBlock(nn.Module):
+    """Three convolutions with batch norm, and a residual connection around them.
+
+    Wang, Yan and Oates, Time Series Classification from Scratch with Deep Neural Networks, IJCNN 2017.
+    """
+
+    def __init__(self, channels: int, width: int):
+        super().__init__()
+        inputs = (channels, width, width)
+        self.convs = nn.ModuleList(nn.Conv1d(*sizes) for sizes in zip(inputs, (width,) * 3, KERNELS, strict=True))
+        self.norms = nn.ModuleList(StepNorm(width) for _ in KERNELS)
+        self.shortcut = nn.Linear(channels, width) if channels != width else nn.Identity()
+        self.shortcut_norm = StepNorm(width)
+
+    def forward(self, x: Tensor, masks: AttentionMasks) -> Tensor:
+        """(T, B, C) -> (T, B, d), padding being read as zeros."""
+        padded, residual = masks.padded_keys, x
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            (kernel,) = conv.kernel_size
+            steps = F.pad(masks.cleared_tokens(x).permute(1, 2, 0), ((kernel - 1) // 2, kernel // 2))
+            x = norm(conv(steps).permute(2, 0, 1), padded)
+            x = F.relu(x) if norm is not self.norms[-1] else x
+        return F.relu(x + self.shortcut_norm(self.shortcut(residual), padded))
+
+
+class ResNet(nn.Module):
+    """Blocks of convolutions."""
+
+    def __init__(self, channels: int, options: TimeSeriesOptions):
+        super().__init__()
+        inputs = [channels, *[options.width] * (options.blocks - 1)]
+        self.blocks = nn.ModuleList(ResidualBlock(width, options.width) for width in inputs)
+
+    def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, d)"""
+        x, masks = source.transpose(0, 1), AttentionMasks(unless_empty(padding_mask))
+        for block in self.blocks:
+            x = block(x, masks)
+        return x.transpose(0, 1)
+
+
+class TimeSeriesBaseline(TimeSeriesModel):
+    """A model of time series without attention."""
+
+    build_encoder: Callable[[int, TimeSeriesOptions], nn.Module]
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Those of all flags."""
+        return (TimeSeriesOptions,)
+
+    @classmethod
+    def add_args(cls, parser) -> None:
+        """Adds the flags."""
+        TimeSeriesOptions.add_args(parser)
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Raises:
+            UserError: naming the flag that is out of range.
+        """
+        options, description = TimeSeriesOptions.from_namespace(args), cls.description_of(args, task)
+        return cls(args, cls.build_encoder(description.channels, options), description)
+
+
+def register(name: str, build_encoder: Callable[[int, TimeSeriesOptions], nn.Module]) -> None:
+    """Registers a model with fairseq, by what builds its encoder of C channels."""
+    about = {"build_encoder": staticmethod(build_encoder), "__doc__": build_encoder.__doc__}
+    model = register_model(name)(type(class_name(name), (TimeSeriesBaseline,), about))
+    register_model_architecture(name, name)(lambda args: set_options(args, model.option_classes(), {}))
+
+
+register("time_series_lstm", lambda channels, options: Recurrent(nn.LSTM, channels, options))
+register("time_series_gru", lambda channels, options: Recurrent(nn.GRU, channels, options))
+register("time_series_resnet", ResNet)

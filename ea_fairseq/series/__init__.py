@@ -1,0 +1,1 @@
+"""Multivariate time series: files, what is known of a data set, and examples for training."""

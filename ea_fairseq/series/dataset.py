@@ -1,0 +1,123 @@
+"""Examples for training: a series, and what is to be predicted of it."""
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset
+from torch import Tensor
+
+from ea_fairseq.series.description import SeriesDescription
+
+
+class SeriesDataset(FairseqDataset):
+    """Series as models read them, each with the number of its class or the number to predict.
+
+    Args:
+        series: (T, C) each, NaN where a value is missing.
+        targets: of each; None where nothing is predicted.
+        shuffle: whether batches are drawn, anew in each epoch.
+    """
+
+    def __init__(self, series: list[np.ndarray], targets: list | None, description: SeriesDescription, shuffle: bool):
+        self.series, self.targets, self.description, self.shuffle = series, targets, description, shuffle
+        self.sizes = np.array(list(map(len, series)))
+
+    def __getitem__(self, index: int) -> dict:
+        """``id``, ``source`` (T, C) and, where there are targets, ``target``."""
+        source = torch.from_numpy(self.description.prepare(self.series[index]))
+        example = {"id": index, "source": source}
+        return example if self.targets is None else {**example, "target": self.targets[index]}
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """Whether batches stay as they are."""
+        return not self.shuffle
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def collater(self, samples: list[dict]) -> dict:
+        """A batch: ``net_input`` is ``source`` (B, T, C), padded with zeros at the end, and ``padding_mask`` (B, T)."""
+        if not samples:
+            return {}
+        sources = [sample["source"] for sample in samples]
+        steps = torch.tensor([*map(len, sources)])
+        batch = {
+            "id": torch.tensor([sample["id"] for sample in samples]),
+            "nsentences": len(samples),
+            "ntokens": int(steps.sum()),
+            "net_input": {"source": pad(sources), "padding_mask": torch.arange(steps.max()) >= steps.unsqueeze(1)},
+        }
+        if "target" in samples[0]:
+            batch["target"] = torch.tensor([sample["target"] for sample in samples])
+        return batch
+
+    def num_tokens(self, index: int) -> int:
+        """The steps of a series, by which ``--max-tokens`` counts."""
+        return self.size(index)
+
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        """The same of several series."""
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        """The steps T of a series."""
+        return int(self.sizes[index])
+
+    def ordered_indices(self) -> np.ndarray:
+        """The order in which series go into batches, drawn by the seed that fairseq has set."""
+        return np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
+
+
+class MaskedSeriesDataset(SeriesDataset):
+    """Series of which some values are masked, drawn by seed, epoch and series: whoever loads them draws the same.
+
+    Args:
+        ratio: share of the values that are masked.
+        length: mean length of what is masked in a row.
+    """
+
+    def __init__(self, series, description, shuffle: bool, ratio: float, length: float, seed: int):
+        super().__init__(series, None, description, shuffle)
+        self.ratio, self.length, self.seed, self.epoch = ratio, length, seed, 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by fairseq before each epoch, from 1."""
+        self.epoch = epoch
+
+    def __getitem__(self, index: int) -> dict:
+        """As above, masked values read as missing ones; ``target`` (T, C) and ``masked`` (T, C), what to predict."""
+        series = self.series[index]
+        random = np.random.default_rng([self.seed, self.epoch, index])
+        masked = draw_segments(*series.shape, self.ratio, self.length, random) & ~np.isnan(series)
+        source, target = (
+            torch.from_numpy(self.description.prepare(values))
+            for values in (np.where(masked, np.float32(np.nan), series), series)
+        )
+        return {"id": index, "source": source, "target": target, "masked": torch.from_numpy(masked)}
+
+    def collater(self, samples: list[dict]) -> dict:
+        """As above, with ``target`` (B, T, C) and ``masked`` (B, T, C), false at padding."""
+        targets = [{name: sample[name] for name in ("target", "masked")} for sample in samples]
+        batch = super().collater([{"id": sample["id"], "source": sample["source"]} for sample in samples])
+        return batch | {name: pad([one[name] for one in targets]) for name in ("target", "masked") if targets}
+
+
+def pad(series: list[Tensor]) -> Tensor:
+    """(T, C) each to (B, T, C), zeros behind the shorter ones."""
+    return torch.nn.utils.rnn.pad_sequence(series, batch_first=True)
+
+
+def draw_segments(steps: int, channels: int, ratio: float, length: float, random: np.random.Generator) -> np.ndarray:
+    """Which values (T, C) are masked: in each channel by itself, segments of geometric lengths.
+
+    A Markov chain of two states from its stationary distribution, as in TST (Zerveas et al., KDD 2021): a segment ends
+    after a step with probability 1 / length, and begins with such a probability that the share of masked steps is
+    ``ratio``. ``ratio`` is at most length / (length + 1).
+    """
+    changes = np.array([ratio / (1 - ratio) / length, 1 / length])  # from not masked, from masked
+    masked, draws = np.empty((steps, channels), dtype=bool), random.random((steps, channels))
+    state = random.random(channels) < ratio
+    for step, draw in enumerate(draws):
+        masked[step] = state
+        state = state ^ (draw < changes[state.astype(int)])
+    return masked

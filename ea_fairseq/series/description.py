@@ -1,0 +1,87 @@
+"""What a model knows of the data set that it was trained on: a checkpoint has it, so that predictions need no data."""
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ea_fairseq.series.ts_header import MAX_CHANNELS, MAX_LABELS, MAX_STEPS
+from ea_fairseq.user_error import UserError
+
+
+@dataclass(frozen=True)
+class SeriesDescription:
+    """A data set's channels, lengths and labels.
+
+    Args:
+        mean, deviation: of each of the C channels in the training set, missing values left out; deviations are above 0.
+        normalized: whether models read values with the mean taken off, in units of the deviation.
+        longest: the most steps of a series.
+        labels: names of classes; None where a number is predicted, or nothing.
+    """
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    normalized: bool
+    longest: int
+    labels: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, series: list[np.ndarray], normalized: bool, longest: int, labels: tuple[str, ...] | None):
+        """Measures the series (T, C) of a training set; a channel without any value has mean 0 and deviation 1."""
+        count = sum((~np.isnan(one)).sum(axis=0) for one in series)
+        known = np.maximum(count, 1)
+        mean = sum(np.nansum(one, axis=0, dtype=np.float64) for one in series) / known
+        deviation = np.sqrt(sum(np.nansum((one - mean) ** 2, axis=0) for one in series) / known)
+        deviation[deviation == 0] = 1.0
+        return cls(tuple(mean.tolist()), tuple(deviation.tolist()), normalized, longest, labels)
+
+    @classmethod
+    def from_state(cls, state: dict) -> "SeriesDescription":
+        """From a checkpoint's plain values, which are not trusted.
+
+        Raises:
+            UserError: naming the value that cannot be right.
+        """
+        try:
+            labels = None if state["labels"] is None else tuple(state["labels"])
+            mean, deviation = (tuple(map(float, state[name])) for name in ("mean", "deviation"))
+            found = cls(mean, deviation, state["normalized"] is True, state["longest"], labels)
+        except (KeyError, TypeError, ValueError):
+            raise UserError("its description of the series is none") from None
+        if not 1 <= found.channels <= MAX_CHANNELS or len(found.deviation) != found.channels:
+            raise UserError("its means and deviations are not of the same channels")
+        if not all(map(math.isfinite, found.mean)) or not all(0 < one < math.inf for one in found.deviation):
+            raise UserError("its means must be finite and its deviations above 0")
+        if type(found.longest) is not int or not 1 <= found.longest <= MAX_STEPS:
+            raise UserError(f"its longest series must have from 1 to {MAX_STEPS:,} steps")
+        if labels is not None and not (0 < len({*labels}) == len(labels) <= MAX_LABELS and all(map(is_label, labels))):
+            raise UserError("its labels are not the names of classes")
+        return found
+
+    @property
+    def state(self) -> dict:
+        """Plain values, for a checkpoint."""
+        plain = asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+
+    @property
+    def channels(self) -> int:
+        """C, of each series."""
+        return len(self.mean)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a model returns: one for each class, or one."""
+        return 1 if self.labels is None else len(self.labels)
+
+    def prepare(self, series: np.ndarray) -> np.ndarray:
+        """What models read of a series (T, C), float32: missing values become the channel's mean, 0 if normalized."""
+        mean, deviation = np.array(self.mean), np.array(self.deviation)
+        values = np.where(np.isnan(series), mean, series)
+        return ((values - mean) / deviation if self.normalized else values).astype(np.float32)
+
+
+def is_label(label: object) -> bool:
+    """Whether this can be the name of a class."""
+    return isinstance(label, str) and 0 < len(label) <= 1000 and label.isprintable()

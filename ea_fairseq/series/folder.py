@@ -1,0 +1,71 @@
+"""A folder of time series: ``train.ts``, ``test.ts`` and perhaps ``valid.ts``, or as archives name them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+
+from ea_fairseq.series.ts_file import SeriesFile, read_ts
+from ea_fairseq.user_error import UserError
+
+SPLITS = ("train", "valid", "test")
+
+
+class SeriesFolder:
+    """The files of a folder, each read once, when it is asked for.
+
+    Args:
+        subsample: every how manieth step is read.
+    """
+
+    def __init__(self, folder: str | Path, subsample: int = 1):
+        self.folder, self.subsample, self._read = Path(folder), subsample, {}
+
+    def find(self, split: str) -> Path | None:
+        """The file of a split: ``train.ts``, ``NAME_TRAIN.ts`` or one of these with ``.gz``; None where there is none.
+
+        Raises:
+            UserError: where there are several, or no folder.
+        """
+        if not self.folder.is_dir():
+            raise UserError(f"there is no folder {self.folder}: name one that has train.ts or train.ts.gz")
+        names = (f"{split}.ts", f"{split}.ts.gz", f"*_{split.upper()}.ts", f"*_{split.upper()}.ts.gz")
+        found = sorted({path for name in names for path in self.folder.glob(name)})
+        if len(found) > 1:
+            raise UserError(f"{self.folder} has both {found[0].name} and {found[1].name}: leave one of them there")
+        return found[0] if found else None
+
+    def read(self, split: str) -> SeriesFile:
+        """The series of a split.
+
+        Raises:
+            UserError: naming the file that is not there or not what it must be.
+        """
+        if split not in self._read:
+            path = self.find(split)
+            if path is None:
+                raise UserError(f"there is no {split}.ts or {split}.ts.gz in {self.folder}")
+            found = read_ts(path)
+            series = [one[:: self.subsample].copy() for one in found.series]
+            self._read[split] = SeriesFile(path, series, found.labels, found.targets)
+        return self._read[split]
+
+    def files(self) -> Iterator[SeriesFile]:
+        """All that are there, the training set's first."""
+        return (self.read(split) for split in SPLITS if split == "train" or self.find(split))
+
+
+def split(file: SeriesFile, ratio: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of a training and a validation set, drawn from a file's series, stratified where they have classes.
+
+    Raises:
+        UserError: where a set would be empty, or too small for its classes.
+    """
+    kind = ShuffleSplit if file.labels is None else StratifiedShuffleSplit
+    try:
+        ((train, valid),) = kind(1, test_size=ratio, random_state=seed).split(file.series, file.targets)
+    except ValueError as error:
+        reason = str(error).partition(".")[0]
+        raise UserError(f"--valid-ratio {ratio} of {file.path} cannot be split off: {reason}") from None
+    return np.sort(train), np.sort(valid)

@@ -1,0 +1,50 @@
+"""The task ``masked_time_series``: pre-training (CEAN eq. 7, 8), for the criterion ``masked_values``."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from fairseq.tasks import register_task
+
+from ea_fairseq.series.dataset import MaskedSeriesDataset
+from ea_fairseq.series.ts_file import SeriesFile
+from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
+from ea_fairseq.user_error import UserError
+
+
+@dataclass
+class MaskedTimeSeriesConfig(TimeSeriesConfig):
+    """The flags of the task."""
+
+    mask_ratio: float = field(default=0.15, metadata={"help": "share of the values that are masked"})
+    mask_length: float = field(default=3.0, metadata={"help": "mean number of steps that are masked in a row"})
+
+    def __post_init__(self):
+        """
+        Raises:
+            UserError: naming the flag whose value is out of range.
+        """
+        super().__post_init__()
+        if not 0 < self.mask_ratio < 1:
+            raise UserError(f"--mask-ratio must be a number between 0 and 1, not {self.mask_ratio}")
+        lowest = max(1.0, self.mask_ratio / (1 - self.mask_ratio))
+        if not lowest <= self.mask_length < math.inf:
+            raise UserError(
+                f"--mask-length must be {lowest:g} or more where --mask-ratio is {self.mask_ratio:g}, not "
+                f"{self.mask_length:g}"
+            )
+
+
+@register_task("masked_time_series", dataclass=MaskedTimeSeriesConfig)
+class MaskedTimeSeriesTask(TimeSeriesTask):
+    """Predicts the values of a series that are masked; what its file has to predict is not read."""
+
+    def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> MaskedSeriesDataset:
+        """Series whose masked values differ from epoch to epoch in training, and never in validation."""
+        series = [file.series[index] for index in indices]
+        how = self.cfg.mask_ratio, self.cfg.mask_length, self.cfg.seed
+        return MaskedSeriesDataset(series, self.description, shuffle, *how)
+
+    def add_output(self, model) -> None:
+        """The linear layer from the representation of a step to its values (CEAN eq. 7)."""
+        model.register_value_head()

@@ -1,0 +1,161 @@
+"""What the tasks with time series share."""
+
+import logging
+from dataclasses import dataclass, field
+
+import numpy as np
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask
+from omegaconf import II, MISSING
+
+from ea_fairseq.series.dataset import SeriesDataset
+from ea_fairseq.series.description import SeriesDescription
+from ea_fairseq.series.folder import SPLITS, SeriesFolder, split
+from ea_fairseq.series.ts_file import SeriesFile
+from ea_fairseq.series.ts_header import MAX_STEPS
+from ea_fairseq.user_error import UserError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TimeSeriesConfig(FairseqDataclass):
+    """The flags that tasks with time series share."""
+
+    data: str = field(default=MISSING, metadata={"help": "folder with train.ts, test.ts and perhaps valid.ts, or .gz"})
+    normalize: ChoiceEnum(["channel", "none"]) = field(
+        default="channel",
+        metadata={"help": "take off the training set's mean and divide by its deviation, of each channel, or do not"},
+    )
+    valid_ratio: float = field(
+        default=0.3, metadata={"help": "share of the training set that is split off where there is no valid.ts"}
+    )
+    split_seed: int = field(default=1, metadata={"help": "seed by which it is split off"})
+    subsample: int = field(default=1, metadata={"help": "read every N-th step of a series"})
+    max_positions: int = field(
+        default=0, metadata={"help": "most steps that models read, subsampled; 0: those of the longest series"}
+    )
+    seed: int = II("common.seed")
+
+    def __post_init__(self):
+        """
+        Raises:
+            UserError: naming the flag whose value is out of range.
+        """
+        limits = {"valid_ratio": (0, 0.999), "split_seed": (0, 2**32 - 1), "subsample": (1, MAX_STEPS)}
+        limits["max_positions"] = (0, MAX_STEPS)
+        for name, (lowest, highest) in limits.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) and not lowest <= value <= highest:
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} must be a number from {lowest:,} to {highest:,}, not {value}")
+
+
+class TimeSeriesTask(FairseqTask):
+    """Reads a folder of series, and describes its training set for models and checkpoints."""
+
+    has_targets = True  # whether series must have what the task predicts
+
+    def __init__(self, cfg: TimeSeriesConfig):
+        super().__init__(cfg)
+        self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
+        self.state.add_factory("series", lambda: self.measure().state)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Takes the description from a checkpoint, in place of that of a training set.
+
+        Raises:
+            UserError: where it cannot be right.
+        """
+        self._description = SeriesDescription.from_state(state_dict.get("series"))
+        self.state.merge_state_dict({"series": self._description.state})
+
+    @property
+    def description(self) -> SeriesDescription:
+        """Of the training set, or of that of the checkpoint that was loaded."""
+        if self._description is None:
+            self._description = SeriesDescription.from_state(self.state.series)
+        return self._description
+
+    def measure(self) -> SeriesDescription:
+        """The description of the training set, without what is split off; its longest series is that of all files."""
+        train = self.folder.read("train")
+        series = [train.series[index] for index in self.indices("train")]
+        longest = self.cfg.max_positions or max(file.longest for file in self.folder.files())
+        return SeriesDescription.of(series, self.cfg.normalize == "channel", longest, train.labels)
+
+    def indices(self, name: str) -> np.ndarray:
+        """Which series of its file a split has: ``train``, ``valid`` or ``test``.
+
+        Raises:
+            UserError: where there is no validation set.
+        """
+        if name == "test" or self.folder.find("valid"):
+            return np.arange(len(self.folder.read(name).series))
+        train = self.folder.read("train")
+        if self.cfg.valid_ratio == 0:
+            if name == "valid":
+                raise UserError("with --valid-ratio 0 there is no validation set: give --disable-validation, too")
+            return np.arange(len(train.series))
+        return split(train, self.cfg.valid_ratio, self.cfg.split_seed)[name == "valid"]
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> SeriesDataset:
+        """Loads ``train``, ``valid`` or ``test``.
+
+        Raises:
+            UserError: naming the file that is not there, or whose series are not those that the model is for.
+        """
+        if split not in SPLITS:
+            raise UserError(f"there is no set {split!r} of time series: take one of {', '.join(SPLITS)}")
+        from_train = split == "valid" and not self.folder.find("valid")
+        file, indices = self.folder.read("train" if from_train else split), self.indices(split)
+        self.require_fitting(file)
+        self.datasets[split] = self.build_dataset(file, indices, shuffle=split == "train")
+        logger.info(f"{split}: {len(indices):,} series of {file.path}, {file.channels} channels")
+        return self.datasets[split]
+
+    def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
+        """The examples of some of a file's series."""
+        raise NotImplementedError
+
+    def require_fitting(self, file: SeriesFile) -> None:
+        """
+        Raises:
+            UserError: naming the file, where its series are not like those of the training set.
+        """
+        if file.channels != self.description.channels:
+            channels = self.description.channels
+            raise UserError(f"{file.path} has {file.channels} channels, and what the model was trained on {channels}")
+        if file.longest > self.description.longest:
+            raise UserError(
+                f"{file.path} has a series of {file.longest:,} steps, and models read {self.description.longest:,}: "
+                "train with more --max-positions, or with --subsample"
+            )
+
+    def build_model(self, cfg, from_checkpoint: bool = False):
+        """The model, as wide at both ends as the data set asks for.
+
+        Raises:
+            UserError: where ``--arch`` is no model of time series.
+        """
+        from ea_fairseq.models.time_series import TimeSeriesModel
+
+        model = super().build_model(cfg, from_checkpoint)
+        if not isinstance(model, TimeSeriesModel):
+            raise UserError(f"--arch {cfg.arch} reads no time series: take dc_transformer or another of its kind")
+        self.add_output(model)
+        return model
+
+    def add_output(self, model) -> None:
+        """Gives the model the layer that the task trains on its representation."""
+        raise NotImplementedError
+
+    def max_positions(self) -> int:
+        """The most steps of a series."""
+        return self.description.longest
+
+    @property
+    def source_dictionary(self) -> None:
+        """None: series have no words."""
+
+    target_dictionary = source_dictionary
