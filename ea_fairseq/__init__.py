@@ -17,7 +17,8 @@ from ea_fairseq import criterions, mechanisms, optim, tasks  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.models import time_series_baselines  # noqa: F401
 from ea_fairseq.models.transformer import MODELS
+from ea_fairseq.series.hub import EATimeSeries
 
 EATransformerModel = MODELS["ea_transformer"]
 
-__all__ = ["FAMILIES", "EATransformerModel", "UserError"]
+__all__ = ["FAMILIES", "EATimeSeries", "EATransformerModel", "UserError"]

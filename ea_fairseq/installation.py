@@ -142,7 +142,12 @@ def models() -> dict[str, str]:
     """Names of the models that this package registers with fairseq, by what they are for."""
     from fairseq.models import MODEL_REGISTRY
 
-    kinds = {"classifiers": ("_classifier",), "encoders": ("_roberta", "_bert"), "translation": ("",)}
+    kinds = {
+        "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
+        "classifiers": ("_classifier",),
+        "encoders": ("_roberta", "_bert"),
+        "translation": ("",),
+    }
     found = {kind: [] for kind in reversed(kinds)}
     for name, model in sorted(MODEL_REGISTRY.items()):
         if model.__module__.startswith(f"{__package__}."):

@@ -23,11 +23,13 @@ GROUPS = {  # by what the name of a parameter has; those of encoder and decoder 
     "segment_embeddings": EMBEDDINGS,
     "lm_head.": LM_HEAD,
     "classification_heads.": CLASSIFICATION_HEAD,
+    "value_head.": CLASSIFICATION_HEAD,
     "output_projection": OUTPUT,
     "adaptive_softmax": OUTPUT,
     "_attn.terms.": TERMS,
     "_attn.convolutions.": CONVOLUTIONS,
     ".branch.": BRANCHES,
+    ".dilated.": BRANCHES,
     "encoder.": ENCODER,
     "decoder.": DECODER,
 }

@@ -17,12 +17,12 @@ def widen(attention: Attention, reads: int, q_noise: float = 0.0, qn_block_size:
         q_noise, qn_block_size: of fairseq's quantization noise.
 
     Raises:
-        UserError: where flags ask for what reads C channels.
+        UserError: where ``--conv-projections`` asks for convolutions, which read C channels.
     """
-    if any(isinstance(module, DenseSynthesizer) for module in attention.modules()):
-        raise UserError("--synthesizer dense reads as many channels as an attention gives, and this one reads more")
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
+    for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
+        term.read(reads, attention.embed_dim)
     attention.kdim, attention.is_bare, attention.is_plain = reads, False, False
     for part in attention.projected:
         layer = nn.Linear(reads, attention.embed_dim)

@@ -14,7 +14,9 @@ from torch import Tensor
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
+from ea_fairseq.checkpoint.task_state import require_series
 from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.user_error import UserError
 
 MAX_CHARACTERS = 100_000  # of a string
@@ -128,6 +130,8 @@ def require_known(state: dict, given: Collection[str] = ()):
                     raise UserError(f"{group}.{name} is {shown(value)}, and must be {rule.wanted}")
         for group in ("args",) if flat else ("model", "task"):
             require_sizes(entries(groups.get(group)), state["model"])
+        options = entries(groups.get("args" if flat else "model"))
+        require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_NUMBERS)
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]):
@@ -150,7 +154,8 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
-    for options_of in (TermOptions, EncoderOptions, *(family.attention.options for family in FAMILIES.values())):
+    ours = TermOptions, EncoderOptions, DCTransformerOptions
+    for options_of in (*ours, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():
         if (size := options.get(name) or 0) > limit:

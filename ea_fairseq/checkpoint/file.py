@@ -14,7 +14,7 @@ import torch
 from hydra.errors import HydraException
 from torch import Tensor
 
-from ea_fairseq.checkpoint.config import require_choices, require_plain, shown
+from ea_fairseq.checkpoint.config import entries, require_choices, require_plain, shown
 from ea_fairseq.checkpoint.option_rules import integer
 from ea_fairseq.user_error import UserError
 
@@ -128,6 +128,8 @@ def require_state(state: object):
         require_dense(name, tensor)
     require_plain("cfg", state.get("cfg"), dict)
     require_plain("args", state.get("args"), Namespace)
+    if "series" in entries(state.get("task_state")):
+        require_plain("task_state", state["task_state"], dict)
     require_choices(state.get("args"))
     history, extra = state.get("optimizer_history", [{}])[-1], state.get("extra_state", {})
     epoch = (extra.get("train_iterator") or {}).get("epoch", 1)

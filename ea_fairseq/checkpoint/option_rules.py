@@ -26,6 +26,8 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,8 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     found = {}
     options = (family.attention.options for family in FAMILIES.values())
-    ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, *options
-    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig
+    ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, DCTransformerOptions, *options
+    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig
     for config in (DatasetConfig, TransformerConfig, *tasks, *ours, *chosen_configs()):
         found |= {field.name: rule_for(field) for field in fields(config)}
     for part, config in PARTS.items():

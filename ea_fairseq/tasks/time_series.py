@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
+from typing import Optional
 
 import numpy as np
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -32,8 +33,8 @@ class TimeSeriesConfig(FairseqDataclass):
     )
     split_seed: int = field(default=1, metadata={"help": "seed by which it is split off"})
     subsample: int = field(default=1, metadata={"help": "read every N-th step of a series"})
-    max_positions: int = field(
-        default=0, metadata={"help": "most steps that models read, subsampled; 0: those of the longest series"}
+    max_positions: Optional[int] = field(  # noqa: UP045  fairseq reads no other way of writing it
+        default=None, metadata={"help": "most steps that models read; by default those of the longest series"}
     )
     seed: int = II("common.seed")
 
@@ -43,10 +44,10 @@ class TimeSeriesConfig(FairseqDataclass):
             UserError: naming the flag whose value is out of range.
         """
         limits = {"valid_ratio": (0, 0.999), "split_seed": (0, 2**32 - 1), "subsample": (1, MAX_STEPS)}
-        limits["max_positions"] = (0, MAX_STEPS)
+        limits["max_positions"] = (1, MAX_STEPS)
         for name, (lowest, highest) in limits.items():
             value = getattr(self, name)
-            if not isinstance(value, str) and not lowest <= value <= highest:
+            if not isinstance(value, str | None) and not lowest <= value <= highest:
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} must be a number from {lowest:,} to {highest:,}, not {value}")
 
@@ -56,7 +57,7 @@ class TimeSeriesTask(FairseqTask):
 
     has_targets = True  # whether series must have what the task predicts
 
-    def __init__(self, cfg: TimeSeriesConfig):
+    def __init__(self, cfg: TimeSeriesConfig, **kwargs):
         super().__init__(cfg)
         self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
         self.state.add_factory("series", lambda: self.measure().state)

@@ -1,36 +1,30 @@
 """The task ``time_series_prediction``: a series' class, or a number, for the criterion ``sentence_prediction``."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from fairseq.criterions import FairseqCriterion
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
-from omegaconf import II
 
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
 from ea_fairseq.user_error import UserError
 
-
-@dataclass
-class TimeSeriesPredictionConfig(TimeSeriesConfig):
-    """The flags of the task; those of the criterion say what is predicted."""
-
-    regression_target: bool = II("criterion.regression_target")
-    classification_head_name: str = II("criterion.classification_head_name")
+HEAD = SentencePredictionConfig.classification_head_name
 
 
-@register_task("time_series_prediction", dataclass=TimeSeriesPredictionConfig)
+@register_task("time_series_prediction", dataclass=TimeSeriesConfig)
 class TimeSeriesPredictionTask(TimeSeriesTask):
-    """Predicts the class of a series or, with ``--regression-target``, a number."""
+    """Predicts the class of a series, or a number where its files have numbers."""
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
         """Series with the numbers of their classes, as the training set counts them, or the numbers to predict."""
         targets = file.targets
-        if not self.cfg.regression_target:
+        if self.description.labels is not None:
             targets = [self.description.labels.index(file.labels[target]) for target in targets]
         series, targets = ([values[index] for index in indices] for values in (file.series, targets))
         return SeriesDataset(series, targets, self.description, shuffle)
@@ -43,17 +37,33 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         super().require_fitting(file)
         if file.targets is None:
             raise UserError(f"{file.path} has neither classes nor numbers to predict: @classLabel, @targetLabel")
-        if self.cfg.regression_target and file.labels is not None:
-            raise UserError(f"{file.path} has classes: leave out --regression-target")
-        if not self.cfg.regression_target and file.labels is None:
-            raise UserError(f"{file.path} has numbers to predict: give --regression-target")
+        if (file.labels is None) != (self.description.labels is None):
+            kinds = ("numbers", "classes") if file.labels is None else ("classes", "numbers")
+            raise UserError(f"{file.path} has {kinds[0]} to predict, and the training set {kinds[1]}")
         unknown = sorted({*(file.labels or ())}.difference(self.description.labels or ()))
         if unknown:
             raise UserError(f"{file.path} has the class {unknown[0]!r}, which the training set does not have")
 
     def add_output(self, model) -> None:
         """A classification head, of one number where that is what is predicted."""
-        model.register_classification_head(self.cfg.classification_head_name, self.description.outputs)
+        model.register_classification_head(HEAD, self.description.outputs)
+
+    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+        """
+        Raises:
+            UserError: where the criterion is for another kind of target, or of another head.
+        """
+        if getattr(cfg, "regression_target", None) is True and self.description.labels is not None:
+            raise UserError(
+                "--regression-target is for numbers to predict, and these series have classes: leave it out"
+            )
+        if getattr(cfg, "regression_target", None) is False and self.description.labels is None:
+            raise UserError("these series have numbers to predict: give --regression-target")
+        if getattr(cfg, "classification_head_name", HEAD) != HEAD:
+            raise UserError(
+                "--classification-head-name is not for time series, whose models have one head: leave it out"
+            )
+        return super().build_criterion(cfg, from_checkpoint)
 
     @property
     def label_dictionary(self) -> Dictionary:
@@ -64,7 +74,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         return numbers
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion) -> None:
-        """fairseq's figures and, where a number is predicted, ``rmse``, the root of the mean squared error."""
+        """fairseq's figures and, where numbers are predicted, ``rmse``, the root of the mean squared error."""
         super().reduce_metrics(logging_outputs, criterion)
-        if self.cfg.regression_target:  # fairseq logs the mean squared error divided by ln 2
+        if self.description.labels is None:  # fairseq logs the mean squared error divided by ln 2
             metrics.log_derived("rmse", lambda meters: math.sqrt(meters["loss"].avg * math.log(2)))

@@ -42,16 +42,21 @@ class Synthesizer(Term):
 class DenseSynthesizer(Synthesizer):
     """F(x) = W2 ReLU(W1 x + b1) + b2, a number for each place of a key, from the query's vector x alone.
 
-    Heads have d hidden units each. W1 is (C, C), of all heads; W2 (K, d, N); b2 (K, N).
+    Heads have d hidden units each. W1 is (C, C), of all heads, or (C, C') where x has C' channels; W2 (K, d, N);
+    b2 (K, N).
     """
 
     def __init__(self, place: Place, width: int, heads: int, length: int):
         super().__init__(length)
-        self.hidden = nn.Linear(width, width)
-        nn.init.xavier_uniform_(self.hidden.weight)
-        nn.init.zeros_(self.hidden.bias)
+        self.read(width, width)
         self.weight = weights_by_head(heads, width // heads, length)
         self.bias = nn.Parameter(torch.zeros(heads, length))
+
+    def read(self, channels: int, width: int) -> None:
+        """Makes W1 for tokens of so many channels, and for ``width`` C of all heads."""
+        self.hidden = nn.Linear(channels, width)
+        nn.init.xavier_uniform_(self.hidden.weight)
+        nn.init.zeros_(self.hidden.bias)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
@@ -62,7 +67,7 @@ class DenseSynthesizer(Synthesizer):
 
     def cost(self, queries: int, keys: int, width: int) -> Count:
         """Both layers, the second for as many places as there are keys."""
-        into = linear(width, width, queries)
+        into = linear(self.hidden.in_features, width, queries)
         return into + Count(self.weight.numel() + self.bias.numel(), queries * keys * width)
 
 

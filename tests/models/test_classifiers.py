@@ -135,8 +135,6 @@ def test_what_does_not_go_together_is_refused():
         build_classifier("transformer", encoder_layerdrop=0.1)
     with pytest.raises(UserError, match=r"^--arch cnn_classifier has no attention"):
         build_classifier("cnn", relative_positions="shaw")
-    with pytest.raises(UserError, match=r"^--synthesizer dense reads as many"):
-        build_classifier("conv_transformer", synthesizer="dense")
     with pytest.raises(UserError, match=r"^--conv-projections convolve as many"):
         build_classifier("pa_conv_transformer", conv_projections="q")
     with pytest.raises(UserError, match=r"^--encoder-embed-dim 9 is odd"):

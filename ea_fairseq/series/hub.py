@@ -1,0 +1,91 @@
+"""Trained models of time series in Python: predictions for arrays."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+
+from ea_fairseq.hub import find_checkpoints
+from ea_fairseq.series.dataset import SeriesDataset
+from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
+from ea_fairseq.user_error import UserError
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The class of a series.
+
+    Args:
+        label: the most probable.
+        probabilities: of all classes.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+
+
+class EATimeSeries:
+    """A trained model and what its checkpoint tells of the series that it was trained on; no data is needed."""
+
+    def __init__(self, model: torch.nn.Module, task: TimeSeriesPredictionTask):
+        self.model, self.task, self.description = model.eval(), task, task.description
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EATimeSeries":
+        """Loads a model that ``--task time_series_prediction`` has trained.
+
+        Raises:
+            UserError: where folder or checkpoint are not there or cannot be used.
+        """
+        (path,) = find_checkpoints(Path(folder), checkpoint_file)
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+        if not isinstance(task, TimeSeriesPredictionTask):
+            raise UserError(f"{path} predicts no series: it was not trained with --task time_series_prediction")
+        return cls(model, task)
+
+    @torch.no_grad()
+    def predict(
+        self, series: np.ndarray | list[np.ndarray], batch_size: int = 64
+    ) -> Prediction | float | list[Prediction] | list[float]:
+        """Predicts the class of a series, or a number where the model was trained with ``--regression-target``.
+
+        Args:
+            series: (T, C) values as in the files that the model was trained on, NaN where one is missing; or a list.
+
+        Raises:
+            UserError: where a series is not (T, C), is too long, or has a value that is infinite.
+        """
+        if not isinstance(series, list):
+            return self.predict([series], batch_size)[0]
+        read = [self.read(one, number) for number, one in enumerate(series)]
+        dataset, found = SeriesDataset(read, None, self.description, shuffle=False), []
+        device = next(self.model.parameters()).device
+        for first in range(0, len(read), batch_size):
+            batch = dataset.collater([dataset[index] for index in range(first, min(first + batch_size, len(read)))])
+            inputs = {name: tensor.to(device) for name, tensor in batch["net_input"].items()}
+            found += self.model(**inputs, classification_head_name=HEAD)[0].double().cpu()
+        return [self.prediction(outputs) for outputs in found]
+
+    def prediction(self, outputs: torch.Tensor) -> Prediction | float:
+        """What a model's outputs for one series say."""
+        labels = self.description.labels
+        if labels is None:
+            return outputs.item()
+        return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
+
+    def read(self, series: np.ndarray, number: int) -> np.ndarray:
+        """A series as from a file; ``number`` is for messages."""
+        values = np.asarray(series, dtype=np.float32)
+        if values.ndim != 2 or not len(values) or values.shape[1] != self.description.channels:
+            wanted = f"(T, {self.description.channels}), steps and channels"
+            raise UserError(f"series {number} must be an array {wanted}, and it is {values.shape}")
+        values = values[:: self.task.cfg.subsample]
+        if len(values) > self.description.longest:
+            raise UserError(
+                f"series {number} has {len(values):,} steps, and the model reads {self.description.longest:,}"
+            )
+        if np.isinf(values).any():
+            raise UserError(f"series {number} has an infinite value: a missing one is NaN")
+        return values

@@ -1,0 +1,84 @@
+"""Tiny models of time series, series that are drawn, and what the tests ask of them."""
+
+import argparse
+import gzip
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from torch import Tensor
+
+from commands import ROOT
+from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.series.description import SeriesDescription
+from encoders import OPTIONS
+from tiny import make_loud
+
+CHANNELS, LONGEST = 3, 9
+HEAD = "sentence_classification_head"
+FOLDER = "shared/data/encoder-tasks/timeseries"
+CORPORA = next((parent / FOLDER for parent in ROOT.parents if (parent / FOLDER).is_dir()), None)
+needs_corpora = pytest.mark.skipif(CORPORA is None, reason="the archives' series are not here")
+TINY = {"width": 16, "blocks": 2, "ffn_width": 12, "encoder_attention_heads": 2, "attention_share": 0.25, "dropout": 0.0}
+TERMS = {"relative_positions": "shaw", "shaw_distance": 4}
+MECHANISMS = {  # by the model: options by which its mechanism is on
+    family.time_series: {name: value for name, value in OPTIONS[name].items()}
+    for name, family in FAMILIES.items()
+    if name in OPTIONS and family.attention.build_branch.__func__ is Mechanism.build_branch.__func__
+}
+BASELINES = ("time_series_lstm", "time_series_gru", "time_series_resnet")
+HEADER = ["# made up", "@problemName drawn", "@timeStamps false", "@univariate false", "@data"]
+
+
+def describe(channels: int = CHANNELS, longest: int = LONGEST, labels=("a", "b", "c", "d")) -> SeriesDescription:
+    return SeriesDescription((0.0,) * channels, (1.0,) * channels, True, longest, labels)
+
+
+def build(arch: str, seed: int = 1, description: SeriesDescription | None = None, head: bool = True, **options):
+    """A model in evaluation mode, as fairseq's command line would build it from these options."""
+    args = argparse.Namespace(**{"arch": arch, **options})
+    ARCH_CONFIG_REGISTRY[arch](args)
+    torch.manual_seed(seed)
+    task = SimpleNamespace(description=description or describe())
+    model = ARCH_MODEL_REGISTRY[arch].build_model(args, task)
+    if head:
+        model.register_classification_head(HEAD, task.description.outputs)
+    return model.eval()
+
+
+def build_tiny(arch: str, **options):
+    """A tiny model, its mechanism loud enough for a wrong number to show, its batch norms with statistics."""
+    model = make_loud(build(arch, **{**TINY, **MECHANISMS.get(arch, {}), **options}))
+    for name, buffer in model.named_buffers():
+        if "running" in name:
+            buffer.uniform_(0.5, 1.5)
+    return model
+
+
+def draw(seed: int, lengths=(LONGEST, 4, 6, 1)) -> tuple[Tensor, Tensor]:
+    """Series (B, T, C) of some lengths, zero behind their end, and their padding (B, T)."""
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.randn(len(lengths), max(lengths), CHANNELS, generator=generator)
+    padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
+    return source.masked_fill(padding.unsqueeze(-1), 0.0), padding
+
+
+def represent(model, source: Tensor, padding: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model(source, padding, features_only=True)[0]
+
+
+def classes(model, source: Tensor, padding: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model(source, padding, classification_head_name=HEAD)[0]
+
+
+def write_ts(path: Path, lines: list[str], header: list[str]) -> Path:
+    """A file of series, packed if its name says so."""
+    text = "\n".join([*header[:-1], *header[-1:], *lines]) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
