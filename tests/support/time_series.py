@@ -5,6 +5,7 @@ import gzip
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -22,15 +23,21 @@ HEAD = "sentence_classification_head"
 FOLDER = "shared/data/encoder-tasks/timeseries"
 CORPORA = next((parent / FOLDER for parent in ROOT.parents if (parent / FOLDER).is_dir()), None)
 needs_corpora = pytest.mark.skipif(CORPORA is None, reason="the archives' series are not here")
-TINY = {"width": 16, "blocks": 2, "ffn_width": 12, "encoder_attention_heads": 2, "attention_share": 0.25, "dropout": 0.0}
+TINY = {
+    "width": 16,
+    "blocks": 2,
+    "ffn_width": 12,
+    "encoder_attention_heads": 2,
+    "attention_share": 0.25,
+    "dropout": 0.0,
+}
 TERMS = {"relative_positions": "shaw", "shaw_distance": 4}
 MECHANISMS = {  # by the model: options by which its mechanism is on
-    family.time_series: {name: value for name, value in OPTIONS[name].items()}
+    family.time_series: OPTIONS[name]
     for name, family in FAMILIES.items()
     if name in OPTIONS and family.attention.build_branch.__func__ is Mechanism.build_branch.__func__
 }
 BASELINES = ("time_series_lstm", "time_series_gru", "time_series_resnet")
-HEADER = ["# made up", "@problemName drawn", "@timeStamps false", "@univariate false", "@data"]
 
 
 def describe(channels: int = CHANNELS, longest: int = LONGEST, labels=("a", "b", "c", "d")) -> SeriesDescription:
@@ -76,9 +83,32 @@ def classes(model, source: Tensor, padding: Tensor) -> Tensor:
         return model(source, padding, classification_head_name=HEAD)[0]
 
 
-def write_ts(path: Path, lines: list[str], header: list[str]) -> Path:
+def ts_text(series: list[np.ndarray], targets: list, labels: tuple[str, ...] | None) -> str:
+    """What a file has of series (T, C), NaN where a value is missing, and their classes or numbers to predict."""
+    head = ["# made up", "@problemName drawn", f"@dimensions {series[0].shape[1]}"]
+    head += ["@targetLabel true" if labels is None else f"@classLabel true {' '.join(labels)}", "@data"]
+    for one, target in zip(series, targets, strict=True):
+        values = (",".join("?" if np.isnan(value) else repr(float(value)) for value in channel) for channel in one.T)
+        head.append(":".join([*values, str(target) if labels is None else labels[target]]))
+    return "\n".join(head) + "\n"
+
+
+def write_ts(path: Path, text: str) -> Path:
     """A file of series, packed if its name says so."""
-    text = "\n".join([*header[:-1], *header[-1:], *lines]) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
+
+
+def write_folder(folder: Path, sizes: dict[str, int], labels: tuple[str, ...] | None = ("low", "high")) -> Path:
+    """A folder of series of unequal lengths, some values missing, whose first channel tells what is to be predicted."""
+    random = np.random.default_rng(1)
+    for split, size in sizes.items():
+        targets = [index % 2 for index in range(size)]
+        series = [random.standard_normal((random.integers(4, LONGEST + 1), CHANNELS)) for _ in targets]
+        for one, target in zip(series, targets, strict=True):
+            one[:, 0] += 3 * target
+            one[random.random(one.shape) < 0.05] = np.nan
+        numbers = targets if labels else [2.5 + target for target in targets]
+        write_ts(folder / f"{split}.ts.gz", ts_text(series, numbers, labels))
+    return folder

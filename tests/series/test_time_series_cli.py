@@ -1,0 +1,179 @@
+"""fairseq's commands train models of time series, tune, evaluate and continue them; Python predicts by them."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from commands import PLUGIN, run_well
+from ea_fairseq import EATimeSeries, UserError
+from ea_fairseq.series.ts_file import read_ts
+from forked import run_forked, run_forked_well
+from hostile_checkpoints import watching
+from reversal import losses_of
+from time_series import CORPORA, needs_corpora, write_folder
+
+SIZES = {"train": 40, "test": 12}
+TINY = ["--width", "16", "--blocks", "1", "--encoder-attention-heads", "2", "--ffn-width", "16"]
+COMMON = ["--user-dir", PLUGIN, "--cpu", "--batch-size", "8", "--required-batch-size-multiple", "1"]
+COMMON += ["--log-format", "json", "--log-interval", "1"]
+TASKS = {"time_series_prediction": "sentence_prediction", "masked_time_series": "masked_values"}
+
+
+def command(data, folder, updates, *flags, task="time_series_prediction", arch="ea_dc_transformer", sizes=TINY):
+    """A training that logs every update."""
+    found = ["fairseq-train", data, "--task", task, "--criterion", TASKS[task], "--arch", arch, *sizes, *COMMON]
+    found += ["--optimizer", "radam", "--lr", "0.01", "--seed", "1", "--save-dir", folder, "--max-update", updates]
+    return [*found, *flags]
+
+
+def valid_figures(log: str, name: str) -> list[float]:
+    """What validations have logged of a figure."""
+    lines = (line for line in log.splitlines() if f'"valid_{name}"' in line)
+    return [float(json.loads(line[line.index("{") :])[f"valid_{name}"]) for line in lines]
+
+
+def accuracy_of(folder: Path, path: Path) -> float:
+    """The share of a file's series whose class a model predicts."""
+    test = read_ts(path)
+    found = EATimeSeries.from_pretrained(folder).predict(test.series)
+    return np.mean([one.label == test.labels[target] for one, target in zip(found, test.targets, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("user")
+    write_folder(home / "my classes", SIZES)
+    write_folder(home / "my numbers", SIZES, labels=None)
+    return home
+
+
+@pytest.fixture(scope="module")
+def trained(home):
+    """The log of a training of five updates, and its folder."""
+    return run_forked_well(*command("my classes", "classes", 5, "--valid-ratio", "0.4"), cwd=home), home / "classes"
+
+
+def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained):
+    log, folder = trained
+    assert list(losses_of(log)) == [1, 2, 3, 4, 5]
+    assert len(valid_figures(log, "accuracy")) == 2
+    with watching(home) as seen:
+        model = EATimeSeries.from_pretrained(folder, "checkpoint_last.pt")
+    assert not seen
+    test = read_ts(home / "my classes/test.ts.gz")
+    found = model.predict(test.series)
+    assert {prediction.label for prediction in found} <= {"low", "high"}
+    assert all(sum(prediction.probabilities.values()) == pytest.approx(1) for prediction in found)
+    alone = model.predict(test.series[3])
+    assert alone.probabilities == pytest.approx(found[3].probabilities, abs=1e-5)
+    for series, sentence in {
+        (5, 2): r"^series 0 must be an array \(T, 3\), steps and channels, and it is \(5, 2\)",
+        (30, 3): r"^series 0 has 30 steps, and the model reads 9",
+    }.items():
+        with pytest.raises(UserError, match=sentence):
+            model.predict(np.zeros(series))
+    with pytest.raises(UserError, match=r"^series 0 has an infinite value: a missing one is NaN"):
+        model.predict(np.full((2, 3), np.inf))
+
+
+CHANGES = {
+    "its series have 1,000,000 steps, and the model's parameters allow no more than 9": {"longest": 1_000_000},
+    "its series have 3 classes, and the model's parameters allow no more than 2": {"labels": ["a", "b", "c"]},
+    "its series have 4,000 channels, and": {"mean": [0.0] * 4_000, "deviation": [1.0] * 4_000},
+    "its means must be finite and its deviations above 0": {"mean": [math.nan] * 3},
+    "its labels are not the names of classes": {"labels": ["a", "\x1b]0;owned\x07"]},
+    "its description of the series is none": {"labels": 7},
+}
+
+
+@pytest.mark.parametrize(("sentence", "change"), CHANGES.items(), ids=lambda part: str(part)[:30])
+def test_a_changed_description_is_refused_in_a_sentence(home, trained, sentence, change):
+    path = trained[1] / "changed.pt"
+    state = torch.load(trained[1] / "checkpoint_last.pt")
+    state["task_state"]["series"].update(change)
+    torch.save(state, path)
+    with watching(home) as seen, pytest.raises(UserError, match=f"changed.pt is refused: {sentence}"):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    assert not seen
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_where_it_ended(home):
+    whole = losses_of(run_forked_well(*command("my classes", "whole", 9), cwd=home))
+    parts = [losses_of(run_forked_well(*command("my classes", "halves", updates), cwd=home)) for updates in (5, 9)]
+    assert parts[0] | parts[1] == whole
+
+
+@pytest.mark.slow
+def test_a_set_is_evaluated_by_fairseq_validate(home):
+    run_forked_well(*command("my classes", "evaluated", 60), cwd=home)
+    path = "evaluated/checkpoint_best.pt"
+    evaluation = ["--task", "time_series_prediction", "--path", path, "--valid-subset", "test", *COMMON]
+    log = run_well("fairseq-validate", "my classes", *evaluation, cwd=home)
+    accuracy = float(log.split('"test_accuracy": "')[1].split('"')[0]) if "test_accuracy" in log else None
+    assert accuracy is not None and accuracy > 80
+    model, test = EATimeSeries.from_pretrained(home / "evaluated"), read_ts(home / "my classes/test.ts.gz")
+    right = [
+        one.label == test.labels[target] for one, target in zip(model.predict(test.series), test.targets, strict=True)
+    ]
+    assert accuracy == pytest.approx(100 * np.mean(right), abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["dc_transformer", "time_series_gru"])
+def test_numbers_are_predicted_and_their_rmse_is_logged(home, arch):
+    sizes = TINY if arch == "dc_transformer" else TINY[:4]
+    regression = ["--regression-target", "--best-checkpoint-metric", "rmse"]
+    log = run_forked_well(*command("my numbers", f"numbers {arch}", 40, *regression, arch=arch, sizes=sizes), cwd=home)
+    rmse, losses = valid_figures(log, "rmse"), valid_figures(log, "loss")
+    assert rmse == [pytest.approx(math.sqrt(loss * math.log(2)), abs=2e-3) for loss in losses]
+    assert min(rmse) < rmse[0]
+    model = EATimeSeries.from_pretrained(home / f"numbers {arch}")
+    train = read_ts(home / "my numbers/train.ts.gz")
+    errors = np.array(model.predict(train.series)) - train.targets
+    assert np.sqrt(np.square(errors).mean()) < 1.0
+    refused = run_forked(*command("my numbers", "refused", 1, arch=arch, sizes=sizes), cwd=home)
+    assert refused.stderr.splitlines()[-1] == (
+        "fairseq-train: these series have numbers to predict: give --regression-target"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_masked_values_are_learned_and_the_representation_is_tuned(home, workers):
+    folder, masked = f"masked {workers}", {"task": "masked_time_series", "arch": "dc_transformer"}
+    log = run_forked_well(*command("my classes", folder, 40, "--num-workers", workers, **masked), cwd=home)
+    losses = list(losses_of(log).values())
+    assert sum(losses[-10:]) < sum(losses[:10])
+    if workers == "2":
+        same = run_forked_well(*command("my classes", "again", 40, "--num-workers", "0", **masked), cwd=home)
+        assert losses_of(same) == losses_of(log)
+    path = f"{folder}/checkpoint_last.pt"
+    tuning = command("my classes", f"tuned {workers}", 5, "--finetune-from-model", path)
+    log = run_forked_well(*tuning, cwd=home)
+    assert "the checkpoint was trained for another task" in log
+    assert "convolutions with 76 parameters are new and start as the identity" in log
+    assert len(losses_of(log)) == 5
+
+
+@pytest.mark.slow
+@needs_corpora
+def test_japanese_vowels_are_told_apart(tmp_path):
+    """100 epochs, two minutes on one core."""
+    flags = ["--batch-size", "64", "--lr", "0.001", "--max-epoch", "100", "--num-workers", "0", "--log-interval", "100"]
+    flags += ["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric", "--no-epoch-checkpoints"]
+    long = command(CORPORA / "JapaneseVowels", "vowels", 1000, *flags, sizes=[])
+    run_forked_well(*long, cwd=tmp_path, minutes=10)
+    model, test = (
+        EATimeSeries.from_pretrained(tmp_path / "vowels"),
+        read_ts(next(CORPORA.glob("*/JapaneseVowels_TEST*"))),
+    )
+    right = [
+        one.label == test.labels[target] for one, target in zip(model.predict(test.series), test.targets, strict=True)
+    ]
+    assert np.mean(right) > 0.95
