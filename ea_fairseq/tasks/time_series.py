@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 import numpy as np
+from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
@@ -132,6 +133,10 @@ class TimeSeriesTask(FairseqTask):
                 f"{file.path} has a series of {file.longest:,} steps, and models read {self.description.longest:,}: "
                 "train with more --max-positions, or with --subsample"
             )
+
+    def get_batch_iterator(self, *args, num_workers: int = 0, **kwargs) -> EpochBatchIterating:
+        """fairseq's iterator, without the processes of ``--num-workers``: series are in memory, ready to be read."""
+        return super().get_batch_iterator(*args, num_workers=0, **kwargs)
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """The model, as wide at both ends as the data set asks for.
