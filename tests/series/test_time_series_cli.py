@@ -21,7 +21,7 @@ from time_series import CORPORA, needs_corpora, write_folder
 SIZES = {"train": 40, "test": 12}
 TINY = ["--width", "16", "--blocks", "1", "--encoder-attention-heads", "2", "--ffn-width", "16"]
 COMMON = ["--user-dir", PLUGIN, "--cpu", "--batch-size", "8", "--required-batch-size-multiple", "1"]
-COMMON += ["--log-format", "json", "--log-interval", "1", "--no-epoch-checkpoints"]
+COMMON += ["--log-format", "json", "--log-interval", "1"]
 TASKS = {"time_series_prediction": "sentence_prediction", "masked_time_series": "masked_values"}
 
 
@@ -29,7 +29,7 @@ def command(data, folder, updates, *flags, task="time_series_prediction", arch="
     """A training that logs every update."""
     found = ["fairseq-train", data, "--task", task, "--criterion", TASKS[task], "--arch", arch, *sizes, *COMMON]
     found += ["--optimizer", "radam", "--lr", "0.01", "--seed", "1", "--save-dir", folder, "--max-update", updates]
-    return [*found, *flags]
+    return [*found, "--no-epoch-checkpoints", *flags]
 
 
 def valid_figures(log: str, name: str) -> list[float]:
@@ -159,7 +159,7 @@ def test_masked_values_are_learned_and_the_representation_is_tuned(home):
 def test_japanese_vowels_are_told_apart(tmp_path):
     """100 epochs, two minutes on one core."""
     flags = ["--batch-size", "64", "--lr", "0.001", "--max-epoch", "100", "--log-interval", "100"]
-    flags += ["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric", "--no-epoch-checkpoints"]
+    flags += ["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"]
     long = command(CORPORA / "JapaneseVowels", "vowels", 1000, *flags, sizes=[])
     subprocess.run([program(long[0]), *map(str, long[1:])], cwd=tmp_path, check=True, timeout=1200)
     assert accuracy_of(tmp_path / "vowels", CORPORA / "JapaneseVowels/JapaneseVowels_TEST.ts.gz") > 0.95
