@@ -19,25 +19,26 @@ class MaskedTimeSeriesConfig(TimeSeriesConfig):
     mask_ratio: float = field(default=0.15, metadata={"help": "share of the values that are masked"})
     mask_length: float = field(default=3.0, metadata={"help": "mean number of steps that are masked in a row"})
 
-    def __post_init__(self):
-        """
-        Raises:
-            UserError: naming the flag whose value is out of range.
-        """
-        super().__post_init__()
-        if not 0 < self.mask_ratio < 1:
-            raise UserError(f"--mask-ratio must be a number between 0 and 1, not {self.mask_ratio}")
-        lowest = max(1.0, self.mask_ratio / (1 - self.mask_ratio))
-        if not lowest <= self.mask_length < math.inf:
-            raise UserError(
-                f"--mask-length must be {lowest:g} or more where --mask-ratio is {self.mask_ratio:g}, not "
-                f"{self.mask_length:g}"
-            )
-
 
 @register_task("masked_time_series", dataclass=MaskedTimeSeriesConfig)
 class MaskedTimeSeriesTask(TimeSeriesTask):
     """Predicts the values of a series that are masked; what its file has to predict is not read."""
+
+    @classmethod
+    def check(cls, cfg: MaskedTimeSeriesConfig) -> None:
+        """
+        Raises:
+            UserError: naming the flag whose value is out of range.
+        """
+        super().check(cfg)
+        if not 0 < cfg.mask_ratio < 1:
+            raise UserError(f"--mask-ratio must be a number between 0 and 1, not {cfg.mask_ratio}")
+        lowest = max(1.0, cfg.mask_ratio / (1 - cfg.mask_ratio))
+        if not lowest <= cfg.mask_length < math.inf:
+            raise UserError(
+                f"--mask-length must be {lowest:g} or more where --mask-ratio is {cfg.mask_ratio:g}, not "
+                f"{cfg.mask_length:g}"
+            )
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> MaskedSeriesDataset:
         """Series whose masked values differ from epoch to epoch in training, and never in validation."""

@@ -18,6 +18,12 @@ from ea_fairseq.series.ts_header import MAX_STEPS
 from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
+LIMITS = {  # of the values of flags
+    "valid_ratio": (0, 0.999),
+    "split_seed": (0, 2**32 - 1),
+    "subsample": (1, MAX_STEPS),
+    "max_positions": (1, MAX_STEPS),
+}
 
 
 @dataclass
@@ -39,19 +45,6 @@ class TimeSeriesConfig(FairseqDataclass):
     )
     seed: int = II("common.seed")
 
-    def __post_init__(self):
-        """
-        Raises:
-            UserError: naming the flag whose value is out of range.
-        """
-        limits = {"valid_ratio": (0, 0.999), "split_seed": (0, 2**32 - 1), "subsample": (1, MAX_STEPS)}
-        limits["max_positions"] = (1, MAX_STEPS)
-        for name, (lowest, highest) in limits.items():
-            value = getattr(self, name)
-            if not isinstance(value, str | None) and not lowest <= value <= highest:
-                flag = name.replace("_", "-")
-                raise UserError(f"--{flag} must be a number from {lowest:,} to {highest:,}, not {value}")
-
 
 class TimeSeriesTask(FairseqTask):
     """Reads a folder of series, and describes its training set for models and checkpoints."""
@@ -60,8 +53,21 @@ class TimeSeriesTask(FairseqTask):
 
     def __init__(self, cfg: TimeSeriesConfig, **kwargs):
         super().__init__(cfg)
+        self.check(cfg)
         self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
         self.state.add_factory("series", lambda: self.measure().state)
+
+    @classmethod
+    def check(cls, cfg: TimeSeriesConfig) -> None:
+        """
+        Raises:
+            UserError: naming the flag whose value is out of range.
+        """
+        for name, (lowest, highest) in LIMITS.items():
+            value = getattr(cfg, name)
+            if value is not None and not lowest <= value <= highest:
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} must be a number from {lowest:,} to {highest:,}, not {value}")
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Takes the description from a checkpoint, in place of that of a training set.

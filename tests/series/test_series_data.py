@@ -118,17 +118,17 @@ def test_files_that_are_not_there_or_there_twice_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "given", "sentence"),
     [
-        (TimeSeriesConfig, {"valid_ratio": 1.0}, "--valid-ratio must be a number from 0 to 0.999, not 1.0"),
-        (TimeSeriesConfig, {"subsample": 0}, "--subsample must be a number from 1"),
-        (TimeSeriesConfig, {"max_positions": 0}, "--max-positions must be a number from 1"),
-        (MaskedTimeSeriesConfig, {"mask_ratio": 1.0}, "--mask-ratio must be a number between 0 and 1, not 1.0"),
-        (MaskedTimeSeriesConfig, {"mask_length": 0.5}, "--mask-length must be 1 or more where --mask-ratio is 0.15"),
-        (MaskedTimeSeriesConfig, {"mask_ratio": 0.8}, "--mask-length must be 4 or more where --mask-ratio is 0.8"),
+        (TimeSeriesPredictionTask, {"valid_ratio": 1.0}, "--valid-ratio must be a number from 0 to 0.999, not 1.0"),
+        (TimeSeriesPredictionTask, {"subsample": 0}, "--subsample must be a number from 1"),
+        (TimeSeriesPredictionTask, {"max_positions": 0}, "--max-positions must be a number from 1"),
+        (MaskedTimeSeriesTask, {"mask_ratio": 1.0}, "--mask-ratio must be a number between 0 and 1, not 1.0"),
+        (MaskedTimeSeriesTask, {"mask_length": 0.5}, "--mask-length must be 1 or more where --mask-ratio is 0.15"),
+        (MaskedTimeSeriesTask, {"mask_ratio": 0.8}, "--mask-length must be 4 or more where --mask-ratio is 0.8"),
     ],
 )
 def test_a_flag_out_of_range_is_named(kind, given, sentence):
     with pytest.raises(UserError, match=f"^{sentence}"):
-        kind(data="x", **given)
+        task_of("nothing", kind, **given)
 
 
 def test_masked_segments_have_the_share_and_the_mean_length_that_are_asked_for():
