@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import List  # noqa: UP035
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -15,7 +16,9 @@ from ea_fairseq.user_error import UserError
 class RAdamConfig(FairseqDataclass):
     """fairseq's names of Adam's flags; defaults are those of CEAN, section 4.1."""
 
-    adam_betas: list[float] = field(default_factory=lambda: [0.9, 0.99], metadata={"help": "decay of both averages"})
+    adam_betas: List[float] = field(  # noqa: UP006  fairseq parses no other way of writing it
+        default_factory=lambda: [0.9, 0.99], metadata={"help": "decay of both averages"}
+    )
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second average"})
     weight_decay: float = field(default=0.0, metadata={"help": "weight decay, apart from the gradient as in AdamW"})
     lr: list[float] = field(default=II("optimization.lr"))

@@ -56,7 +56,8 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(home):
     """The log of a training of five updates, and its folder."""
-    return run_forked_well(*command("my classes", "classes", 5, "--valid-ratio", "0.4"), cwd=home), home / "classes"
+    flags = ["--valid-ratio", "0.4", "--adam-betas", "(0.9, 0.98)"]
+    return run_forked_well(*command("my classes", "classes", 5, *flags), cwd=home), home / "classes"
 
 
 def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained):
