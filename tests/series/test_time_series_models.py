@@ -2,7 +2,7 @@
 
 import argparse
 import copy
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from ea_fairseq import UserError
+from ea_fairseq.analysis.maps import by_layer
 from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
@@ -224,6 +225,18 @@ def test_kernels_agree_with_pytorch(monkeypatch, share):
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
 
 
+def test_maps_are_recorded_by_layer():
+    model, (source, padding) = build_tiny("ea_dc_transformer"), draw(1)
+    expected = represent(model, source, padding)
+    with recording(model) as records:
+        assert_close(represent(model, source, padding)[~padding], expected[~padding], 1e-4)
+    (maps,) = by_layer(records).values()
+    assert len(maps) == len(model.encoder.layers)
+    for record in maps:
+        assert not record["probabilities"].masked_select(padding[:, None, None]).any()
+        torch.testing.assert_close(record["probabilities"].sum(-1), torch.ones(len(source), 2, LONGEST))
+
+
 def test_values_are_read_out_of_each_step_and_a_task_takes_the_representation_of_another():
     pretrained = build_tiny("dc_transformer", head=False)
     pretrained.register_value_head()
@@ -277,14 +290,5 @@ def test_defaults_are_the_papers_best_on_uwave_and_every_flag_is_in_the_help():
 
 
 def test_each_mechanism_that_brings_no_branch_has_a_model():
-    with_branch = {
-        name for name, family in FAMILIES.items() if family.attention.build_branch.__func__ is not plain_branch()
-    }
-    assert with_branch == {"conv_transformer", "pa_conv_transformer", "lite_transformer"}
-    for name, family in FAMILIES.items():
-        assert (family.time_series in ARCH_MODEL_REGISTRY) == (name not in with_branch)
-    assert replace(FAMILIES["ea_transformer"], defaults={}).time_series_defaults == {}
-
-
-def plain_branch():
-    return Mechanism.build_branch.__func__
+    without = {name for name, family in FAMILIES.items() if family.time_series not in ARCH_MODEL_REGISTRY}
+    assert without == {"conv_transformer", "pa_conv_transformer", "lite_transformer"}
