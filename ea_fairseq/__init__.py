@@ -15,8 +15,9 @@ except Exception as error:
 
 from ea_fairseq import criterions, mechanisms  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
-from ea_fairseq.models.transformer import MODELS
+from ea_fairseq.models import roberta, transformer
 
-EATransformerModel = MODELS["ea_transformer"]
+EATransformerModel = transformer.MODELS["ea_transformer"]
+EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))
 
-__all__ = ["FAMILIES", "EATransformerModel", "UserError"]
+__all__ = ["FAMILIES", "EABertModel", "EARobertaModel", "EATransformerModel", "UserError"]

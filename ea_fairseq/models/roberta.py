@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 
 from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
@@ -12,6 +13,7 @@ from torch import nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
+from ea_fairseq.hub.encoder import EncoderHub
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -80,6 +82,29 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     def init_weights(self) -> None:
         """As BERT does."""
         self.apply(init_weights)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str | Path = ".",
+        **kwargs,
+    ) -> EncoderHub:
+        """Loads a trained encoder or classifier, whichever family it is of, for raw text.
+
+        Args:
+            model_name_or_path: folder of the checkpoint; checkpoint_file: its name.
+            data_name_or_path: folder of the binarised data, or of its dictionaries: for classification ``input0`` and
+                ``label``. A path that starts with "." is relative to the folder of the checkpoint, as always in
+                fairseq, and any other relative path to the current folder.
+            tokenizer, bpe, ...: fairseq's options, where text was not prepared by itself: ``bpe="subword_nmt"`` needs
+                ``bpe_codes``, ``bpe="sentencepiece"`` needs ``sentencepiece_model``.
+
+        Raises:
+            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
+        """
+        return EncoderHub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def hub_models(cls):

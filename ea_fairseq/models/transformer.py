@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
-from ea_fairseq.hub import TranslationHub
+from ea_fairseq.hub.translation import TranslationHub
 from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.roberta import class_name, register_encoders

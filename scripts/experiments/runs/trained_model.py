@@ -15,7 +15,7 @@ from experiments.runs.preparation import Preparation
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ea_fairseq.hub import TranslationHub
+    from ea_fairseq.hub.translation import TranslationHub
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
 
@@ -46,7 +46,7 @@ class TrainedModel:
         import torch
 
         from ea_fairseq import EATransformerModel, UserError
-        from ea_fairseq.hub import find_checkpoints
+        from ea_fairseq.hub.files import find_checkpoints
 
         try:
             names = names or next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
