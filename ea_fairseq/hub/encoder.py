@@ -135,7 +135,7 @@ class EncoderHub(nn.Module):
             return self.predict([sentence if second is None else (sentence, second)])[0]
         name, names = self.head, None if self.task.cfg.regression_target else self.labels
         found = []
-        for tokens, _ in self.batches(sentence):
+        for tokens, _ in self.batches(self.encoded(sentence)):
             scores = self.run(tokens, classification_head_name=name).float()
             if names is None:
                 found += scores[:, 0].tolist()
@@ -171,7 +171,7 @@ class EncoderHub(nn.Module):
         if isinstance(sentence, str):
             return self.features([sentence if second is None else (sentence, second)])[0]
         found = []
-        for tokens, lengths in self.batches(sentence):
+        for tokens, lengths in self.batches(self.encoded(sentence)):
             rows = self.run(tokens, features_only=True).float()
             found += [row[:length] for row, length in zip(rows, lengths, strict=True)]
         return found
@@ -211,19 +211,32 @@ class EncoderHub(nn.Module):
 
     def attention_of_tokens(self, tokens: Tensor) -> dict[str, AttentionMaps]:
         """:meth:`attention` of token ids (S,)."""
-        with recording(self.model) as records:
-            self.run(tokens.unsqueeze(0), features_only=True)
-        if not records:
-            raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+        ((_, records),) = self.recorded_batches([tokens])
         words = [self.dictionary[token] for token in tokens]
         return {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
 
-    def batches(self, sentences: Iterable[Text]) -> Iterator[tuple[Tensor, list[int]]]:
-        """Token ids (B, S) of raw sentences or pairs, padded on the right, and the length of each."""
+    def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
+        """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` keeps.
+
+        Raises:
+            UserError: where the model has no attention.
+        """
+        for tokens, lengths in self.batches(sentences):
+            with recording(self.model) as records:
+                self.run(tokens, features_only=True)
+            if not records:
+                raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+            yield {"id": torch.arange(len(lengths)), "net_input": {"src_tokens": tokens}}, records
+
+    def encoded(self, texts: Iterable[Text]) -> list[Tensor]:
+        """Token ids (S,) of each raw sentence or pair."""
+        return [self.encode(*((text,) if isinstance(text, str) else text)) for text in texts]
+
+    def batches(self, sentences: list[Tensor]) -> Iterator[tuple[Tensor, list[int]]]:
+        """Token ids (B, S), padded on the right, of sentences (S,), and the length of each."""
         size = (self.cfg.get("dataset") or {}).get("batch_size") or BATCH
-        encoded = [self.encode(*((text,) if isinstance(text, str) else text)) for text in sentences]
-        for start in range(0, len(encoded), size):
-            batch = encoded[start : start + size]
+        for start in range(0, len(sentences), size):
+            batch = sentences[start : start + size]
             yield collate_tokens(batch, self.dictionary.pad()), list(map(len, batch))
 
     @torch.no_grad()
