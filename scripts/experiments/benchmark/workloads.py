@@ -35,14 +35,17 @@ class Workload:
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         torch.manual_seed(seed)
         self.case, self.variant, self.device = case, variant, device
-        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
-        flags += ["--share-all-embeddings"]
-        flags += ["--criterion", variant.criterion, "--label-smoothing", "0.1"]
-        if variant.criterion not in CRITERION_REGISTRY:
-            raise UserError(f"there is no criterion {variant.criterion}")
-        self.options = parse(flags, Parser("benchmark.py", "", ""))
+        self.options = parse(self.flags(), Parser("benchmark.py", "", ""))
         self.dictionary = dictionary(tokens)
         self.seed = seed
+
+    def flags(self) -> list[str]:
+        """Those of fairseq-train that describe the model and the criterion."""
+        case, variant = self.case, self.variant
+        if variant.criterion not in CRITERION_REGISTRY:
+            raise UserError(f"there is no criterion {variant.criterion}")
+        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
+        return [*flags, "--share-all-embeddings", "--criterion", variant.criterion, "--label-smoothing", "0.1"]
 
     def autocast(self) -> torch.autocast:
         """The context in which the variant's forward pass runs: bfloat16 or none."""
