@@ -14,7 +14,7 @@ from ea_fairseq.analysis.maps import by_layer
 from experiments.maps.attention_maps import main
 from experiments.maps.map_statistics import entropy
 from experiments.maps.subwords import labels, word_numbers
-from experiments.runs.trained_encoder import Pieces
+from experiments.runs.trained_encoder import Pieces, unmasked
 from forked import run_forked_well
 from sentence_data import PAIRS, SIZES, binarize_sentences, encoder_command
 
@@ -97,6 +97,11 @@ def test_pieces_are_cut_as_the_preparation_says(tmp_path):
         path.write_text(text)
         with pytest.raises(StepError, match="is not what a preparation writes"):
             Pieces.read(tmp_path)
+
+
+def test_a_language_models_data_is_shown_without_masks():
+    tokens, target, pad = torch.tensor([0, 9, 5, 9, 2]), torch.tensor([1, 4, 1, 6, 1]), 1
+    assert unmasked(tokens, target, pad).tolist() == [0, 4, 5, 6, 2]
 
 
 def test_pieces_of_wordpiece_belong_to_words():

@@ -112,14 +112,13 @@ class TrainedEncoder:
             raise StepError(
                 f"there is no {name} in {task.cfg.data}: name a subset, and with --data the folder of the data."
             ) from None
-        dataset = task.dataset(name)
-        return [unmasked(dataset[number], self.hub.dictionary.pad()) for number in range(len(dataset))]
+        dataset, pad = task.dataset(name), self.hub.dictionary.pad()
+        examples = (dataset[number] for number in range(len(dataset)))
+        if hasattr(task, "label_dictionary"):
+            return [example["net_input.src_tokens"] for example in examples]
+        return [unmasked(example["net_input.src_tokens"], example["target"], pad) for example in examples]
 
 
-def unmasked(example: dict, pad: int) -> "Tensor":
-    """The tokens (S,) of an example of fairseq's, words in the place of what masks hide."""
-    tokens = example["net_input.src_tokens"]
-    target = example.get("target")
-    if target is None or target.shape != tokens.shape:
-        return tokens
+def unmasked(tokens: "Tensor", target: "Tensor", pad: int) -> "Tensor":
+    """Tokens (S,), what masks hide of them in the place of masks; ``target`` is padding elsewhere."""
     return tokens.where(target.eq(pad), target)
