@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from pathlib import Path
 
 from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
@@ -71,7 +70,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     fairseq's names; what the mechanism adds is named after them.
     """
 
-    encoder_class = MechanismRobertaEncoder
+    encoder_class, hub = MechanismRobertaEncoder, EncoderHub
 
     def __init__(self, args, encoder: MechanismRobertaEncoder):
         FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
@@ -82,34 +81,6 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     def init_weights(self) -> None:
         """As BERT does."""
         self.apply(init_weights)
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | Path,
-        checkpoint_file: str = "model.pt",
-        data_name_or_path: str | Path = ".",
-        **kwargs,
-    ) -> EncoderHub:
-        """Loads a trained encoder or classifier, whichever family it is of, for raw text.
-
-        Args:
-            model_name_or_path: folder of the checkpoint; checkpoint_file: its name.
-            data_name_or_path: folder of the binarised data, or of its dictionaries: for classification ``input0`` and
-                ``label``. A path that starts with "." is relative to the folder of the checkpoint, as always in
-                fairseq, and any other relative path to the current folder.
-            tokenizer, bpe, ...: fairseq's options, where text was not prepared by itself: ``bpe="subword_nmt"`` needs
-                ``bpe_codes``, ``bpe="sentencepiece"`` needs ``sentencepiece_model``.
-
-        Raises:
-            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
-        """
-        return EncoderHub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
-
-    @classmethod
-    def hub_models(cls):
-        """None: nothing is downloaded."""
-        return {}
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

@@ -1,9 +1,7 @@
 """What is timed of encoders: tuning a classifier, and what it says of new sentences."""
 
 import torch
-from fairseq.criterions import build_criterion
 from fairseq.data import Dictionary
-from torch import Tensor
 
 from ea_fairseq import UserError
 from ea_fairseq.attention.registry import FAMILIES
@@ -11,7 +9,7 @@ from ea_fairseq.models.roberta import SIZE_OPTIONS, SIZES
 from ea_fairseq.options import name_of_flag
 from experiments.benchmark.batches import batch
 from experiments.benchmark.cases import Case, Variant
-from experiments.benchmark.workloads import LEARNING_RATE, Workload
+from experiments.benchmark.workloads import Update, Workload
 from experiments.costs.built_model import CLASSIFYING, HEAD, build_encoder
 
 CLASSES = 2
@@ -44,29 +42,17 @@ class EncoderWorkload(Workload):
         return ["--arch", *arch, *CLASSIFYING, "--num-classes", str(CLASSES), "--max-positions", str(longest)]
 
 
-class Tuning(EncoderWorkload):
-    """An update of a classifier by fairseq's criterion, and by torch's Adam in one operation."""
+class Tuning(EncoderWorkload, Update):
+    """An update of a classifier."""
 
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         super().__init__(case, variant, device, tokens, seed)
-        self.model.train()
-        self.criterion = build_criterion(self.options, self).train()
-        self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, fused=True)
+        self.learn()
 
     @property
     def label_dictionary(self) -> Dictionary:
         """For the criterion, to which this is the task."""
         return self.dictionary
-
-    def forward(self) -> list[Tensor]:
-        self.optimizer.zero_grad()
-        with self.autocast():
-            loss, sentences, _ = self.criterion(self.model, self.batch)
-        return [loss / sentences]
-
-    def backward(self, outputs: list[Tensor]) -> None:
-        outputs[0].backward()
-        self.optimizer.step()
 
 
 class Inference(EncoderWorkload):
