@@ -34,7 +34,7 @@ class Watch:
             [(parameter.data_ptr(), version(parameter)) for parameter in self._parameters],
             [(module.training, *map(len, hooks_of(module))) for module in self._modules],
             [layer.need_attn for layer in self._decoder_layers],
-            [attention.recorded is None for attention in self._attentions],
+            [(attention.fused, attention.recorded is None) for attention in self._attentions],
             [dropout.apply_during_inference for dropout in self._dropouts],
         ]
 
@@ -100,7 +100,7 @@ def knows(attention: Attention) -> bool:
     return (
         steps_are_plain
         and projects
-        and (kind.project, kind.attend, kind.forward) == (Attention.project, Attention.attend, Attention.forward)
+        and (kind.project, kind.attend) == (Attention.project, Attention.attend)
         and attention.is_bare
         and attention.fused is not None
         and not attention.hands_on_values

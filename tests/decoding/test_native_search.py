@@ -120,6 +120,18 @@ def test_parameters_that_change_are_packed_anew():
     assert before[0][0]["score"] != after[0][0]["score"]
 
 
+def test_alpha_and_beta_that_grow_are_taken_anew():
+    model = build_loud(ea_warmup_updates=4)
+    model.make_generation_fast_(need_attn=False)
+    scores = []
+    for updates in (1, 2, 4):
+        model.set_num_updates(updates)
+        found, expected = both(model, batch([4, 6], seed=7), beam_size=3, max_len_b=10)
+        assert_same(found, expected)
+        scores.append(found[0][0]["score"].item())
+    assert len(set(scores)) == 3
+
+
 def ask_for_attention(model, monkeypatch):
     model.decoder.layers[-1].need_attn = True
 
