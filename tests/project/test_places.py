@@ -86,6 +86,7 @@ RECIPE = "toy/transformer_lite"
 IN_ODD_FOLDERS = {
     "prepare-corpus.sh": ["--source-lang", "de", "--target-lang", "en", "--dry-run", "corpus", "a:b/out"],
     "prepare-iwslt14-deen.sh": ["--dry-run", "a:b/out"],
+    "prepare-masked-lm.sh": ["--language", "en", "corpus", "a:b/out"],
     "prepare-multi30k.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-ende.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-enfr.sh": ["--dry-run", "a:b/out"],
