@@ -13,7 +13,7 @@ except Exception as error:
         sys.exit()
     raise
 
-from ea_fairseq import criterions, mechanisms  # noqa: F401
+from ea_fairseq import criterions, mechanisms, subwords  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.models import roberta, transformer
 
