@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import manifest
+from layout import Layout
 from manifest import SPLITS
 from step import run
 from text_folder import TextFolder
@@ -19,21 +20,35 @@ def binarize(args: argparse.Namespace) -> None:
     """Write the dictionaries, and each split's sentences as token ids."""
     logging.getLogger("fairseq").setLevel("WARNING")
     warnings.simplefilter("ignore")
-    from binary_text import make_dictionary, write_token_ids
+    from binary_text import make_dictionary
 
-    languages = args.languages
+    languages = tuple(args.languages)
     folders = {split: TextFolder(getattr(args, split), languages) for split in SPLITS}
     files = [folders["train"].file(language) for language in languages]
     if args.joined_dictionary:
-        dictionaries = [make_dictionary(files, args.workers)] * 2
+        dictionaries = [make_dictionary(files, args.workers)] * len(languages)
     else:
         dictionaries = [make_dictionary([file], args.workers) for file in files]
     args.output.mkdir()
-    for language, dictionary in zip(languages, dictionaries, strict=True):
-        dictionary.save(str(args.output / f"dict.{language}.txt"))
+    write_texts(args.output, Layout(languages), folders, dictionaries, args.workers)
+
+
+def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], dictionaries: list, workers: int) -> None:
+    """Write the dictionary of each side, and the token ids of the sentences of each split, to a folder.
+
+    Args:
+        folders: text folders, by split.
+        dictionaries: fairseq's, of the sides.
+    """
+    from binary_text import write_token_ids
+
+    for side, dictionary in zip(layout.sides, dictionaries, strict=True):
+        path = output / layout.dictionary(side)
+        path.parent.mkdir(exist_ok=True)
+        dictionary.save(str(path))
         for split, folder in folders.items():
-            prefix = args.output / f"{split}.{'-'.join(languages)}.{language}"
-            write_token_ids(folder.file(language), folder.history.kept, dictionary, prefix, args.workers)
+            prefix = output / layout.text(split, side)
+            write_token_ids(folder.file(side), folder.history.kept, dictionary, prefix, workers)
 
 
 def setting(text: str) -> tuple[str, object]:
@@ -67,7 +82,8 @@ def main() -> None:
     manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
     histories = {split: TextFolder(getattr(args, split), languages).history for split in SPLITS}
     versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
-    description = {"settings": settings, "versions": versions} | manifest.describe(args.output, languages, histories)
+    described = manifest.describe(args.output, Layout(languages), histories)
+    description = {"settings": settings, "versions": versions} | described
     manifest.write(args.output / "manifest.json", description)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from layout import Layout
 from manifest import dictionary_sizes
 from step import StepError
 
@@ -87,7 +88,7 @@ class DataBin(Binarised):
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
         """Those of both languages."""
-        sizes = dictionary_sizes(self.folder, self.languages)
+        sizes = dictionary_sizes(self.folder, Layout(self.languages))
         for side, language in zip(("encoder", "decoder"), self.languages, strict=True):
             yield f"{side}.embed_tokens.weight", language, sizes[language]
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq.models.transformer import TransformerModel
+from layout import Layout
 from manifest import count_tokens
 from step import StepError
 from text_lines import read_lines, tidy
@@ -37,7 +38,7 @@ class Texts:
         Raises:
             StepError: where there is not one line for each sentence of the subset.
         """
-        sentences, _ = count_tokens(data.folder, data.languages, subset)
+        sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
         tokens = best_lines(text, "H", sentences), best_lines(text, "T", sentences)
         detokenize = detokenizer(data)
