@@ -1,0 +1,109 @@
+"""Binarise labelled sentences for fairseq's sentence_prediction, and describe them in the two JSON files of data."""
+
+import argparse
+import logging
+import shutil
+import warnings
+from pathlib import Path
+
+import manifest
+from binarize import setting, write_texts
+from labels import Classes, Scores, write_numbers
+from layout import SentenceLayout
+from manifest import SPLITS
+from read_table import LABELS
+from step import StepError, run
+from text_folder import TextFolder
+
+PREPARATION = ("task", "inputs", "tokenizer", "normalize", "lowercase", "subword", "models", "classes")
+LABEL = "label"
+
+
+def read_dictionary(path: Path):
+    """fairseq's dictionary of a file; raises StepError where it is none."""
+    from fairseq.data import Dictionary
+
+    try:
+        return Dictionary.load(str(path))
+    except (ValueError, RuntimeError, UnicodeDecodeError, IndexError):
+        raise StepError(f"{path} is not a dictionary of fairseq: take the one of import_bert.py.") from None
+
+
+def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], workers: int) -> None:
+    """Write the labels of each split: numbers in SPLIT.label and, of classes, token ids and their dictionary.
+
+    Raises:
+        StepError: naming a label that is none.
+    """
+    from binary_text import write_token_ids
+    from fairseq.data import Dictionary
+
+    output.mkdir()
+    for split, file in files.items():
+        write_numbers(file, kind, split, output / f"{split}.label")
+    if isinstance(kind, Scores):
+        return
+    dictionary = Dictionary()
+    for number in range(len(kind.names)):
+        dictionary.add_symbol(str(number))
+    dictionary.save(str(output / "dict.txt"))
+    for split in files:
+        numbers = output / f"{split}.label"
+        lines = numbers.read_bytes().count(b"\n")
+        write_token_ids(numbers, lines, dictionary, output / split, workers)
+
+
+def main() -> None:
+    """Binarise and describe."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sides", nargs="+", required=True, metavar="SIDE", help="input0, and for pairs input1")
+    for split in SPLITS:
+        parser.add_argument(
+            f"--{split}", type=Path, nargs=2, required=split != "test", help="text folder, and that of its labels"
+        )
+    labels = parser.add_mutually_exclusive_group()
+    labels.add_argument("--classes", nargs="+", help="in the order of their numbers (default: those of train)")
+    labels.add_argument("--regression", action="store_true", help="labels are scores")
+    parser.add_argument("--largest", type=float, help="scores are divided by it")
+    words = parser.add_mutually_exclusive_group()
+    words.add_argument("--dictionary", type=Path, help="of fairseq (default: one of the training text)")
+    words.add_argument("--threshold", type=int, default=1, help="how often a word of it must occur")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
+    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
+    parser.add_argument("output", type=Path, help="folder for the data")
+    args = parser.parse_args()
+
+    logging.getLogger("fairseq").setLevel("WARNING")
+    warnings.simplefilter("ignore")
+    from binary_text import make_dictionary
+
+    layout = SentenceLayout(tuple(args.sides))
+    given = {split: getattr(args, split) for split in SPLITS if getattr(args, split)}
+    folders = {split: TextFolder(text, layout.sides) for split, (text, _) in given.items()}
+    files = {split: folder / LABELS for split, (_, folder) in given.items()}
+    kind = Scores(args.largest) if args.regression else None
+    kind = kind or (Classes(args.classes) if args.classes else Classes.found_in(files["train"]))
+    if args.dictionary:
+        dictionary = read_dictionary(args.dictionary)
+    else:
+        texts = [folders["train"].file(side) for side in layout.sides]
+        dictionary = make_dictionary(texts, args.workers, args.threshold)
+    args.output.mkdir()
+    write_labels(args.output / LABEL, kind, files, args.workers)
+    write_texts(args.output, layout, folders, [dictionary] * len(layout.sides), args.workers)
+    for model in args.models:
+        shutil.copyfile(model, args.output / model.name)
+    classes = None if args.regression else kind.names
+    settings = dict(args.settings) | {"inputs": len(layout.sides), "classes": classes}
+    settings["models"] = [model.name for model in args.models]
+    manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
+    histories = {split: folder.history for split, folder in folders.items()}
+    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
+    described = manifest.describe(args.output, layout, histories)
+    manifest.write(args.output / "manifest.json", {"settings": settings, "versions": versions} | described)
+
+
+if __name__ == "__main__":
+    run(main)
