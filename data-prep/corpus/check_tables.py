@@ -31,9 +31,7 @@ def main() -> None:
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():
         if sentences[split] != sentences["train"]:
-            raise StepError(
-                f"{path} has {sentences[split]} sentences an example, and {tables['train']} another number."
-            )
+            raise StepError(f"{path} and {tables['train']} do not have as many sentences an example.")
         print(split, sentences[split], path.stat().st_size, path.name, sha256(path))
 
 
