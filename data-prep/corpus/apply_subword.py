@@ -112,6 +112,8 @@ def main() -> None:
         help="what learn_subword.py made or BERT's vocabulary, once for all languages or once for each",
     )
     args = parser.parse_args()
+    if args.kind in WORDPIECE:
+        make_segmenters(args.kind, args.model)  # a bad vocabulary is refused here, and workers need not import
     transform("subword", partial(make_segmenters, args.kind, args.model), **text_options(args))
 
 

@@ -53,6 +53,17 @@ def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], w
         write_token_ids(numbers, lines, dictionary, output / split, workers)
 
 
+def make_words(args: argparse.Namespace, texts: list[Path]):
+    """The dictionary that was given, or one of the training text."""
+    logging.getLogger("fairseq").setLevel("WARNING")
+    warnings.simplefilter("ignore")
+    from binary_text import make_dictionary
+
+    if args.dictionary:
+        return read_dictionary(args.dictionary)
+    return make_dictionary(texts, args.workers, args.threshold)
+
+
 def main() -> None:
     """Binarise and describe."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -75,21 +86,13 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="folder for the data")
     args = parser.parse_args()
 
-    logging.getLogger("fairseq").setLevel("WARNING")
-    warnings.simplefilter("ignore")
-    from binary_text import make_dictionary
-
     layout = SentenceLayout(tuple(args.sides))
     given = {split: getattr(args, split) for split in SPLITS if getattr(args, split)}
     folders = {split: TextFolder(text, layout.sides) for split, (text, _) in given.items()}
     files = {split: folder / LABELS for split, (_, folder) in given.items()}
     kind = Scores(args.largest) if args.regression else None
     kind = kind or (Classes(args.classes) if args.classes else Classes.found_in(files["train"]))
-    if args.dictionary:
-        dictionary = read_dictionary(args.dictionary)
-    else:
-        texts = [folders["train"].file(side) for side in layout.sides]
-        dictionary = make_dictionary(texts, args.workers, args.threshold)
+    dictionary = make_words(args, [folders["train"].file(side) for side in layout.sides])
     args.output.mkdir()
     write_labels(args.output / LABEL, kind, files, args.workers)
     write_texts(args.output, layout, folders, [dictionary] * len(layout.sides), args.workers)

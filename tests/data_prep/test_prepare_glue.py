@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import torch
 from examples import plain_form, read_examples
 from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
@@ -52,7 +53,7 @@ def load(data: Path, split: str, **options):
     dataset = task.load_dataset(split)
     words = task.source_dictionary
     texts = [" ".join(words[token] for token in dataset[row]["net_input.src_tokens"]) for row in range(len(dataset))]
-    return texts, [float(dataset[row]["target"]) for row in range(len(dataset))]
+    return texts, [torch.as_tensor(dataset[row]["target"]).item() for row in range(len(dataset))]
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ def test_nothing_is_made_twice_and_changed_tables_are_made_anew(own, tmp_path):
     prepared("glue", "--task", "likeness", "--tsv", tables, *options, *small, tmp_path / "out")
     texts, targets = load(tmp_path / "out/data-bin", "train")
     assert len(texts) == len(targets) == 9 and not (tmp_path / "out/extracted").exists()
-    (tables / "train.tsv").write_text("label\ta\tb\nlike\tx\ty\nodd\tx\ty\n")
+    (tables / "train.tsv").write_text("label\ta\tb\n" + "like\tzebra\tzebra\nodd\tzebra\tbad\n" * 9)
     result = prepare("glue", "--task", "likeness", "--tsv", tables, *options, *small, tmp_path / "out")
     assert_one_sentence(result, "of valid is apart, and must be one of like, odd")
 
