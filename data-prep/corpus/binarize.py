@@ -60,6 +60,35 @@ def setting(text: str) -> tuple[str, object]:
         return name, value
 
 
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all steps that make a folder of data."""
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
+    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
+    parser.add_argument("output", type=Path, help="folder for the data")
+
+
+def describe(
+    args: argparse.Namespace, layout: Layout, folders: dict[str, TextFolder], more: dict, preparation: tuple[str, ...]
+) -> None:
+    """Copy the subword models into a folder of data and write preparation.json and manifest.json.
+
+    Args:
+        folders: of the text, by split.
+        more: settings beside ``--settings``.
+        preparation: names of the settings that preparation.json has.
+    """
+    for model in args.models:
+        shutil.copyfile(model, args.output / model.name)
+    settings = more | dict(args.settings) | {"models": [model.name for model in args.models]}
+    manifest.write(args.output / "preparation.json", {name: settings[name] for name in preparation})
+    histories = {split: folder.history for split, folder in folders.items()}
+    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
+    described = manifest.describe(args.output, layout, histories)
+    manifest.write(args.output / "manifest.json", {"settings": settings, "versions": versions} | described)
+
+
 def main() -> None:
     """Binarise and describe."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -67,24 +96,13 @@ def main() -> None:
     for split in SPLITS:
         parser.add_argument(f"--{split}", type=Path, required=True, help="text folder")
     parser.add_argument("--joined-dictionary", action="store_true")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
-    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
-    parser.add_argument("output", type=Path, help="folder for the data")
+    add_data_options(parser)
     args = parser.parse_args()
     languages = tuple(args.languages)
     binarize(args)
-    for model in args.models:
-        shutil.copyfile(model, args.output / model.name)
     languages_by_role = dict(zip(("source_lang", "target_lang"), languages, strict=True))
-    settings = languages_by_role | dict(args.settings) | {"models": [model.name for model in args.models]}
-    manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
-    histories = {split: TextFolder(getattr(args, split), languages).history for split in SPLITS}
-    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
-    described = manifest.describe(args.output, Layout(languages), histories)
-    description = {"settings": settings, "versions": versions} | described
-    manifest.write(args.output / "manifest.json", description)
+    folders = {split: TextFolder(getattr(args, split), languages) for split in SPLITS}
+    describe(args, Layout(languages), folders, languages_by_role, PREPARATION)
 
 
 if __name__ == "__main__":

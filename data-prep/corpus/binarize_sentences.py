@@ -2,12 +2,10 @@
 
 import argparse
 import logging
-import shutil
 import warnings
 from pathlib import Path
 
-import manifest
-from binarize import setting, write_texts
+from binarize import add_data_options, describe, write_texts
 from labels import Classes, Scores, write_numbers
 from layout import SentenceLayout
 from manifest import SPLITS
@@ -79,11 +77,7 @@ def main() -> None:
     words = parser.add_mutually_exclusive_group()
     words.add_argument("--dictionary", type=Path, help="of fairseq (default: one of the training text)")
     words.add_argument("--threshold", type=int, default=1, help="how often a word of it must occur")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
-    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
-    parser.add_argument("output", type=Path, help="folder for the data")
+    add_data_options(parser)
     args = parser.parse_args()
 
     layout = SentenceLayout(tuple(args.sides))
@@ -96,16 +90,8 @@ def main() -> None:
     args.output.mkdir()
     write_labels(args.output / LABEL, kind, files, args.workers)
     write_texts(args.output, layout, folders, [dictionary] * len(layout.sides), args.workers)
-    for model in args.models:
-        shutil.copyfile(model, args.output / model.name)
-    classes = None if args.regression else kind.names
-    settings = dict(args.settings) | {"inputs": len(layout.sides), "classes": classes}
-    settings["models"] = [model.name for model in args.models]
-    manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
-    histories = {split: folder.history for split, folder in folders.items()}
-    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
-    described = manifest.describe(args.output, layout, histories)
-    manifest.write(args.output / "manifest.json", {"settings": settings, "versions": versions} | described)
+    more = {"inputs": len(layout.sides), "classes": None if args.regression else kind.names}
+    describe(args, layout, folders, more, PREPARATION)
 
 
 if __name__ == "__main__":
