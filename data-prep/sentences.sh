@@ -10,7 +10,7 @@ classes=()  # in the order of their numbers; none: those of the training table
 largest=''  # score of a regression
 switch_settings=(lowercase)
 value_settings=(tokenizer subword threshold)
-switches=' --lowercase --remove-intermediate --dry-run '
+switches=' --lowercase --compress --remove-intermediate --dry-run '
 values=' --tsv --moses --subword --model-type --merges --vocab-size --threshold --subsample --seed --workers '
 
 # sentence_usage: the options that these scripts have, with the defaults of this one.
@@ -21,7 +21,7 @@ sentence_usage() {
 $(archive_usage)
   --lowercase            lower-case the text
   --threshold N          words or subwords that are seen less often are <unk> (default: $threshold)
-$(common_usage | grep -E '^  --(moses|subword|merges|model-type|vocab-size|seed|workers|remove|dry-run|help)')
+$(common_usage | grep -E '^  --(moses|subword|merges|model-type|vocab-size|seed|workers|compress|remove|dry-run|help)')
   --subsample N          draw N training examples at random, for a trial
 USAGE
 }
