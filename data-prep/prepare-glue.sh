@@ -8,7 +8,7 @@ source "$repository/data-prep/sentences.sh"
 
 usage() {
   cat <<USAGE
-usage: bash data-prep/prepare-glue.sh --task NAME [options] OUT_DIR
+usage: bash data-prep/prepare-glue.sh [options] --task NAME OUT_DIR
 
 Downloads a task of GLUE and turns it into data for fairseq's sentence_prediction, OUT_DIR/data-bin/{input0,input1,label}.
 What GLUE calls dev is valid; test is there where its labels are known (MRPC, STS-B). Stopped at any moment, the same
