@@ -90,6 +90,8 @@ def test_no_call_of_many_makes_one(run_sanitized):
 
 
 def test_no_translation_makes_one(run_sanitized):
-    result = run_sanitized("-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/decoding/test_native_search.py")
+    result = run_sanitized(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/decoding/test_native_search.py"
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert " passed" in result.stdout
