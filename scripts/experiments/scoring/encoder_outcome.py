@@ -11,9 +11,9 @@ import torch
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import FairseqTask
 from step import StepError
-from torch import Tensor, nn
 
-from ea_fairseq.analysis.cost import Cost, traceable
+from ea_fairseq.analysis.cost import Cost, traced_macs
+from ea_fairseq.analysis.encoder_cost import Pass
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.roberta import MechanismRoberta
@@ -105,26 +105,11 @@ def encoder_cost(model: RobertaModel, head: str | None) -> Cost:
     the papers print them. FLOPs are twice the multiply-accumulates that torchprofile counts on a sentence of 30 tokens,
     or of as many as the model takes.
     """
-    from torchprofile import profile_macs
-
     unread = () if head is None else ("encoder.lm_head.",)
     if isinstance(model, SentenceClassifier):
         unread += ("encoder.sentence_encoder.embed_tokens.",)
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     parameters = sum(size for name, size in sizes.items() if not name.startswith(unread))
     tokens = torch.full((1, min(LENGTH, model.max_positions())), model.encoder.dictionary.unk())
-    with traceable(model):
-        return Cost(parameters, 2 * profile_macs(Headed(model, head), (tokens,)))
-
-
-class Headed(nn.Module):
-    """A model with one of its heads, as a function of tokens alone."""
-
-    def __init__(self, model: RobertaModel, head: str | None):
-        super().__init__()
-        self.model, self.head = model, head
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(B, S) -> (B, classes), or (B, S, words) without a head."""
-        options = {} if self.head is None else {"features_only": True, "classification_head_name": self.head}
-        return self.model(tokens, **options)[0]
+    options = {} if head is None else {"features_only": True, "classification_head_name": head}
+    return Cost(parameters, 2 * traced_macs(Pass(model, **options), tokens).total())
