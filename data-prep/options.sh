@@ -5,9 +5,12 @@
 tokenizer=moses moses='' dash_splits='' lowercase=''
 subword=bpe separate_subword='' merges=10000 model_type=unigram vocab_size=8000 joined_dictionary=''
 max_length=175 ratio=1.5
+vocabulary='' cased='' # BERT's
 subsample='' seed=1 source_lang='' target_lang=''
 workers=$(getconf _NPROCESSORS_ONLN) compress='' remove_intermediate='' dry_run=''
 archives='' mirror='' accepted=()
+switch_settings=(lowercase dash_splits separate_subword joined_dictionary) # of these, those the text depends on
+value_settings=(tokenizer subword max_length ratio)
 switches=' --separate-subword --joined-dictionary --compress --remove-intermediate --dry-run '
 values=' --moses --subword --model-type --merges --vocab-size --max-length --ratio --subsample --seed --workers '
 
@@ -45,11 +48,11 @@ USAGE
 # text_settings: the options that the text depends on, as NAME=VALUE.
 text_settings() {
   local name
-  for name in lowercase dash_splits separate_subword joined_dictionary; do
+  for name in "${switch_settings[@]}"; do
     echo "$name=$([[ ${!name} ]] && echo true || echo false)"
   done
   echo "normalize=$([[ $normalized == *' train '* ]] && echo true || echo false)"
-  for name in tokenizer subword max_length ratio; do echo "$name=${!name}"; done
+  for name in "${value_settings[@]}"; do echo "$name=${!name}"; done
   case $subword in
     bpe) echo "merges=$merges" ;;
     sentencepiece) printf '%s\n' "model_type=$model_type" "vocab_size=$vocab_size" ;;
@@ -109,5 +112,11 @@ check_options() {
     grep -qxF "${choice%%=*}" < <(cut -f 1 "$archive_table") ||
       die "--accept: there is no archive ${choice%%=*} in $archive_table."
   done
+  if [[ $vocabulary ]]; then
+    [[ -f $vocabulary/vocab.txt && -f $vocabulary/dict.txt ]] ||
+      die "--vocabulary: $vocabulary has no vocab.txt and dict.txt: make them with scripts/import_bert.py."
+    tokenizer=none normalized='' subword=${cased:+cased_}wordpiece
+  fi
+  [[ ! $cased || $vocabulary ]] || die "--cased is for WordPiece: give --vocabulary, too."
   [[ ! $mirror || $mirror =~ ^https?://[^/] ]] || die "--mirror needs an address such as http://localhost:8000, not '$mirror'."
 }

@@ -12,6 +12,8 @@ steps=$repository/data-prep/corpus
 archive_table=$repository/data-prep/archives.tsv
 
 recipe=(tokenize clean subword) # what is done with the text, in this order; also: split
+binarize=binarize               # and what makes data of it; also: binarize_sentences, of sentences.sh
+text_language=''                # where the sides of the text are not called after their languages
 normalized=' train valid test ' # splits whose punctuation is normalised
 valid_every=''                  # for split: every Nth training pair is for validation
 train_bytes=0                   # size of the text for training so far, about
@@ -136,7 +138,8 @@ plan_tokenize() {
     [[ ! $dash_splits ]] || options+=(--dash-splits)
     [[ ! $lowercase ]] || options+=(--lowercase)
     [[ ! $moses ]] || options+=(--moses "$moses")
-    [[ ! $subsample || $split != train ]] || options+=(--sample "$subsample" --seed "$seed")
+    [[ ! $text_language ]] || options+=(--language "$text_language")
+    [[ ! $subsample || $split != train || ${labelled-} ]] || options+=(--sample "$subsample" --seed "$seed")
     plan_text "tokenized/$split" "$split" 105 "$version_of_tokenizer" tokenize_text.py "${options[@]}"
     text[$split]=tokenized/$split
   done
@@ -159,7 +162,10 @@ plan_subword() {
     bpe) size=$merges suffix=codes tool=subword-nmt ;;
     sentencepiece) size=$vocab_size suffix=model tool=sentencepiece ;;
   esac
-  if [[ $separate_subword ]]; then
+  if [[ $subword == *wordpiece ]]; then
+    plan_copy vocab.txt "$vocabulary"
+    models=(vocab.txt)
+  elif [[ $separate_subword ]]; then
     for language in "${languages[@]}"; do plan_model "$subword.$language.$suffix" "$language"; done
     models=("$subword.$source_lang.$suffix" "$subword.$target_lang.$suffix")
   else
@@ -170,6 +176,11 @@ plan_subword() {
     plan_text "subword/$split" "$split" 115 '' apply_subword.py --kind "$subword" "${models[@]/#/--model=$OUT_DIR/}"
     text[$split]=subword/$split
   done
+}
+
+# plan_copy FILE FOLDER: plans to take FILE from a folder.
+plan_copy() {
+  plan "$1" 0 "$(sha256sum <"$2/$1")" '' cp -- "$2/$1"
 }
 
 # plan_model MODEL LANGUAGE...: plans to learn a subword model from the training text of the languages.
@@ -195,7 +206,7 @@ prepare() {
   local step strict=()
   [[ $subword != none ]] || mapfile -t recipe < <(printf '%s\n' "${recipe[@]}" | grep -vx subword)
   for step in "${recipe[@]}"; do "plan_$step"; done
-  plan_binarize
+  "plan_$binarize"
   if [[ $dry_run ]]; then
     find_todo
     show_plan

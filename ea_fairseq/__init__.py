@@ -13,12 +13,12 @@ except Exception as error:
         sys.exit()
     raise
 
-from ea_fairseq import criterions, mechanisms, optim, tasks  # noqa: F401
+from ea_fairseq import criterions, mechanisms, optim, subwords, tasks  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
-from ea_fairseq.models import time_series_baselines  # noqa: F401
-from ea_fairseq.models.transformer import MODELS
-from ea_fairseq.series.hub import EATimeSeries
+from ea_fairseq.hub.time_series import EATimeSeries
+from ea_fairseq.models import roberta, time_series_baselines, transformer  # noqa: F401
 
-EATransformerModel = MODELS["ea_transformer"]
+EATransformerModel = transformer.MODELS["ea_transformer"]
+EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))
 
-__all__ = ["FAMILIES", "EATimeSeries", "EATransformerModel", "UserError"]
+__all__ = ["FAMILIES", "EABertModel", "EARobertaModel", "EATimeSeries", "EATransformerModel", "UserError"]

@@ -92,8 +92,13 @@ class Options:
 
 
 def flag(opt: Field) -> str:
+    """The flag of an option."""
+    return name_of_flag(opt.name)
+
+
+def name_of_flag(name: str) -> str:
     """``ea_alpha`` -> ``--ea-alpha``"""
-    return "--" + opt.name.replace("_", "-")
+    return "--" + name.replace("_", "-")
 
 
 def check(opt: Field, value):

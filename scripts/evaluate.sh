@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Translates a test set with a trained model and scores the translations; see --help.
+# Translates or predicts a test set with a trained model and scores what comes out; see --help.
 set -euo pipefail
 shopt -s extglob globstar
 
@@ -14,35 +14,40 @@ usage() {
   cat <<'USAGE'
 usage: bash scripts/evaluate.sh [options] DATA_BIN CHECKPOINT_DIR
 
-Averages checkpoints, translates a subset of the data with fairseq-generate, and scores the translations: tokenized BLEU
-as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures. Prints a table and writes
-results.json, translations, references and the averaged model.pt into one folder. Stopped at any moment, the same command
-goes on; what was made with the same options is not made again.
+Averages checkpoints, lets the model do a subset of the data, and scores what it makes of it: of translations tokenized
+BLEU as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures; of sentences with labels
+what the criterion reports of a training (accuracy, Matthews, F1, Pearson, Spearman); of masked words the perplexity, the
+same words for all models. Prints a table and writes results.json, translations and references or predictions.tsv, and the
+averaged model.pt into one folder. Stopped at any moment, the same command goes on; what was made with the same options is
+not made again.
 
   --average N        take the average of the last N epochs, or of the last N saved by updates where no epoch was saved
   --average-best N   take the average of the N best checkpoints by validation
   --checkpoint NAME  take this checkpoint (default: checkpoint_best.pt, or checkpoint_last.pt where there is none)
-  --beam N           width of the beam (default: 5)
-  --lenpen F         length penalty, higher for longer translations (default: 1)
   --subset NAME      test or valid (default: test)
   --max-tokens N     source tokens in a batch (default: 4096)
-  --compound-split   count BLEU with words split at their hyphens, too; for WMT'14 English-German
-  --reference FILE   raw references (default: those of the data, detokenized)
+  --beam N           of translations, width of the beam (default: 5)
+  --lenpen F         of translations, length penalty, higher for longer ones (default: 1)
+  --compound-split   of translations, count BLEU with words split at their hyphens, too; for WMT'14 English-German
+  --reference FILE   of translations, raw references (default: those of the data, detokenized)
   --model LABEL      what tables call the model (default: what train.sh called it)
   --cpu              use the CPU even where there is a GPU
   --out DIR          folder of the results (default: CHECKPOINT_DIR/evaluation)
   --help             show this text
 
 Where train.sh has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
---out and --reference are for the command alone. Data without preparation.json is taken for Moses' tokens with BPE.
+--out and --reference are for the command alone. Sentence pairs without preparation.json are taken for Moses' tokens with
+BPE.
 
 example:
   bash scripts/evaluate.sh --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
+  bash scripts/evaluate.sh data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1
 USAGE
 }
 
 of_recipe=' --average= --average-best= --checkpoint= --beam= --lenpen= --subset= --max-tokens= --compound-split --cpu '
-beam=5 lenpen=1 subset=test max_tokens=4096 compound_split='' reference='' model='' cpu='' out='' selection=()
+beam='' lenpen='' subset=test max_tokens=4096 compound_split='' reference='' model='' cpu='' out='' selection=()
+of_translations=(beam lenpen reference)
 
 # parse OPTIONS...: sets the variables above and `folders`.
 parse() {
@@ -93,10 +98,10 @@ if [[ ! $out ]]; then
 fi
 OUT_DIR=$out
 check_out_dir
-whole_number --beam "$beam"
+whole_number --beam "${beam:-5}"
 whole_number --max-tokens "$max_tokens"
 [[ $subset =~ ^[A-Za-z0-9_]+$ ]] || die "--subset needs the name of a subset, such as test, not '$subset'."
-[[ $lenpen =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
+[[ ${lenpen:-1} =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
 [[ ! $reference || -f $reference ]] || die "--reference: there is no file $reference."
 [[ ! $reference ]] || reference=$(realpath "$reference")
 
@@ -117,9 +122,18 @@ esac
 
 find_python
 use_huge_pages
-facts=$(experiment runs.data_bin "$data" --subset "$subset" ${compound_split:+"$compound_split"})
+facts=$(experiment runs.data_facts "$data" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
-source_lang=${facts[0]} target_lang=${facts[1]} remove_bpe=${facts[2]}
+task=${facts[0]} source_lang=${facts[3]-} target_lang=${facts[4]-} remove_bpe=${facts[5]-}
+if [[ $task == translation ]]; then
+  : "${beam:=5}" "${lenpen:=1}"
+  made=generated make=generate written=(counts.tsv {translation,reference}{,.tok}.txt)
+else
+  for name in "${of_translations[@]}"; do
+    [[ ! ${!name} ]] || die "--$name is for translations, and $data has data for --task $task."
+  done
+  made=predictions.tsv make=predict written=()
+fi
 open_out_dir
 OUT_DIR=$(cd "$OUT_DIR" && pwd)
 
@@ -135,21 +149,29 @@ generate() {
   return "$status"
 }
 
+# predict FILE: predicts the subset.
+predict() {
+  say "predicting $subset"
+  experiment scoring.predicting --subset "$subset" --max-tokens "$max_tokens" ${cpu:+"$cpu"} \
+    "$data" "$OUT_DIR/model.pt" "$1"
+}
+
 of_checkpoints="${selection[*]}"$'\n'$(stat -c '%n %s %.Y' -- "${checkpoints[@]}")$'\n'${facts[*]}
 stage model.pt "$of_checkpoints" \
   "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" --output
 of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/**/*.py | cksum)"
-stage generated "$of_search" generate
-for name in results.json counts.tsv {translation,reference}{,.tok}.txt; do
+stage "$made" "$of_search" "$make"
+for name in results.json "${written[@]}"; do
   [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
 done
 printf -v command '%q ' bash scripts/evaluate.sh "$@"
 of_scores="$of_search"$'\n'"$command $model $compound_split $reference $(
-  cat "$repository"/scripts/experiments/{scoring/{evaluation,results,scores},runs/training_log}.py \
+  cat "$repository"/scripts/experiments/{scoring/*,runs/training_log}.py \
     "$folder"/@(run.json|train.log) ${reference:+"$reference"} | cksum
 )"
 stage scores.txt "$of_scores" \
-  experiment scoring.evaluation --subset "$subset" --beam "$beam" --lenpen "$lenpen" --command "${command% }" \
+  experiment scoring.evaluation --subset "$subset" --command "${command% }" \
+  ${beam:+--beam "$beam" --lenpen "$lenpen"} \
   ${reference:+--reference "$reference"} ${model:+--model "$model"} ${compound_split:+"$compound_split"} \
   ${cpu:+"$cpu"} "$data" "$folder" "$OUT_DIR"
 echo

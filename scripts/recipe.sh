@@ -17,11 +17,13 @@ find_recipe() {
 
 # list_recipes: prints all DATASET/MODEL: a data set has recipes for the models whose size it has a section [train SIZE] for.
 list_recipes() {
-  local dataset model names=()
+  local dataset model sizes names=()
   for dataset in "$recipes"/datasets/*.recipe; do
+    sizes=$(sed -n 's/^\[train \(.*\)\].*/\1/p' "$dataset")
+    dataset=${dataset##*/} dataset=${dataset%.recipe}
     for model in "$recipes"/models/*.recipe; do
-      model=$(basename "$model" .recipe)
-      ! grep -q "^\[train ${model##*_}\]" "$dataset" || names+=("$(basename "$dataset" .recipe)/$model")
+      model=${model##*/} model=${model%.recipe}
+      [[ $'\n'$sizes$'\n' != *$'\n'"${model##*_}"$'\n'* ]] || names+=("$dataset/$model")
     done
   done
   echo "${names[@]}"
@@ -100,4 +102,17 @@ distinguishing() {
 # as_folder WORDS: prints words as the name of a folder, without spaces.
 as_folder() {
   tr -cs '[:alnum:]._\n-' '_' <<<"$1"
+}
+
+# find_start RECIPE FLAGS...: makes the checkpoint from which a recipe of ours, in `flags`, starts a path of this project;
+# dies where it is not there, unless FLAGS name another.
+find_start() {
+  local index
+  [[ $1 != /* ]] || return 0
+  for index in "${!flags[@]}"; do
+    [[ ${flags[index]} == --finetune-from-model && ${flags[index + 1]} != /* ]] || continue
+    flags[index + 1]=$repository/${flags[index + 1]}
+    [[ -f ${flags[index + 1]} || " ${*:2} " == *' --finetune-from-model'[\ =]* ]] ||
+      die "$1 starts from ${flags[index + 1]}, which is not there: make it as docs/encoder-experiments.md says, or name another with --finetune-from-model after the recipe."
+  done
 }

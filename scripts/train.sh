@@ -53,6 +53,7 @@ overrides=("${@:2}")
 find_data "$recipe"
 read_recipe "$recipe" train
 ((${#flags[@]})) || die "$recipe has no section [train]: add it, with the flags of fairseq-train."
+find_start "$recipe" "${overrides[@]}"
 flags+=("${overrides[@]}")
 
 # find_seed FLAGS...: sets `seed` to the last one given.

@@ -1,11 +1,13 @@
-"""Segment tokenized sentence pairs into subwords."""
+"""Segment tokenized sentence pairs, or sentences, into subwords."""
 
 import argparse
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +16,7 @@ from step import StepError, run
 from transform import Transform, transform
 
 CACHE_SIZE = 200_000  # words whose segments a process keeps
+WORDPIECE = ("wordpiece", "cased_wordpiece")
 VERSION = re.compile(r"#version: 0\.[12]\r?")
 MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+\r?")
 
@@ -37,7 +40,7 @@ class Segments(dict):
 
 
 def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
-    """A function that segments a line of words separated by single spaces.
+    """A function that segments a line of words separated by single spaces, for WordPiece of raw text.
 
     Raises:
         StepError: where the file is no model of this kind.
@@ -45,6 +48,8 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
     if kind == "bpe":
         segments = Segments(io.StringIO(read_codes(model), newline="\n"))
         return lambda line: " ".join(map(segments.__getitem__, line.split(" ")))
+    if kind in WORDPIECE:
+        return make_wordpiece(model, cased=kind == WORDPIECE[-1])
     from sentencepiece import SentencePieceProcessor
 
     try:
@@ -52,6 +57,22 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
     except RuntimeError:
         raise StepError(f"{model} is not a model of sentencepiece: copy it from the folder of the data.") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+def make_wordpiece(vocabulary: Path, cased: bool) -> Callable[[str], str]:
+    """A function that segments a line of raw text as BERT does.
+
+    Raises:
+        StepError: where the vocabulary is none.
+    """
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from ea_fairseq import UserError
+    from ea_fairseq.subwords.wordpiece import WordPiece, WordPieceConfig
+
+    try:
+        return WordPiece(WordPieceConfig(wordpiece_vocab=str(vocabulary), wordpiece_cased=cased)).encode
+    except UserError as error:
+        raise StepError(str(error)) from None
 
 
 def read_codes(model: Path) -> str:
@@ -73,24 +94,26 @@ def read_codes(model: Path) -> str:
 
 
 def make_segmenters(kind: str, models: list[Path]) -> Transform:
-    """A transform that segments both languages, with one model for both or one for each."""
-    source, target = make_segmenter(kind, models[0]), make_segmenter(kind, models[-1])
-    return lambda *sides: (list(map(source, sides[0])), list(map(target, sides[1])), Counter())
+    """A transform that segments each language, with one model for all or one for each."""
+    segmenters = [make_segmenter(kind, model) for model in models]
+    return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
 
 
 def main() -> None:
     """Segment."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_text_options(parser)
-    parser.add_argument("--kind", choices=("bpe", "sentencepiece"), required=True)
+    parser.add_argument("--kind", choices=("bpe", "sentencepiece", *WORDPIECE), required=True)
     parser.add_argument(
         "--model",
         type=Path,
         action="append",
         required=True,
-        help="what learn_subword.py made, once for both languages or once for each",
+        help="what learn_subword.py made or BERT's vocabulary, once for all languages or once for each",
     )
     args = parser.parse_args()
+    if args.kind in WORDPIECE:
+        make_segmenters(args.kind, args.model)  # a bad vocabulary is refused here, and workers need not import
     transform("subword", partial(make_segmenters, args.kind, args.model), **text_options(args))
 
 

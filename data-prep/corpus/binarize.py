@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import manifest
+from layout import Layout
 from manifest import SPLITS
 from step import run
 from text_folder import TextFolder
@@ -19,21 +20,35 @@ def binarize(args: argparse.Namespace) -> None:
     """Write the dictionaries, and each split's sentences as token ids."""
     logging.getLogger("fairseq").setLevel("WARNING")
     warnings.simplefilter("ignore")
-    from binary_text import make_dictionary, write_token_ids
+    from binary_text import make_dictionary
 
-    languages = args.languages
+    languages = tuple(args.languages)
     folders = {split: TextFolder(getattr(args, split), languages) for split in SPLITS}
     files = [folders["train"].file(language) for language in languages]
     if args.joined_dictionary:
-        dictionaries = [make_dictionary(files, args.workers)] * 2
+        dictionaries = [make_dictionary(files, args.workers)] * len(languages)
     else:
         dictionaries = [make_dictionary([file], args.workers) for file in files]
     args.output.mkdir()
-    for language, dictionary in zip(languages, dictionaries, strict=True):
-        dictionary.save(str(args.output / f"dict.{language}.txt"))
+    write_texts(args.output, Layout(languages), folders, dictionaries, args.workers)
+
+
+def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], dictionaries: list, workers: int) -> None:
+    """Write the dictionary of each side, and the token ids of the sentences of each split, to a folder.
+
+    Args:
+        folders: text folders, by split.
+        dictionaries: fairseq's, of the sides.
+    """
+    from binary_text import write_token_ids
+
+    for side, dictionary in zip(layout.sides, dictionaries, strict=True):
+        path = output / layout.dictionary(side)
+        path.parent.mkdir(exist_ok=True)
+        dictionary.save(str(path))
         for split, folder in folders.items():
-            prefix = args.output / f"{split}.{'-'.join(languages)}.{language}"
-            write_token_ids(folder.file(language), folder.history.kept, dictionary, prefix, args.workers)
+            prefix = output / layout.text(split, side)
+            write_token_ids(folder.file(side), folder.history.kept, dictionary, prefix, workers)
 
 
 def setting(text: str) -> tuple[str, object]:
@@ -45,6 +60,35 @@ def setting(text: str) -> tuple[str, object]:
         return name, value
 
 
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all steps that make a folder of data."""
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
+    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
+    parser.add_argument("output", type=Path, help="folder for the data")
+
+
+def describe(
+    args: argparse.Namespace, layout: Layout, folders: dict[str, TextFolder], more: dict, preparation: tuple[str, ...]
+) -> None:
+    """Copy the subword models into a folder of data and write preparation.json and manifest.json.
+
+    Args:
+        folders: of the text, by split.
+        more: settings beside ``--settings``.
+        preparation: names of the settings that preparation.json has.
+    """
+    for model in args.models:
+        shutil.copyfile(model, args.output / model.name)
+    settings = more | dict(args.settings) | {"models": [model.name for model in args.models]}
+    manifest.write(args.output / "preparation.json", {name: settings[name] for name in preparation})
+    histories = {split: folder.history for split, folder in folders.items()}
+    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
+    described = manifest.describe(args.output, layout, histories)
+    manifest.write(args.output / "manifest.json", {"settings": settings, "versions": versions} | described)
+
+
 def main() -> None:
     """Binarise and describe."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -52,23 +96,13 @@ def main() -> None:
     for split in SPLITS:
         parser.add_argument(f"--{split}", type=Path, required=True, help="text folder")
     parser.add_argument("--joined-dictionary", action="store_true")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--settings", type=setting, nargs="+", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--versions", default="", help="what tool_versions.py prints")
-    parser.add_argument("--models", type=Path, nargs="*", default=[], help="subword models, to copy")
-    parser.add_argument("output", type=Path, help="folder for the data")
+    add_data_options(parser)
     args = parser.parse_args()
     languages = tuple(args.languages)
     binarize(args)
-    for model in args.models:
-        shutil.copyfile(model, args.output / model.name)
     languages_by_role = dict(zip(("source_lang", "target_lang"), languages, strict=True))
-    settings = languages_by_role | dict(args.settings) | {"models": [model.name for model in args.models]}
-    manifest.write(args.output / "preparation.json", {name: settings[name] for name in PREPARATION})
-    histories = {split: TextFolder(getattr(args, split), languages).history for split in SPLITS}
-    versions = dict(line.split(maxsplit=1) for line in args.versions.splitlines())
-    description = {"settings": settings, "versions": versions} | manifest.describe(args.output, languages, histories)
-    manifest.write(args.output / "manifest.json", description)
+    folders = {split: TextFolder(getattr(args, split), languages) for split in SPLITS}
+    describe(args, Layout(languages), folders, languages_by_role, PREPARATION)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,16 @@ AT_ONCE = 1_000_000  # sentences whose offsets are computed at a time
 Encode = Callable[[bytes], tuple[bytes, bytes]]
 
 
-def make_dictionary(files: list[Path], workers: int) -> Dictionary:
-    """fairseq's dictionary of the words in plain or gzipped files, the most frequent first."""
+def make_dictionary(files: list[Path], workers: int, threshold: int = 1) -> Dictionary:
+    """fairseq's dictionary of the words in plain or gzipped files, the most frequent first.
+
+    Args:
+        threshold: how often a word must occur, at least.
+    """
     dictionary = Dictionary()
     for word, count in count_words(files, workers).items():
         dictionary.add_symbol(word, count)
-    dictionary.finalize()
+    dictionary.finalize(threshold)
     return dictionary
 
 

@@ -5,33 +5,33 @@ import json
 from pathlib import Path
 
 from history import History
+from layout import Layout
 from step import StepError
 
 SPLITS = ("train", "valid", "test")
 
 
-def count_tokens(data_bin: Path, languages: tuple[str, str], split: str) -> tuple[int, dict[str, int]]:
-    """The number of pairs of a binarised split, and of tokens of each language without ``</s>``.
+def count_tokens(data_bin: Path, layout: Layout, split: str) -> tuple[int, dict[str, int]]:
+    """The number of pairs of a binarised split, and of tokens of each side without ``</s>``.
 
     Raises:
-        StepError: where the two languages differ in their number of sentences.
+        StepError: where the sides differ in their number of sentences.
     """
     from fairseq.data.data_utils import load_indexed_dataset
 
-    prefix = data_bin / f"{split}.{'-'.join(languages)}"
-    datasets = [load_indexed_dataset(f"{prefix}.{language}") for language in languages]
+    datasets = [load_indexed_dataset(str(data_bin / layout.text(split, side))) for side in layout.sides]
     pairs, *others = map(len, datasets)
-    if others != [pairs]:
+    if set(others) - {pairs}:
         raise StepError(f"the two sides of {split} are of unequal length: run again.")
     tokens = [int(dataset.sizes.sum()) - pairs for dataset in datasets]
-    return pairs, dict(zip(languages, tokens, strict=True))
+    return pairs, dict(zip(layout.sides, tokens, strict=True))
 
 
-def dictionary_sizes(data_bin: Path, languages: tuple[str, str]) -> dict[str, int]:
+def dictionary_sizes(data_bin: Path, layout: Layout) -> dict[str, int]:
     """The size of each dictionary, fairseq's special symbols included."""
     from fairseq.data import Dictionary
 
-    return {language: len(Dictionary.load(str(data_bin / f"dict.{language}.txt"))) for language in languages}
+    return {side: len(Dictionary.load(str(data_bin / layout.dictionary(side)))) for side in layout.sides}
 
 
 def sha256(path: Path) -> str:
@@ -40,7 +40,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def describe(data_bin: Path, languages: tuple[str, str], histories: dict[str, History]) -> dict[str, object]:
+def describe(data_bin: Path, layout: Layout, histories: dict[str, History]) -> dict[str, object]:
     """The part of manifest.json that describes binarised data and the history of its text, by split.
 
     Raises:
@@ -48,16 +48,17 @@ def describe(data_bin: Path, languages: tuple[str, str], histories: dict[str, Hi
     """
     splits, sources = {}, []
     for split, history in histories.items():
-        pairs, tokens = count_tokens(data_bin, languages, split)
+        pairs, tokens = count_tokens(data_bin, layout, split)
         if pairs != history.kept:
             raise StepError(f"lines of {split} are lost or repeated: run again.")
         splits[split] = {"pairs": pairs, "tokens": tokens, "steps": history.steps}
         sources += [source for source in history.sources if source not in sources]
+    files = sorted(path for path in data_bin.rglob("*") if path.is_file())
     return {
         "sources": sources,
         "splits": splits,
-        "dictionary_sizes": dictionary_sizes(data_bin, languages),
-        "files": {path.name: f"sha256:{sha256(path)}" for path in sorted(data_bin.iterdir())},
+        "dictionary_sizes": dictionary_sizes(data_bin, layout),
+        "files": {str(path.relative_to(data_bin)): f"sha256:{sha256(path)}" for path in files},
     }
 
 

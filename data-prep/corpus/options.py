@@ -8,7 +8,7 @@ from text_folder import TextFolder
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that all of these steps have."""
-    parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE", help="source and target")
+    parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="source and target, or sides")
     parser.add_argument("--workers", type=int, default=1, help="processes to work with")
     parser.add_argument("--compress", action="store_true", help="gzip the text")
     parser.add_argument("inputs", type=Path, nargs="+", metavar="input", help="text folder")

@@ -1,4 +1,4 @@
-"""Text folders, in which sentence pairs go from step to step.
+"""Text folders, in which sentence pairs go from step to step, or sentences alone.
 
 A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, one sentence a line, and `history.json`.
 """
@@ -17,15 +17,15 @@ from text_lines import GZIP_LEVEL, named_in_errors, open_bytes
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-Pair = tuple[bytes, bytes]  # of lines with their line feeds
+Pair = tuple[bytes, ...]  # of lines with their line feeds, one of each language
 
 
 @dataclass(frozen=True)
 class TextFolder:
-    """A folder of sentence pairs; ``languages`` are the suffixes of source and target."""
+    """A folder of sentence pairs, or sentences; ``languages`` are the suffixes of source and target, or of these."""
 
     path: Path
-    languages: tuple[str, str]
+    languages: tuple[str, ...]
 
     def file(self, language: str) -> Path:
         """The file of a language, plain or gzipped."""
@@ -40,9 +40,9 @@ class TextFolder:
     def pairs(self) -> Iterator[Pair]:
         """Yields the pairs in order; raises StepError where the two languages differ in length."""
         with ExitStack() as stack:
-            source, target = (stack.enter_context(open_bytes(self.file(language))) for language in self.languages)
+            files = [stack.enter_context(open_bytes(self.file(language))) for language in self.languages]
             try:
-                yield from zip(_lines(source), _lines(target), strict=True)
+                yield from zip(*map(_lines, files), strict=True)
             except ValueError:
                 raise StepError(
                     f"the two languages in {self.path} differ in length: remove it and run again."
@@ -71,9 +71,9 @@ class TextWriter:
                 closing.enter_context(named_in_errors(Path(file.name)))
                 closing.callback(file.close)
 
-    def write(self, source: bytes, target: bytes) -> None:
-        """Appends lines of both languages, as :func:`encode_lines` encodes them."""
-        for file, lines in zip(self._files, (source, target), strict=True):
+    def write(self, *sides: bytes) -> None:
+        """Appends lines of each language, as :func:`encode_lines` encodes them."""
+        for file, lines in zip(self._files, sides, strict=True):
             with named_in_errors(Path(file.name)):
                 file.write(lines)
 

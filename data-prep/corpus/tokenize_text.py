@@ -1,4 +1,4 @@
-"""Tokenize sentence pairs."""
+"""Tokenize sentence pairs, or sentences."""
 
 import argparse
 from collections import Counter
@@ -12,10 +12,10 @@ from tokenization import Tokenization
 from transform import Transform, transform
 
 
-def make_tokenizers(tokenization: Tokenization, languages: tuple[str, str]) -> Transform:
-    """A transform that tokenizes both languages."""
-    source, target = map(tokenization.tokenizer_for, languages)
-    return lambda source_lines, target_lines: (source(source_lines), target(target_lines), Counter())
+def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> Transform:
+    """A transform that tokenizes each language."""
+    tokenizers = list(map(tokenization.tokenizer_for, languages))
+    return lambda *sides: (*(tokenize(lines) for tokenize, lines in zip(tokenizers, sides, strict=True)), Counter())
 
 
 def main() -> None:
@@ -27,12 +27,14 @@ def main() -> None:
     parser.add_argument("--dash-splits", action="store_true", help="split words at hyphens")
     parser.add_argument("--lowercase", action="store_true")
     parser.add_argument("--moses", type=Path, help="folder of Moses, to use its own scripts")
+    parser.add_argument("--language", help="that of all sides, where they are not called after theirs")
     parser.add_argument("--sample", type=int, help="draw this many pairs at random")
     parser.add_argument("--seed", type=int, default=1, help="seed of that draw")
     args = parser.parse_args()
     tokenization = Tokenization(args.tokenizer, args.normalize, args.dash_splits, args.lowercase, args.moses)
     sample = Sample(args.sample, args.seed) if args.sample else None
-    make = partial(make_tokenizers, tokenization, tuple(args.languages))
+    languages = (args.language,) * len(args.languages) if args.language else tuple(args.languages)
+    make = partial(make_tokenizers, tokenization, languages)
     transform("tokenize", make, selection=sample, **text_options(args))
 
 

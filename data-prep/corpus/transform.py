@@ -16,15 +16,14 @@ from workers import map_in_order
 CHUNK = 5000  # pairs
 
 Lines = list[str]
-Transform = Callable[[Lines, Lines], tuple[Lines, Lines, Counter]]
+Transform = Callable[..., tuple]  # of the lines of each language
 
 
 class Chunk(NamedTuple):
     """The output of a transform for some pairs: encoded lines, tokens of each language, pairs read, dropped, kept."""
 
-    source: bytes
-    target: bytes
-    tokens: tuple[int, int]
+    sides: Pair
+    tokens: list[int]
     read: int
     dropped: Counter
     kept: int
@@ -44,8 +43,8 @@ def transform(
 
     Args:
         step: its name in the history.
-        make: makes the transform, once in each process. The transform takes the lines of both languages; it returns
-            the lines of the pairs that it keeps, in order, and the number of those it drops, by reason.
+        make: makes the transform, once in each process. The transform takes the lines of each language; it returns
+            those of the pairs that it keeps, in order, and after them the number of those it drops, by reason.
         inputs: text folders, concatenated.
         output: the folder to make.
         workers: processes.
@@ -64,7 +63,7 @@ def transform(
     read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))
     with TextWriter(TextFolder(output, languages), compress) as writer:
         for chunk in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
-            writer.write(chunk.source, chunk.target)
+            writer.write(*chunk.sides)
             read, kept = read + chunk.read, kept + chunk.kept
             dropped.update(chunk.dropped)
             tokens.update(dict(zip(languages, chunk.tokens, strict=True)))
@@ -78,8 +77,7 @@ def transform(
 def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
     """Joins the lines of ``CHUNK`` pairs at a time, which pass faster between processes."""
     while chunk := list(islice(pairs, CHUNK)):
-        source, target = zip(*chunk, strict=True)
-        yield b"".join(source), b"".join(target)
+        yield tuple(map(b"".join, zip(*chunk, strict=True)))
 
 
 def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], Chunk]:
@@ -88,11 +86,9 @@ def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair]
 
     def on_chunk(pairs: Pair) -> Chunk:
         before = [[tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs]
-        source, target, dropped = function(*before)
-        tokens = _count_tokens(source), _count_tokens(target)
-        return Chunk(
-            encode_lines(source, compress), encode_lines(target, compress), tokens, len(before[0]), dropped, len(source)
-        )
+        *sides, dropped = function(*before)
+        encoded = tuple(encode_lines(lines, compress) for lines in sides)
+        return Chunk(encoded, list(map(_count_tokens, sides)), len(before[0]), dropped, len(sides[0]))
 
     return on_chunk
 

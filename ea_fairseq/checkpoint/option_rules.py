@@ -122,7 +122,7 @@ JSON = Rule("numbers and words in JSON", is_flat_json)
 UNSET = Rule("left out", lambda value: False)
 
 TOKENIZERS = ("moses", "nltk", "space")
-SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt")  # those that open no address
+SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt", "wordpiece")  # no addresses
 CRITERIA = ("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy", "masked_lm", "sentence_prediction")
 CRITERIA += tuple(f"label_smoothed_cross_entropy_with_{name}" for name in ("alignment", "rdrop"))
 TASKS = {TranslationTask, MaskedLMTask, SentencePredictionTask}
@@ -147,6 +147,7 @@ SPECIAL = {
     "bpe_codes": PATH,
     "sentencepiece_model": PATH,
     "sentencepiece_model_path": PATH,
+    "wordpiece_vocab": PATH,
     "eval_bleu_args": JSON,
     "eval_bleu_detok": one_of(*TOKENIZERS),
     "eval_bleu_detok_args": JSON,

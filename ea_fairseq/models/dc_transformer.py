@@ -7,6 +7,7 @@ the paper, the paper counts: see docs/time-series.md.
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,7 @@ from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.hub.time_series import EATimeSeries
 from ea_fairseq.models.layer import build_attention
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.roberta import class_name
@@ -129,6 +131,13 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
     """
 
     options = DCTransformerOptions
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
+    ) -> EATimeSeries:
+        """Loads a trained model, to predict by: see :class:`EATimeSeries`."""
+        return EATimeSeries.from_pretrained(model_name_or_path, checkpoint_file)
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

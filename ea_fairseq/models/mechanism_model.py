@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import fields
+from pathlib import Path
 from typing import ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
@@ -20,6 +21,42 @@ class MechanismModel:
     """Flags, their checks, and checkpoints; stands before a model of fairseq among the bases of a class."""
 
     family: ClassVar[Family]
+    hub: ClassVar[type]  # what a trained model is used by in Python
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        checkpoint_file: str = "model.pt",
+        data_name_or_path: str | Path = ".",
+        **kwargs,
+    ):
+        """Loads a trained model for raw text: to translate and score with, or to classify and fill in words.
+
+        Args:
+            model_name_or_path: folder of the checkpoints.
+            checkpoint_file: a checkpoint in it or, of translation models, several for an ensemble: ``"a.pt:b.pt"``.
+            data_name_or_path: folder of the dictionaries; of classifiers, that of ``input0`` and ``label``. A path that
+                starts with "." is relative to the folder of the checkpoints, as always in fairseq, and any other
+                relative path to the current folder.
+            tokenizer, bpe, ...: fairseq's options. ``tokenizer="moses"`` tokenizes by the languages that a translation
+                model was trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and
+                lower-case text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``,
+                ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the current folder.
+            target_subword: of translation models, file of the target language's subword model, where it has its own.
+
+        Returns:
+            A ``TranslationHub`` or an ``EncoderHub``.
+
+        Raises:
+            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
+        """
+        return cls.hub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
+
+    @classmethod
+    def hub_models(cls):
+        """None: nothing is downloaded."""
+        return {}
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

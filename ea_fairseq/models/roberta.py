@@ -7,10 +7,11 @@ from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from torch import nn
+from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
+from ea_fairseq.hub.encoder import EncoderHub
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -26,6 +27,7 @@ SIZES = {  # layers, width, feed-forward width, heads
     "large": (24, 1024, 4096, 16),
 }
 SIZE_OPTIONS = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+POOLER = "pooler.dense"  # BERT's, as a checkpoint without heads has it
 LAYOUT_DEFAULTS = {"roberta": {}, "bert": {"segments": 2, "layer_norm_eps": 1e-12}}
 
 
@@ -68,7 +70,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     fairseq's names; what the mechanism adds is named after them.
     """
 
-    encoder_class = MechanismRobertaEncoder
+    encoder_class, hub = MechanismRobertaEncoder, EncoderHub
 
     def __init__(self, args, encoder: MechanismRobertaEncoder):
         FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
@@ -80,10 +82,15 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         """As BERT does."""
         self.apply(init_weights)
 
-    @classmethod
-    def hub_models(cls):
-        """None: nothing is downloaded."""
-        return {}
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str):
+        """Takes a checkpoint's pooler of BERT as the dense layer of each classification head that it fits."""
+        pooler = {part: state_dict.pop(f"{POOLER}.{part}", None) for part in ("weight", "bias")}
+        super().upgrade_state_dict_named(state_dict, name)
+        for head, modules in self.classification_heads.items():
+            own = modules.dense.state_dict()
+            if all(pooler[part] is not None and pooler[part].shape == own[part].shape for part in pooler):
+                dense = f"classification_heads.{head}.dense"
+                state_dict.update({f"{dense}.{part}": tensor for part, tensor in pooler.items()})
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

@@ -56,7 +56,16 @@ class SentenceEncoder(MechanismEncoder):
         return (ends.cumsum(dim=1) - ends).clamp(max=self.segment_embeddings.num_embeddings - 1)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Adds segments that are zero to the parameters of a model without any: its outputs stay what they are."""
+        """Fits the embeddings of another model to this one, without a change of its outputs.
+
+        Segments of a model without any are zero, and positions beyond those of this one are left out.
+        """
+        positions, own = f"{name}.embed_positions.weight", self.embed_positions
+        if isinstance(own, nn.Embedding) and positions in state_dict and len(state_dict[positions]) > len(own.weight):
+            logger.info(
+                f"the checkpoint has {len(state_dict[positions])} positions: the first {len(own.weight)} are taken"
+            )
+            state_dict[positions] = state_dict[positions][: len(own.weight)]
         weight = f"{name}.segment_embeddings.weight"
         if self.segment_embeddings is not None and weight not in state_dict:
             logger.info("the checkpoint has no embeddings of segments: they start at zero, which changes nothing")

@@ -1,14 +1,13 @@
 """Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
-from ea_fairseq.hub import TranslationHub
+from ea_fairseq.hub.translation import TranslationHub
 from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel
@@ -33,36 +32,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
     mechanism adds is named after them.
     """
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | Path,
-        checkpoint_file: str = "model.pt",
-        data_name_or_path: str | Path = ".",
-        **kwargs,
-    ) -> TranslationHub:
-        """Loads a trained model, or an ensemble, to translate and score raw text with.
-
-        Args:
-            model_name_or_path: folder of the checkpoints.
-            checkpoint_file: a checkpoint in it, or several for an ensemble: ``"a.pt:b.pt"``.
-            data_name_or_path: folder of the dictionaries. A path that starts with "." is relative to the folder of
-                the checkpoints, as always in fairseq, and any other relative path to the current folder.
-            tokenizer, bpe, ...: fairseq's options. ``tokenizer="moses"`` tokenizes by the languages that the model
-                was trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and
-                lower-case text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``,
-                ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the current folder.
-            target_subword: file of the target language's subword model, where it has its own.
-
-        Raises:
-            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
-        """
-        return TranslationHub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
-
-    @classmethod
-    def hub_models(cls):
-        """None: nothing is downloaded."""
-        return {}
+    hub = TranslationHub
 
     @classmethod
     def build_model(cls, args, task):

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import make_builder
 from sacrebleu.metrics import BLEU
 from step import StepError
 
+from binary_lines import write_binary
 from checkpoints import save_loud
 from commands import ROOT
 from corpora import environment, warm_environment
 from experiments.runs.data_bin import DataBin
 from experiments.runs.training_run import Start, TrainingRun
-from experiments.scoring.evaluation import Texts, best_lines, detokenizer
 from experiments.scoring.results import Results
+from experiments.scoring.translation import Texts, best_lines, detokenizer
 
 SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
@@ -38,13 +38,8 @@ def write_data(folder: Path) -> Path:
     draw = random.Random(1)
     for language in ("de", "en"):
         words.save(str(folder / f"dict.{language}.txt"))
-        prefix = folder / f"test.de-en.{language}"
-        builder = make_builder(f"{prefix}.bin", "mmap", vocab_size=len(words))
-        for _ in range(SENTENCES):
-            builder.add_item(
-                words.encode_line(" ".join(draw.choices(WORDS, k=draw.randint(3, 8))), line_tokenizer=str.split)
-            )
-        builder.finalize(f"{prefix}.idx")
+        lines = [" ".join(draw.choices(WORDS, k=draw.randint(3, 8))) for _ in range(SENTENCES)]
+        write_binary(folder / f"test.de-en.{language}", words, lines)
     return folder
 
 

@@ -12,8 +12,22 @@ import pytest
 from step import StepError
 
 from commands import ROOT
+from ea_fairseq.attention import registry
 from experiments.benchmark import command, measuring, workers
-from experiments.benchmark.cases import EVOLVING, PARTS, PLAIN, UNTUNED, VARIANTS, Case, Plan, Settings, Variant
+from experiments.benchmark.cases import (
+    ENCODER_PARTS,
+    ENCODER_SIZES,
+    EVOLVING,
+    PARTS,
+    PLAIN,
+    UNTUNED,
+    VARIANTS,
+    Case,
+    Plan,
+    Settings,
+    Variant,
+)
+from experiments.benchmark.figures import figures
 from experiments.benchmark.results import Benchmark
 from experiments.benchmark.tables import exponents, tables
 from experiments.benchmark.workers import TUNED, LeftOutError, Pool
@@ -180,6 +194,19 @@ def test_every_part_compares_with_the_transformer_on_equal_terms():
     assert sum(len(Plan(quick=True).cases(part)) for part in PARTS) < sum(len(plan.cases(part)) for part in PARTS) / 2
 
 
+def test_encoders_are_tuned_and_classify_in_all_sizes():
+    plan = Plan(ENCODER_SIZES, families=("ea_transformer", "pa_transformer"))
+    assert ENCODER_SIZES == registry.ENCODER_SIZES
+    for part in ENCODER_PARTS:
+        assert [variant.name for variant in plan.variants(part)] == [PLAIN.name, "EA", "pa_transformer"]
+        assert {case.size for case in plan.cases(part)} == {*ENCODER_SIZES}
+    made = fake_benchmark(parts=ENCODER_PARTS, sizes=("mini",))
+    found = dict(tables(made))
+    assert list(found) == ["Tuning a classifier", "Classification", "Memory and operations"]
+    assert "fairseq's RoBERTa of the same size" in found["Classification"].notes[0]
+    assert [name for name, *_ in figures(made)] == ["tuning", "inference"]
+
+
 def test_tables_have_what_was_measured():
     made = dict(tables(fake_benchmark()))
     assert len(made) == 6
@@ -249,6 +276,11 @@ REFUSED = {
     "--device": ["--device", "tpu"],
     "is a folder": ["--out", str(ROOT)],
     "unrecognized": ["--fast"],
+    "knows tiny": ["--encoders", "lite"],
+    "--encoders: measure translation": ["--encoders", "tiny", "--sizes", "lite"],
+    "--only: training is none of": ["--encoders", "tiny", "--only", "training"],
+    "--only: tuning is none of": ["--only", "tuning"],
+    "--family shaw has no encoders": ["--encoders", "tiny", "--family", "shaw"],
     "shows no GPU": ["--device", "cuda"],
 }
 

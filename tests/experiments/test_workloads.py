@@ -8,8 +8,9 @@ from torch import nn
 
 from ea_fairseq import UserError
 from experiments.benchmark.batches import SHORTEST, batch, lengths
-from experiments.benchmark.cases import EVOLVING, EVOLVING_BF16, PLAIN, Case, Variant
+from experiments.benchmark.cases import ENCODER_PARTS, EVOLVING, EVOLVING_BF16, PLAIN, Case, Variant
 from experiments.benchmark.costs import count_operations, memory, saved_for_backward
+from experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
 from experiments.benchmark.workloads import WORKLOADS
 from experiments.costs.built_model import dictionary
 
@@ -52,6 +53,26 @@ def test_both_sides_do_the_same_work(part):
     assert added == (4 * 4 * 9 + 4) * (1 if part == "block" else 18)  # the convolutions
     for side in sides:
         side.step()
+
+
+@pytest.mark.parametrize("part", ENCODER_PARTS)
+def test_encoders_do_the_same_work_beside_fairseqs_roberta(part):
+    case = Case(part, "tiny", length=5, sentences=3)
+    sides = [ENCODER_WORKLOADS[part](case, variant, CPU, TOKENS, 1) for variant in (PLAIN, EVOLVING)]
+    assert sides[0].words == sides[1].words == sum(lengths(3, 5, 1))
+    assert torch.equal(*(side.batch["net_input"]["src_tokens"] for side in sides))
+    sizes = [sum(parameter.numel() for parameter in side.parameters) for side in sides]
+    assert sizes[1] - sizes[0] == 4 * (4 * 4 * 9 + 4)  # the convolutions
+    for side in sides:
+        before = [parameter.clone() for parameter in side.parameters]
+        side.step()
+        changed = any(not torch.equal(*pair) for pair in zip(before, side.parameters, strict=True))
+        assert changed == side.has_backward == (part == "tuning")
+
+
+def test_a_family_without_encoders_is_named():
+    with pytest.raises(UserError, match="shaw has no encoders"):
+        ENCODER_WORKLOADS["inference"](Case("inference", "tiny", 5, 3), EVOLVING.of_family("shaw"), CPU, TOKENS, 1)
 
 
 def test_a_generation_decodes_all_words_of_all_sentences():

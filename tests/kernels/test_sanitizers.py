@@ -87,3 +87,11 @@ def test_no_call_of_many_makes_one(run_sanitized):
     result = run_sanitized("-m", "native_cases", CASES, *sets)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{CASES} cases" in result.stdout
+
+
+def test_no_translation_makes_one(run_sanitized):
+    result = run_sanitized(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/decoding/test_native_search.py"
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " passed" in result.stdout

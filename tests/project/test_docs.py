@@ -95,11 +95,11 @@ def test_the_design_page_names_what_is_there():
 @pytest.mark.parametrize(
     ("text", "stale"),
     [
-        ("`ea_fairseq/hub.py` `Score`, `TranslationHub.load`", []),
+        ("`ea_fairseq/hub/translation.py` `Score`, `TranslationHub.load`", []),
         ("`fairseq/file_io.py` `PathManager.copy` and `--patience`", []),
-        ("`ea_fairseq/hub.py` `Score`, `gone`", ["gone in hub.py"]),
-        ("`ea_fairseq/hub.py` `Score.gone`", ["Score.gone in hub.py"]),
-        ("`ea_fairseq/hub.py:1` `Trained models`, `ea_fairseq/hub.py:1` `import`", ["import"]),
+        ("`ea_fairseq/hub/translation.py` `Score`, `gone`", ["gone in translation.py"]),
+        ("`ea_fairseq/hub/translation.py` `Score.gone`", ["Score.gone in translation.py"]),
+        ("`ea_fairseq/hub/files.py:1` `trained model`, `ea_fairseq/hub/files.py:1` `import`", ["import"]),
         ("`ea_fairseq/gone.py` `Score`, `ea_fairseq/gone/`", ["ea_fairseq/gone.py", "ea_fairseq/gone/"]),
     ],
 )

@@ -85,8 +85,11 @@ def odd(tmp_path_factory) -> Path:
 RECIPE = "toy/transformer_lite"
 IN_ODD_FOLDERS = {
     "prepare-corpus.sh": ["--source-lang", "de", "--target-lang", "en", "--dry-run", "corpus", "a:b/out"],
+    "prepare-glue.sh": ["--task", "cola", "--dry-run", "a:b/out"],
     "prepare-iwslt14-deen.sh": ["--dry-run", "a:b/out"],
+    "prepare-masked-lm.sh": ["--language", "en", "corpus", "a:b/out"],
     "prepare-multi30k.sh": ["--dry-run", "a:b/out"],
+    "prepare-sst5.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-ende.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-enfr.sh": ["--dry-run", "a:b/out"],
     "train.sh --data": ["--data", "a:b/data-bin", RECIPE],

@@ -67,6 +67,7 @@ def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained
     with watching(home) as seen:
         model = EATimeSeries.from_pretrained(folder, "checkpoint_last.pt")
     assert not seen
+    assert type(model.model).from_pretrained(folder, "checkpoint_last.pt").description == model.description
     test = read_ts(home / "my classes/test.ts.gz")
     found = model.predict(test.series)
     assert {prediction.label for prediction in found} <= {"low", "high"}

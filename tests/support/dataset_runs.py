@@ -31,6 +31,7 @@ class Archives:
 
     def __init__(self, folder: Path, train: int = TRAIN, test: int = TEST) -> None:
         self.folder = write_archives(folder, train, test)
+        self.names = [archive for archive in TABLE if self.file(archive).is_file()]
 
     def file(self, archive: str) -> Path:
         return self.folder / TABLE[archive][0].file
@@ -40,11 +41,11 @@ class Archives:
 
     def served(self) -> dict[str, bytes]:
         """What a mirror gives: every archive, at its first place only."""
-        return {path_of(places[0]): self.file(archive).read_bytes() for archive, places in TABLE.items()}
+        return {path_of(TABLE[archive][0]): self.file(archive).read_bytes() for archive in self.names}
 
     def accepting(self, *, but: str = "") -> list[str]:
         """Options that say that these are the archives that are meant."""
-        choices = (["--accept", f"{archive}={self.checksum(archive)}"] for archive in TABLE if archive != but)
+        choices = (["--accept", f"{archive}={self.checksum(archive)}"] for archive in self.names if archive != but)
         return list(chain(*choices))
 
 

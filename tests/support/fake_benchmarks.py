@@ -13,7 +13,7 @@ def fake_measurement(case: Case, plan: Plan, others: float = 0.0) -> Measurement
         {name: Sample(value * case.sentences * slow, others) for name, value in seconds.items()}
         for slow in (1.0, 1.2, 1.1)
     ]
-    generation = case.part == "generation"
+    generation = case.part in ("generation", "inference")
     costs = {
         variant.name: Cost(
             peak=10**8,
@@ -26,7 +26,7 @@ def fake_measurement(case: Case, plan: Plan, others: float = 0.0) -> Measurement
     return Measurement(case, variants, case.sentences * case.length, costs, rounds, disturbed=2 * (others > 0))
 
 
-def fake_benchmark(others: float = 0.0, **options) -> Benchmark:
+def fake_benchmark(others: float = 0.0, parts: tuple[str, ...] = PARTS, **options) -> Benchmark:
     plan = Plan(**options)
     return Benchmark(
         command="python scripts/benchmark.py",
@@ -36,5 +36,5 @@ def fake_benchmark(others: float = 0.0, **options) -> Benchmark:
         settings=Settings(threads=2),
         quick=plan.quick,
         started="2026-01-01T00:00:00",
-        measurements=[fake_measurement(case, plan, others) for part in PARTS for case in plan.cases(part)],
+        measurements=[fake_measurement(case, plan, others) for part in parts for case in plan.cases(part)],
     )

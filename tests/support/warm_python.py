@@ -11,7 +11,7 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from threading import Thread
 
-WARM = "*/binarize.py* | */average_checkpoints.py* | */attention_maps.py* | '-P -m experiments.scoring.evaluation '*"
+WARM = "*/binarize.py* | */average_checkpoints.py* | */attention_maps.py* | '-P -m experiments.scoring.'*"
 PYTHON = """#!/bin/sh
 case "$*" in {warm}) exec '{python}' -I '{client}' '{address}' "$@" ;; esac
 exec '{python}' "$@"

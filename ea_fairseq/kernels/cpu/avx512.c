@@ -8,7 +8,7 @@
 #define LANES 16
 #define SET avx512
 #include "attention_backward.h"
-#include "decode.h"
+#include "translate.h"
 #ifdef __clang__
 #pragma clang attribute pop
 #endif

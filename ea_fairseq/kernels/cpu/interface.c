@@ -1,6 +1,7 @@
 // What the caller checks before it calls anything here; mirrored by interface.py.
 #include "fused_arguments.h"
 #include "step.h"
+#include "translation.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -13,7 +14,8 @@
 
 EXPORTED const struct {
     int64_t version;                // another one where a call means something else than before
-    int64_t fused_arguments, step;  // bytes of the structs
+    int64_t fused_arguments, step, translation;  // bytes of the structs
     int64_t sources;                // checksum of the files in this folder, 0: not told
     const char *compiler;
-} ea_fairseq_interface = {2, sizeof(struct fused_arguments), sizeof(struct step), SOURCES, COMPILER};
+} ea_fairseq_interface = {3, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct translation), SOURCES,
+                          COMPILER};

@@ -4,7 +4,9 @@ from ctypes import CDLL, Structure, c_char_p, c_double, c_int64, c_void_p, sizeo
 from pathlib import Path
 from zlib import crc32
 
-VERSION = 2  # that of interface.c
+from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
+
+VERSION = 3  # that of interface.c
 
 
 class CallFields(Structure):
@@ -50,6 +52,7 @@ FUNCTIONS = {
     "attend": CallFields,
     "attend_backward": CallFields,
     "decode": StepFields,
+    "translate": TranslationFields,
 }
 
 
@@ -57,7 +60,7 @@ class Interface(Structure):
     """``ea_fairseq_interface`` of interface.c."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("version", "fused_arguments", "step", "sources")),
+        *((name, c_int64) for name in ("version", "fused_arguments", "step", "translation", "sources")),
         ("compiler", c_char_p),
     ]
 
@@ -72,8 +75,8 @@ class Interface(Structure):
 
     def fits(self, sources: int) -> bool:
         """Whether the library may be called; ``sources`` is the checksum of those at hand, 0 where none are."""
-        layout = self.version, self.fused_arguments, self.step
-        return layout == (VERSION, sizeof(CallFields), sizeof(StepFields)) and (
+        layout = self.version, self.fused_arguments, self.step, self.translation
+        return layout == (VERSION, *map(sizeof, (CallFields, StepFields, TranslationFields))) and (
             not sources or self.sources in (0, sources)
         )
 

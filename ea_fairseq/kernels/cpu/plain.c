@@ -2,4 +2,4 @@
 #define LANES 8
 #define SET plain
 #include "attention_backward.h"
-#include "decode.h"
+#include "translate.h"

@@ -4,6 +4,10 @@ from dataclasses import dataclass, replace
 
 SIZES = ("lite", "base")
 PARTS = ("block", "training", "generation", "growth")
+ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
+ENCODER_PARTS = ("tuning", "inference")
+LARGE = ("base", "large")
+ENCODER_LENGTHS = (30, 128)
 BLOCK_LENGTHS = (30, 64, 100)
 GROWTH_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 TRAINING_LENGTHS = {"lite": (30, 64), "base": (30,)}
@@ -19,8 +23,9 @@ class Case:
     """One workload, the same for all variants.
 
     Args:
-        part: one of PARTS; block and growth are of one self-attention, forward and backward.
-        size: one of SIZES.
+        part: one of PARTS; block and growth are of one self-attention, forward and backward. Or one of ENCODER_PARTS,
+            of a RoBERTa that classifies.
+        size: one of SIZES, or of ENCODER_SIZES.
         length: N, tokens of the longest sentence on either side.
         sentences: B.
         beam: of a generation, else 0.
@@ -83,8 +88,10 @@ VARIANTS = {
     "training": (*FEW, PLAIN_BF16, EVOLVING_BF16, UNTUNED, PLAIN_ALL, EVOLVING_ALL),
     "generation": FEW,
     "growth": FEW,
+    "tuning": (*FEW, PLAIN_BF16, EVOLVING_BF16),
+    "inference": (*FEW, PLAIN_BF16, EVOLVING_BF16),
 }
-QUICK_VARIANTS = {**dict.fromkeys(PARTS, FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
+QUICK_VARIANTS = {**dict.fromkeys(VARIANTS, FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
 
 
 @dataclass(frozen=True)
@@ -158,9 +165,13 @@ class Plan:
     def _lengths(self, part: str, size: str) -> tuple[int, ...]:
         if part == "growth":
             return (32, 128, 512) if self.quick else GROWTH_LENGTHS
-        lengths = BLOCK_LENGTHS if part == "block" else TRAINING_LENGTHS[size]
+        if part in ENCODER_PARTS:
+            lengths = ENCODER_LENGTHS
+        else:
+            lengths = BLOCK_LENGTHS if part == "block" else TRAINING_LENGTHS[size]
         return lengths[:1] if self.quick else lengths
 
     def _tokens(self, part: str, size: str) -> int:
-        fewer = part == "training" and (self.quick or (size == "base" and not self.cuda))
+        is_costly = part in ("training", *ENCODER_PARTS)
+        fewer = is_costly and (self.quick or (size in LARGE and not self.cuda))
         return self.tokens or (FEWER_TOKENS if fewer else TOKENS)

@@ -14,7 +14,16 @@ from textwrap import fill
 from step import StepError
 
 from experiments.arguments import Parser, at_least
-from experiments.benchmark.cases import EVOLVING_FAMILY, PARTS, SIZES, Case, Plan, Settings
+from experiments.benchmark.cases import (
+    ENCODER_PARTS,
+    ENCODER_SIZES,
+    EVOLVING_FAMILY,
+    PARTS,
+    SIZES,
+    Case,
+    Plan,
+    Settings,
+)
 from experiments.benchmark.measuring import measure
 from experiments.benchmark.results import Benchmark
 from experiments.benchmark.tables import heading, tables
@@ -27,11 +36,12 @@ COMMAND = "python scripts/benchmark.py"
 DESCRIPTION = """\
 Measures evolving attention beside fairseq's Transformer of the same size: one self-attention forward and backward
 (block), training, generation, memory and operations (memory), and how time and memory grow with the length of
-sentences (growth). Variants run in processes of their own and are sampled in turn; rounds in which others took part of
-the processor are repeated. A full run takes half an hour on two quiet cores, --quick three minutes.
+sentences (growth). With --encoders, it measures RoBERTas that classify, beside fairseq's: an update (tuning) and new
+sentences (inference). Variants run in processes of their own and are sampled in turn; rounds in which others took
+part of the processor are repeated. A full run takes half an hour on two quiet cores, --quick three minutes.
 python scripts/report.py FILE draws what it wrote."""
 MEMORY = "memory"
-COSTLY = ("block", "training")  # the parts whose memory and operations are told
+COSTLY = ("block", "training", "tuning")  # the parts whose memory and operations are told
 QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
 WIDTH = 100
 
@@ -57,10 +67,12 @@ def parse_arguments() -> Namespace:
     """The command line, each value checked."""
     parser = Parser(COMMAND, DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
     add, default = parser.add_argument, Settings()
-    whole, number, words, parts = at_least(1), at_least(0, float), at_least(10), (*PARTS, MEMORY)
+    whole, number, words = at_least(1), at_least(0, float), at_least(10)
+    parts = (*PARTS, *ENCODER_PARTS, MEMORY)
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
-    add("--only", type=one_of(parts), default=parts, metavar="PART,...", help=f"some of {', '.join(parts)}")
-    add("--sizes", type=one_of(SIZES), default=SIZES, metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
+    add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     family = f"a recipe of scripts/recipes/models without its size; several in one run (default: {EVOLVING_FAMILY})"
     add(
         "--family",
@@ -86,6 +98,12 @@ def parse_arguments() -> Namespace:
     add("--seed", type=at_least(0), default=default.seed, metavar="N", help="(default: %(default)s)")
     add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
     args = parser.parse_args()
+    if args.encoders and args.sizes:
+        parser.error("--encoders: measure translation models, with --sizes, by themselves")
+    known = (*(ENCODER_PARTS if args.encoders else PARTS), MEMORY)
+    args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
+    if unknown := [part for part in args.only if part not in known]:
+        parser.error(f"--only: {unknown[0]} is none of {', '.join(known)}")
     if args.out.is_dir():
         parser.error(f"--out: {args.out} is a folder: give a file")
     return args
@@ -103,8 +121,20 @@ def settings_of(args: Namespace) -> Settings:
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
     """The plan, and its cases with whether they are timed or only their memory is told."""
     plan = Plan(args.sizes, args.lengths, args.tokens, args.device == "cuda", args.quick, args.family)
-    parts = [part for part in PARTS if part in args.only or (MEMORY in args.only and part in COSTLY)]
+    known = ENCODER_PARTS if args.encoders else PARTS
+    parts = [part for part in known if part in args.only or (MEMORY in args.only and part in COSTLY)]
     return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
+
+
+def require_families(args: Namespace) -> None:
+    """Raises StepError for a family that has no models of these sizes."""
+    if args.encoders:
+        from ea_fairseq.attention.registry import FAMILIES
+
+        if unknown := [name for name in args.family if name not in FAMILIES]:
+            raise StepError(f"--family {unknown[0]} has no encoders: take one of {', '.join(FAMILIES)}.")
+    elif unknown := [name for name in args.family if not {f"{name}_{size}" for size in args.sizes} <= {*models()}]:
+        raise StepError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
 
 
 def say(text: str) -> None:
@@ -125,8 +155,7 @@ def main() -> None:
     args = parse_arguments()
     if args.device == "cuda" and not gpus():
         raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
-    if unknown := [name for name in args.family if not {f"{name}_{size}" for size in args.sizes} <= {*models()}]:
-        raise StepError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
+    require_families(args)
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),

@@ -12,6 +12,12 @@ from experiments.benchmark.samples import Spread
 from experiments.benchmark.tables import LONG, exponents, inverse, per_sentence
 from experiments.figures import PAGE, looks
 
+UNITS = {
+    "training": "Target words per second in training",
+    "generation": "Target words per second of beam search",
+    "tuning": "Words per second in tuning a classifier",
+    "inference": "Words per second of classification",
+}
 INTERVALS = "Bars are 95% intervals (of fewer than six rounds, from the lowest to the highest)."
 
 
@@ -20,9 +26,9 @@ def figures(benchmark: Benchmark) -> Iterator[tuple[str, str, Figure]]:
     if blocks := timed(benchmark, "block"):
         caption = f"Time of one self-attention, forward and backward, as a part of the Transformer's. {INTERVALS}"
         yield "block", caption, block_figure(blocks)
-    for part, unit in (("training", "words per second in training"), ("generation", "words per second of beam search")):
+    for part, unit in UNITS.items():
         if found := timed(benchmark, part):
-            yield part, f"Target {unit}, the Transformer's = 1. {INTERVALS}", bars(found)
+            yield part, f"{unit}, the Transformer's = 1. {INTERVALS}", bars(found)
     if grown := timed(benchmark, "growth"):
         caption = (
             "One self-attention, forward and backward: the time of a sentence and what it keeps for the backward pass. "

@@ -17,6 +17,7 @@ import torch
 from ea_fairseq import UserError
 from experiments.benchmark.cases import Case, Settings, Variant
 from experiments.benchmark.costs import count_operations, memory, saved_for_backward
+from experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
 from experiments.benchmark.load import Reading
 from experiments.benchmark.results import Cost
 from experiments.benchmark.samples import Sample
@@ -33,7 +34,9 @@ class Bench:
         torch.set_num_threads(settings.threads)
         self.device = torch.device(settings.device)
         self.before = memory(self.device, "VmRSS")
-        self.workload = WORKLOADS[case.part](case, variant, self.device, settings.dictionary, settings.seed)
+        self.workload = (WORKLOADS | ENCODER_WORKLOADS)[case.part](
+            case, variant, self.device, settings.dictionary, settings.seed
+        )
         return self.workload.words
 
     def warm_up(self, least: float) -> float:

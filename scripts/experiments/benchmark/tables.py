@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from experiments.benchmark.cases import PLAIN, UNTUNED
+from experiments.benchmark.cases import ENCODER_PARTS, PARTS, PLAIN, UNTUNED
 from experiments.benchmark.results import Benchmark, Measurement
 from experiments.benchmark.samples import Spread
 from experiments.tables import Table
@@ -20,6 +20,8 @@ TITLES = {
     "training": "Training",
     "generation": "Generation",
     "growth": "Growth with the length of sentences, of one self-attention",
+    "tuning": "Tuning a classifier",
+    "inference": "Classification",
     "memory": "Memory and operations",
 }
 
@@ -40,7 +42,7 @@ def heading(benchmark: Benchmark) -> str:
 
 def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
     """Titles and tables of all that was measured."""
-    for part in ("block", "training", "generation", "growth"):
+    for part in (*PARTS, *ENCODER_PARTS):
         if timed := [found for found in benchmark.of(part) if found.rounds]:
             table = time_table(timed) if part in ("block", "growth") else speed_table(timed)
             yield (
@@ -49,7 +51,7 @@ def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
             )
             if part == "growth" and any(exponents(timed)):
                 yield "Exponents of growth", exponent_table(timed)
-    if costly := benchmark.of("block", "training"):
+    if costly := benchmark.of("block", "training", "tuning"):
         yield TITLES["memory"], memory_table(costly)
 
 
@@ -79,7 +81,10 @@ def speed_table(measurements: list[Measurement]) -> Table:
                 cells.append(f"{found.speed(name, UNTUNED.name).median:.2f}" if UNTUNED.name in found.names else "")
             rows.append(cells)
     header = ["", "words/s", "from - to", "speed", "interval", *["untuned = 1"] * against_untuned]
-    notes = ["Target words, padding left out; the Transformer's speed in the same round is 1."]
+    words = "Words, padding left out; the Transformer, fairseq's RoBERTa of the same size, has a speed of 1"
+    if measurements[0].case.part not in ENCODER_PARTS:
+        words = "Target words, padding left out; the Transformer's speed in the same round is 1"
+    notes = [f"{words}."]
     if against_untuned:
         notes.append(
             "Untuned is without the allocator's settings of scripts/environment.sh, which all others have; all on is "
@@ -109,7 +114,7 @@ def memory_table(measurements: list[Measurement]) -> Table:
     """Peak and saved memory in MiB, operations, and their ratio to the plain model's."""
     rows = []
     for found in measurements:
-        rows.append([found.case.title + (" (training)" if found.case.part == "training" else ""), *[""] * 5])
+        rows.append([found.case.title + ("" if found.case.part == "block" else f" ({found.case.part})"), *[""] * 5])
         plain = found.costs[PLAIN.name]
         for name, cost in found.costs.items():
             maps = f"{(cost.saved - plain.saved) / cost.one_map:+.2f}" if found.case.part == "block" else ""

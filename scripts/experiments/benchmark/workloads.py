@@ -35,14 +35,17 @@ class Workload:
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         torch.manual_seed(seed)
         self.case, self.variant, self.device = case, variant, device
-        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
-        flags += ["--share-all-embeddings"]
-        flags += ["--criterion", variant.criterion, "--label-smoothing", "0.1"]
-        if variant.criterion not in CRITERION_REGISTRY:
-            raise UserError(f"there is no criterion {variant.criterion}")
-        self.options = parse(flags, Parser("benchmark.py", "", ""))
+        self.options = parse(self.flags(), Parser("benchmark.py", "", ""))
         self.dictionary = dictionary(tokens)
         self.seed = seed
+
+    def flags(self) -> list[str]:
+        """Those of fairseq-train that describe the model and the criterion."""
+        case, variant = self.case, self.variant
+        if variant.criterion not in CRITERION_REGISTRY:
+            raise UserError(f"there is no criterion {variant.criterion}")
+        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
+        return [*flags, "--share-all-embeddings", "--criterion", variant.criterion, "--label-smoothing", "0.1"]
 
     def autocast(self) -> torch.autocast:
         """The context in which the variant's forward pass runs: bfloat16 or none."""
@@ -98,33 +101,49 @@ class Block(Workload):
         torch.autograd.backward(outputs, self.gradients)
 
 
-class Training(Workload):
-    """An update of a whole model, by torch's Adam in one operation."""
+class Update(Workload):
+    """An update of a whole model by fairseq's criterion and by torch's Adam in one operation.
+
+    Attributes:
+        model, batch: of the update.
+    """
+
+    model: nn.Module
+    batch: dict
+
+    def learn(self) -> None:
+        """Makes what updates ``model``."""
+        self.model.train()
+        self.criterion = build_criterion(self.options, self).train()
+        self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), fused=True)
+
+    def forward(self) -> list[Tensor]:
+        self.optimizer.zero_grad()
+        with self.autocast():
+            loss, size, _ = self.criterion(self.model, self.batch)
+        return [loss / size]
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        outputs[0].backward()
+        self.optimizer.step()
+
+
+class Training(Update):
+    """An update of a translation model."""
 
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         super().__init__(case, variant, device, tokens, seed)
         size = len(self.dictionary)
-        self.model = build(self.options, size, size).to(self.device).train()
+        self.model = build(self.options, size, size).to(self.device)
         self.parameters = list(self.model.parameters())
-        self.criterion = build_criterion(self.options, self).train()
-        self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), fused=True)
         self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
         self.words = self.batch["ntokens"]
+        self.learn()
 
     @property
     def target_dictionary(self):
         """For the criterion, to which this is the task."""
         return self.dictionary
-
-    def forward(self) -> list[Tensor]:
-        self.optimizer.zero_grad()
-        with self.autocast():
-            loss, words, _ = self.criterion(self.model, self.batch)
-        return [loss / words]
-
-    def backward(self, outputs: list[Tensor]) -> None:
-        outputs[0].backward()
-        self.optimizer.step()
 
 
 class Generation(Workload):

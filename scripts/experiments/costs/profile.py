@@ -27,8 +27,8 @@ the same. Takes all flags of fairseq-train that describe a model."""
 EXPLANATION = (
     "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (margins of zeros "
     "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
-    "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. {dictionary} "
-    "{words} types."
+    "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
+    "{dictionary} {words} types."
 )
 PAIR, SENTENCE = "a pair of {source} source and {target} target tokens", "a sentence of {source} tokens"
 CONVENTION = (

@@ -13,13 +13,14 @@ from text_lines import printable
 
 from experiments.arguments import Parser, at_least
 from experiments.environment import require_matplotlib
-from experiments.runs.trained_model import TrainedModel
+from experiments.runs.trained_encoder import TrainedEncoder, is_encoder
+from experiments.runs.trained_model import TrainedModel, usual_checkpoint
 from experiments.runs.training_run import TrainingRun
 
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
 COMPARED = ("logits", "probabilities")
-NEEDED = dict.fromkeys(("target", "attention", "heads", "stages"), "source")
+NEEDED = dict.fromkeys(("target", "second", "attention", "heads", "stages"), "source")
 NEEDED |= dict.fromkeys(("subset", "alignment", "max_pairs"), "statistics")
 EXAMPLE = """python scripts/attention_maps.py runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
@@ -54,8 +55,9 @@ def parse_arguments() -> argparse.Namespace:
         "Draws the attention maps of a trained model while it reads a sentence and its translation: all layers in\n"
         "a row, before and after skip connection and convolution; or measures, over all pairs of a test set, the\n"
         "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
-        "Works for evolving attention and for fairseq's plain Transformer. Of a model with quadratic attention it\n"
-        "draws where its heads looked while it was trained.",
+        "Works for evolving attention and for fairseq's plain Transformer, and for encoders and classifiers, which\n"
+        "read a sentence or a pair. Of a model with quadratic attention it draws where its heads looked while it was\n"
+        "trained.",
         EXAMPLE,
         usage="%(prog)s CHECKPOINT (--source TEXT | --statistics | --centres) [options]",
     )
@@ -74,6 +76,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     sentence = parser.add_argument_group("with --source")
     sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
+    sentence.add_argument("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
     sentence.add_argument(
         "--attention",
         type=choices(ATTENTIONS),
@@ -112,6 +115,8 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
     Raises:
         StepError: naming what is not there, or a model of other languages or words than the first.
     """
+    if args.second is not None:
+        raise StepError(f"--second: {args.checkpoint} translates: give a translation with --target.")
     paths = checkpoints(args)
     models = [load(path, args) for path in paths]
     first, last = models[0], models[-1]
@@ -121,8 +126,33 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
         )
     if (first.hub.src_dict, first.hub.tgt_dict) != (last.hub.src_dict, last.hub.tgt_dict):
         raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
+    return named(paths, models)
+
+
+def load_encoders(args: argparse.Namespace) -> dict[str, TrainedEncoder]:
+    """The encoder, and that to compare, by the names that figures give them.
+
+    Raises:
+        StepError: naming what is not there, an option of translation, or a model of other words than the first.
+    """
+    from experiments.maps.encoder_maps import refuse_options_of_translation, require_same_words
+
+    refuse_options_of_translation(args)
+    paths = checkpoints(args)
+    models = [TrainedEncoder.load(file_of(path), args.data, args.cpu) for path in paths]
+    require_same_words(models, paths)
+    return named(paths, models)
+
+
+def named(paths: list[Path], models: list) -> dict[str, TrainedModel | TrainedEncoder]:
+    """The models by their names or, where these are alike, by their paths."""
     names = list(map(name_of, paths, models))
     return dict(zip(names if len(set(names)) == len(names) else map(str, paths), models, strict=True))
+
+
+def file_of(checkpoint: Path) -> Path:
+    """The file of a checkpoint, or of a training's folder."""
+    return checkpoint / usual_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
@@ -141,7 +171,7 @@ def languages(model: TrainedModel) -> str:
     return "{source_lang}-{target_lang}".format_map(model.hub.task.cfg)
 
 
-def name_of(checkpoint: Path, model: TrainedModel) -> str:
+def name_of(checkpoint: Path, model: TrainedModel | TrainedEncoder) -> str:
     """What train.sh calls the model or, where something else trained it, its architecture."""
     run = TrainingRun.read(checkpoint if checkpoint.is_dir() else checkpoint.parent)
     return run.model if run else model.hub.cfg.model.arch
@@ -160,8 +190,12 @@ def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out
     maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
     print("source:", printable(first.hub.src_dict.string(source)))
     print("target:", printable(first.hub.tgt_dict.string(target)))
-    stages = args.stages or (STAGES if args.compare is None else COMPARED)
-    return draw(maps, args.attention or ATTENTIONS, args.heads, stages, out)
+    return draw(maps, args.attention or ATTENTIONS, args.heads, stages_of(args), out)
+
+
+def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """The stages that are drawn."""
+    return args.stages or (STAGES if args.compare is None else COMPARED)
 
 
 def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path) -> list[Path]:
@@ -210,11 +244,24 @@ def main() -> None:
         return
     try:
         with redirect_stdout(sys.stderr):
-            models = load_all(args)
-        paths = (measure if args.statistics else draw_sentence)(models, args, out)
+            models = (load_encoders if is_encoder(file_of(args.checkpoint)) else load_all)(args)
+        paths = show(models, args, out)
     except UserError as error:
         raise StepError(str(error)) from None
     announce(paths, out)
+
+
+def show(
+    models: dict[str, TrainedModel] | dict[str, TrainedEncoder], args: argparse.Namespace, out: Path
+) -> list[Path]:
+    """Draws or measures the maps of translation models or of encoders; returns the files."""
+    if all(isinstance(model, TrainedModel) for model in models.values()):
+        return (measure if args.statistics else draw_sentence)(models, args, out)
+    from experiments.maps import encoder_maps
+
+    if args.statistics:
+        return encoder_maps.measure(models, args, checkpoints(args), out)
+    return encoder_maps.draw_sentence(models, args, stages_of(args), out)
 
 
 def announce(paths: list[Path], out: Path) -> None:

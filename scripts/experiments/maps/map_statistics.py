@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -80,13 +81,26 @@ def map_statistics(
         UserError: where a sentence is empty or too long.
         StepError: naming the line of the alignment that does not fit its pair.
     """
+    batches = model.hub.recorded_batches(sources, targets)
+    return statistics_of(batches, len(sources), model.hub.tgt_dict.pad(), alignment)
+
+
+def statistics_of(
+    batches: Iterable[tuple[dict, dict]], total: int, pad: int, alignment: AttentionAlignment | None = None
+) -> Statistics:
+    """The statistics of recorded passes, of ``total`` sentences or pairs.
+
+    Args:
+        batches: fairseq's, each with what an attention recorded, by its name.
+        pad: the padding's token id.
+    """
     means = defaultdict(QueryMean)
-    with tqdm(total=len(sources), unit=" pairs", desc="attention_maps", leave=False) as progress:
-        for batch, records in model.hub.recorded_batches(sources, targets):
+    with tqdm(total=total, unit=" sentences", desc="attention_maps", leave=False) as progress:
+        for batch, records in batches:
             for attention, layers in by_layer(records).items():
                 maps = with_mean(torch.stack([layer["probabilities"].double().cpu() for layer in layers]))
                 queries = batch["net_input"]["src_tokens" if attention == "encoder" else "prev_output_tokens"]
-                real = queries.cpu() != model.hub.tgt_dict.pad()
+                real = queries.cpu() != pad
                 means["entropy", attention].add(entropy(maps), real)
                 means["similarity", attention].add(similarity(maps), real)
                 if attention == "cross" and alignment is not None:

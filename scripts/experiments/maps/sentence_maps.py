@@ -53,7 +53,8 @@ class SentenceMaps:
         queries, keys = labels(maps.queries, self.subword), labels(maps.keys, self.subword)
         if attention == "cross":
             return Axes([*queries[1:], "</s>"], keys, "target word predicted", "source word")
-        side = "source word" if attention == "encoder" else "target word read"
+        source = "source word" if "decoder" in self.layers else "word"
+        side = source if attention == "encoder" else "target word read"
         return Axes(queries, keys, side, side)
 
     def row(self, attention: str, stage: str, head: str, label: str) -> Row:

@@ -8,7 +8,8 @@ def word_numbers(pieces: list[str], subword: str) -> list[int]:
     """The number, from 0, of the word of each piece; ``</s>`` is a word of its own.
 
     Args:
-        subword: how words were cut: ``bpe`` (``läu@@ ft``), ``sentencepiece`` (``\u2581läu ft``) or ``none``.
+        subword: how words were cut: ``bpe`` (``läu@@ ft``), ``sentencepiece`` (``\u2581läu ft``), ``wordpiece``
+            (``läu ##ft``) or ``none``.
     """
     numbers, number = [], -1
     for before, piece in zip([END, *pieces], pieces, strict=False):
@@ -21,6 +22,8 @@ def is_continued(before: str, piece: str, subword: str) -> bool:
     """Whether a word goes on from one piece to the next."""
     if subword == "none" or END in (before, piece):
         return False
+    if subword == "wordpiece":
+        return piece.startswith("##")
     return before.endswith("@@") if subword == "bpe" else not piece.startswith("\u2581")
 
 
@@ -30,5 +33,6 @@ def labels(pieces: list[str], subword: str) -> list[str]:
     for piece, after in zip(pieces, [*pieces[1:], END], strict=True):
         text = piece.removesuffix("@@") if subword == "bpe" else piece
         text = text.removeprefix("\u2581") if subword == "sentencepiece" else text
+        text = text.removeprefix("##") if subword == "wordpiece" else text
         shown.append(text + CONTINUED * is_continued(piece, after, subword))
     return shown

@@ -19,24 +19,25 @@ class Comparison:
 
     Args:
         by_seed: of each model and data set, by their names, the results by seed, in the order of seeds.
-        score: the name of the score that counts.
+        score: the name of the score that counts; None for the first of each data set.
         baseline: the model that all others are compared with; by default, an evolving model is compared with the
             plain one of its size, where there is one.
     """
 
     by_seed: dict[tuple[str, str], dict[int, Results]]
-    score: str
+    score: str | None
     baseline: str | None = None
 
     @classmethod
-    def of(cls, results: Iterable[Results], score: str, baseline: str | None = None) -> "Comparison":
+    def of(cls, results: Iterable[Results], score: str | None, baseline: str | None = None) -> "Comparison":
         """
         Raises:
             StepError: naming the results that do not go together.
         """
         by_seed: dict[tuple[str, str], dict[int, Results]] = {}
         for result in sorted(results, key=lambda result: (result.seed, str(result.folder))):
-            require_score(result, score)
+            if score is not None:
+                require_score(result, score)
             seeds = by_seed.setdefault((result.model, result.dataset.name), {})
             if result.seed in seeds:
                 raise StepError(
@@ -46,6 +47,7 @@ class Comparison:
             seeds[result.seed] = result
         comparison = cls(by_seed, score, baseline)
         require_same_data(comparison.all_results())
+        require_same_scores(comparison.all_results())
         require_same_models(comparison.all_results())
         if baseline is not None:
             comparison.require_baseline()
@@ -80,9 +82,19 @@ class Comparison:
         """Any of a model's results, for what all of them have in common."""
         return next(iter(next(seeds for (name, _), seeds in self.by_seed.items() if name == model).values()))
 
-    def scores(self, model: str, dataset: str) -> dict[int, float]:
-        """Scores in points by seed."""
-        return {seed: result.scores[self.score].score for seed, result in self.results(model, dataset).items()}
+    def task(self, dataset: str) -> str:
+        """fairseq's task that a data set is for."""
+        return next(result.task for result in self.all_results() if result.dataset.name == dataset)
+
+    def names(self, dataset: str) -> list[str]:
+        """The names of the scores of a data set, the one that counts before the others."""
+        names = next(list(result.scores) for result in self.all_results() if result.dataset.name == dataset)
+        return sorted(names, key=lambda name: name != self.score)
+
+    def scores(self, model: str, dataset: str, score: str | None = None) -> dict[int, float]:
+        """Scores in points by seed; by default the one that counts."""
+        name = score or self.names(dataset)[0]
+        return {seed: result.scores[name].score for seed, result in self.results(model, dataset).items()}
 
     def baseline_of(self, model: str, dataset: str) -> str | None:
         """The model to compare with, None for a baseline itself and where there is none."""
@@ -167,6 +179,18 @@ def require_same_data(results: Iterable[Results]) -> None:
             raise StepError(
                 f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it alike "
                 "and train again, or compare them apart."
+            )
+
+
+def require_same_scores(results: Iterable[Results]) -> None:
+    """Raises StepError where encoders were scored otherwise, by the flags that they were trained with."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        if other.task != result.task or (result.is_encoder and list(result.scores) != list(other.scores)):
+            raise StepError(
+                f"{other.folder} has {', '.join(other.scores)} on {other.dataset.name}, and {result.folder} has "
+                f"{', '.join(result.scores)}: train both with the same flags of the criterion, or compare them apart."
             )
 
 

@@ -122,12 +122,7 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
     if not results or baseline is None:
         return [NONE, *[NONE] * p_values]
     others = comparison.results(baseline, dataset)
-    common = sorted(results.keys() & others.keys())
-    if not common:
-        raise StepError(
-            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
-            "train one with a seed of the other."
-        )
+    common = common_seeds(comparison, model, baseline, dataset)
     if len(common) == 1:
         return [NONE, *[NONE] * p_values]
     scores = {seed: [found[seed].scores[comparison.score].score for found in (results, others)] for seed in common}
@@ -136,6 +131,17 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
         found = [p_value(others[seed], results[seed], comparison.score) for seed in common]
         cells.append(" / ".join(f"{value:.3f}" for value in found))
     return cells
+
+
+def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str) -> list[int]:
+    """The seeds that a model and its baseline have; raises StepError where there are none."""
+    common = sorted(comparison.results(model, dataset).keys() & comparison.results(baseline, dataset).keys())
+    if not common:
+        raise StepError(
+            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
+            "train one with a seed of the other."
+        )
+    return common
 
 
 def spread(value: Spread) -> str:

@@ -12,17 +12,24 @@ from experiments.reports.curves import Band, band
 from experiments.scoring.results import Point
 
 WARM_UP = 0.25  # the part of a training that does not decide how high and low a figure reaches
+UNITS = {"translation": "bits per token", "masked_lm": "bits per masked word"}  # of losses, by task
 CURVES: dict[str, tuple[str, str, Callable[[Point], float | None]]] = {
-    "training-loss": ("train_curve", "training loss (bits per token)", lambda point: point.loss),
-    "validation-loss": ("valid_curve", "validation loss (bits per token)", lambda point: point.loss),
+    "training-loss": ("train_curve", "training loss", lambda point: point.loss),
+    "validation-loss": ("valid_curve", "validation loss", lambda point: point.loss),
     "validation-bleu": ("valid_curve", "validation BLEU", lambda point: point.bleu),
 }
 INCHES_OF_LETTER, INCHES_OF_HANDLE, INCHES_OF_ROW = 0.065, 0.6, 0.18  # in a legend
 
 
+def label_of(comparison: Comparison, dataset: str, name: str) -> str:
+    """What a curve shows, and its unit."""
+    label = CURVES[name][1]
+    return f"{label} ({UNITS.get(comparison.task(dataset), 'as fairseq logs it')})" if label.endswith("loss") else label
+
+
 def learning_curves(comparison: Comparison, dataset: str, models: list[str], name: str) -> Figure | None:
     """A curve for each model: on the left against updates, on the right against wall-clock."""
-    curve, label, value = CURVES[name]
+    curve, _, value = CURVES[name]
     curves = {
         model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
     }
@@ -46,7 +53,7 @@ def learning_curves(comparison: Comparison, dataset: str, models: list[str], nam
             draw_band(panel, line, model, style[model])
         panel.set_xlabel(axis)
         panel.set_xlim(left=0)
-    panels[0].set_ylabel(label)
+    panels[0].set_ylabel(label_of(comparison, dataset, name))
     zoom(panels[0], list(drawn["updates"].values()))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure

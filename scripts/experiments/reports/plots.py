@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from experiments.figures import KINDS, PLOTS, save
 from experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from experiments.reports.comparison import Comparison, Spread
-from experiments.reports.learning_curves import CURVES, WARM_UP, learning_curves
+from experiments.reports.learning_curves import CURVES, WARM_UP, label_of, learning_curves
 from experiments.reports.score_by_size import score_by_size
 
 MOST = 10  # models in a figure that names each of them
-LOW_IS_GOOD = ("TER",)
+LOW_IS_GOOD = ("TER", "perplexity")
 
 
 def draw(
@@ -33,18 +33,20 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
     for dataset in comparison.datasets:
         models = shown_models(comparison, dataset)
         remarks = [bands(comparison, dataset), left_out(comparison, dataset, models)]
-        for name, (_, label, _) in CURVES.items():
+        for name in CURVES:
             if figure := learning_curves(comparison, dataset, models, name):
+                label = label_of(comparison, dataset, name)
                 caption = (
                     f"{dataset}: {label}, by updates and by the clock; how the first {WARM_UP:.0%} begin is cut off."
                 )
                 yield f"{dataset}-{name}", " ".join(filter(None, [caption, *remarks])), figure
+        score = comparison.names(dataset)[0]
         grids = alpha_beta_grids(comparison, dataset)
         for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
-            caption = f"{dataset}: {comparison.score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
-            yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, comparison.score)
-        if figure := score_by_size(comparison, dataset, models):
-            caption = f"{dataset}: {comparison.score} by parameters (without embeddings and output projection)."
+            caption = f"{dataset}: {score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
+            yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, score)
+        if figure := comparison.task(dataset) == "translation" and score_by_size(comparison, dataset, models):
+            caption = f"{dataset}: {score} by parameters (without embeddings and output projection)."
             bars = "Bars are standard deviations over seeds."
             yield f"{dataset}-parameters", " ".join(filter(None, [caption, bars, remarks[1]])), figure
 
@@ -53,7 +55,7 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
     """The models on a data set; of more than a figure can name, the baselines and the best."""
     models = [model for model in comparison.models if comparison.results(model, dataset)]
     baselines = {comparison.baseline_of(model, dataset) for model in models}
-    sign = 1 if comparison.score in LOW_IS_GOOD else -1
+    sign = 1 if comparison.names(dataset)[0] in LOW_IS_GOOD else -1
 
     def rank(model: str) -> tuple[bool, float]:
         return model not in baselines, sign * Spread.of(comparison.scores(model, dataset).values()).mean

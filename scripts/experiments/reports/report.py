@@ -9,14 +9,14 @@ from experiments.benchmark.report import TITLE as SPEED
 from experiments.benchmark.report import all_benchmarks, write_benchmarks
 from experiments.environment import require_matplotlib
 from experiments.page import page
-from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.comparison_table import comparison_table
+from experiments.reports.comparison import find_results
+from experiments.reports.report_tables import compare, tables_of
 from experiments.reports.results_page import keep, write_results_page
 from experiments.runs.run_facts import run_html
 
 TITLE = "Evolving attention: results"
 PAGE = "report.html"
-TABLES = {"table.md": "markdown", "table.csv": "csv", "table.tex": "latex"}
+FORMS = {"md": "markdown", "csv": "csv", "tex": "latex"}
 ARGUMENTS = {
     "results": {
         "type": Path,
@@ -35,9 +35,8 @@ ARGUMENTS = {
         "help": "what all others are compared with (default: of each evolving model the plain one of its size)",
     },
     "--score": {
-        "default": "tokenized BLEU",
         "metavar": "NAME",
-        "help": "a score of results.json (default: %(default)s)",
+        "help": "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)",
     },
     "--title": {"metavar": "TEXT", "help": "title of the page"},
     "--page": {
@@ -75,19 +74,21 @@ def main() -> None:
             raise StepError("--page needs one folder of sections: give no more than that.")
         print(*write_results_page(args.page, args.results[0], args.score), sep="\n")
         return
-    comparison = Comparison.of(find_results(args.results), args.score, args.baseline)
+    comparison = compare(find_results(args.results), args.score, args.baseline)
     if args.keep:
         print(*keep(comparison, args.keep), sep="\n")
         return
     from experiments.reports.plots import draw
 
-    table = comparison_table(comparison, p_values=not args.no_p_values)
+    tables = tables_of(comparison, p_values=not args.no_p_values)
     figures = draw(comparison, args.out / "figures")
-    text = page(args.title or TITLE, table.html(), figures, list(map(run_html, comparison.all_results())))
-    files = {name: getattr(table, kind)() for name, kind in TABLES.items()} | {PAGE: text}
+    blocks = "\n".join(table.html() for table in tables.values())
+    text = page(args.title or TITLE, blocks, figures, list(map(run_html, comparison.all_results())))
+    files = {f"{name}.{end}": getattr(table, form)() for name, table in tables.items() for end, form in FORMS.items()}
+    files[PAGE] = text
     for name, content in files.items():
         write(args.out / name, content)
-    print(files["table.md"])
+    print(*(files[f"{name}.md"] for name in tables), sep="\n")
     for path in [*(args.out / name for name in files), *(path for path, _ in figures)]:
         print(path)
 

@@ -13,7 +13,8 @@ from step import StepError
 from experiments.records import is_file_name
 from experiments.reports import relative_speed
 from experiments.reports.comparison import Comparison, Spread, find_results
-from experiments.reports.comparison_table import comparison_table, listed
+from experiments.reports.comparison_table import listed
+from experiments.reports.report_tables import compare, tables_of
 from experiments.runs.run_facts import run_html
 from experiments.scoring.results import NAME, Results
 from experiments.tables import NONE, Table
@@ -21,11 +22,12 @@ from experiments.tables import NONE, Table
 SECTION = "section.md"
 
 
-def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
+def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path]:
     """Writes the page and, into ``figures`` beside it, its figures; returns all of them.
 
     Args:
         folder: of the sections, with section.md for the head of the page.
+        score: as for compare.
 
     Raises:
         StepError: naming the file that is missing or does not fit the others.
@@ -36,12 +38,13 @@ def write_results_page(page: Path, folder: Path, score: str) -> list[Path]:
     for section in sorted(path.parent for path in folder.glob(f"*/{SECTION}")):
         blocks.append(text_of(section))
         if any(section.rglob(NAME)):
-            comparison = Comparison.of(find_results([section]), score)
+            comparison = compare(find_results([section]), score)
             speed = section / relative_speed.NAME
             speeds = relative_speed.RelativeSpeed.read(speed) if speed.is_file() else None
-            blocks.append(comparison_table(comparison, losses=True, speeds=speeds).markdown().strip())
+            tables = tables_of(comparison, losses=True, speeds=speeds)
+            blocks += [table.markdown().strip() for table in tables.values()]
             trained = [result for result in comparison.all_results() if result.training_command not in told]
-            new = Comparison.of(trained, score)
+            new = compare(trained, score)
             if trained:
                 blocks.append(cost_table(new).markdown().strip())
             for path, caption in draw(new, page.parent / "figures", f"{section.name}-", ("png",)):

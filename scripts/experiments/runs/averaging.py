@@ -13,7 +13,7 @@ from torch import Tensor
 
 from experiments.arguments import Parser, at_least
 from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.data_bin import DataBin
+from experiments.runs.data_facts import read_data
 
 EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
@@ -134,7 +134,7 @@ def main() -> None:
     args = parser.parse_args()
     checkpoints = in_order(chosen(args))
     if args.data:
-        checkpoints[-1].require_data(DataBin.read(args.data))
+        checkpoints[-1].require_data(read_data(args.data))
     Checkpoint(args.output, average(checkpoints, args.half)).write()
     print(f"the average of {len(checkpoints)} checkpoints:" if len(checkpoints) > 1 else "one checkpoint:")
     print(*(f"  {printable(str(checkpoint))}" for checkpoint in checkpoints), sep="\n")

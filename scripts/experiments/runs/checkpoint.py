@@ -4,14 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from manifest import dictionary_sizes
 from step import StepError
 from text_lines import named_in_errors
 
 from ea_fairseq import UserError
 from ea_fairseq.checkpoint.config import entries, require_known
 from ea_fairseq.checkpoint.file import read_checkpoint, refusing
-from experiments.runs.data_bin import DataBin
+from experiments.runs.binarised import Binarised
+from experiments.runs.encoder_data import SentenceData, TextData
+
+SIDES = ("source", "target")
+OF_ENCODERS = (SentenceData.task, TextData.task)
 
 
 @dataclass(frozen=True)
@@ -71,22 +74,32 @@ class Checkpoint:
         """fairseq's options of a group, such as ``task``."""
         return entries(self.state["cfg"].get(group) if self.state.get("cfg") else self.state.get("args"))
 
-    def require_data(self, data: DataBin) -> None:
-        """Raises StepError where the model was trained for other languages or a vocabulary of another size."""
+    @property
+    def task(self) -> str:
+        """fairseq's ``--task`` that the model was trained for."""
+        options = self.options("task")
+        return options.get("_name") or options.get("task") or "translation"
+
+    def require_data(self, data: Binarised) -> None:
+        """Raises StepError where the model was trained for another task, other languages or another vocabulary."""
+        if self.task != data.task and not {self.task, data.task}.isdisjoint(OF_ENCODERS):
+            raise StepError(
+                f"{self.path} is a model for --task {self.task}, and {data.folder} has data for --task {data.task}: "
+                "give the data that it was trained on."
+            )
         task = self.options("task")
-        languages = task.get("source_lang") or data.source_lang, task.get("target_lang") or data.target_lang
+        languages = tuple(task.get(f"{side}_lang") or known for side, known in zip(SIDES, data.languages, strict=True))
         if languages != data.languages:
             raise StepError(
                 f"{self.path} translates {'-'.join(languages)}, and {data.folder} is {'-'.join(data.languages)}: give "
                 "the data that it was trained on."
             )
-        sizes = dictionary_sizes(data.folder, data.languages)
-        for side, language in zip(("encoder", "decoder"), data.languages, strict=True):
-            embedding = self.state["model"].get(f"{side}.embed_tokens.weight")
-            if embedding is not None and len(embedding) != sizes[language]:
+        for parameter, name, size in data.vocabularies():
+            embedding = self.state["model"].get(parameter)
+            if embedding is not None and len(embedding) != size:
                 raise StepError(
                     f"{self.path} has a vocabulary of {len(embedding)} types, and that of {data.folder} has "
-                    f"{sizes[language]} ({language}): give the data that it was trained on."
+                    f"{size} ({name}): give the data that it was trained on."
                 )
 
     def write(self) -> None:

@@ -1,63 +1,25 @@
-"""A folder of binarised data: what its preparation says of it, without reading the data."""
+"""A folder of binarised sentence pairs: what its preparation says of it, without reading the data."""
 
-import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manifest import sha256
-from step import StepError, run
+from layout import Layout
+from manifest import dictionary_sizes
+from step import StepError
 
-from experiments.arguments import Parser
-from experiments.own_file import own_file
-from experiments.records import MEGABYTE, FileName, as_record, read_json
+from experiments.runs.binarised import OWN, Binarised, Manifest
 from experiments.runs.preparation import PREPARATION, Preparation
-from experiments.scoring.results import Dataset
 
-OWN = "prepare-corpus"
-MANIFEST = "manifest.json"
 REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
 SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
 NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a preparation was told: the script, and how many pairs to draw where it was to draw some."""
-
-    dataset: FileName = OWN
-    subsample: int | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """What data was made from; only archives have names."""
-
-    archive: str = ""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The part of manifest.json that tells data sets apart."""
-
-    settings: Settings = Settings()
-    sources: list[Source] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, folder: Path) -> "Manifest":
-        """Reads that of a folder; data without is of one's own."""
-        path = folder / MANIFEST
-        if not path.is_file():
-            return cls()
-        try:
-            return as_record(cls, read_json(own_file(path, 10 * MEGABYTE), 10 * MEGABYTE))
-        except ValueError as error:
-            raise StepError(f"{path} is not what a preparation writes ({error}): copy it from the data.") from None
-
-
-@dataclass(frozen=True)
-class DataBin:
-    """Binarised data.
+class DataBin(Binarised):
+    """Binarised data for translation.
 
     Args:
         tokenizer: ``moses``, or ``none`` for text that was tokenized already.
@@ -65,13 +27,14 @@ class DataBin:
         dash_splits: whether words were split at their hyphens.
     """
 
+    task = "translation"
     folder: Path
     source_lang: str
     target_lang: str
     tokenizer: str
     subword: str
     dash_splits: bool
-    manifest: Manifest = Manifest()
+    manifest: Manifest = field(default_factory=Manifest)
 
     @classmethod
     def read(cls, folder: Path) -> "DataBin":
@@ -104,8 +67,7 @@ class DataBin:
         """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
         settings = self.manifest.settings
         if settings.dataset == OWN:
-            folder = self.folder.resolve()
-            return folder.parent.name if folder.name == "data-bin" else folder.name
+            return super().name
         name = settings.dataset.removeprefix("prepare-")
         if any(source.archive == "nc-v12" for source in self.manifest.sources):
             name = name.replace("wmt14", "wmt17")
@@ -113,28 +75,22 @@ class DataBin:
             name += f"-{self.source_lang}{self.target_lang}"
         return name if settings.subsample is None else f"{name}-{settings.subsample}-pairs"
 
-    def files(self, subset: str) -> list[Path]:
-        """The dictionaries and the files of a subset.
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Both languages, and what fairseq-generate is told to join words by."""
+        return *self.languages, REMOVE_BPE[self.subword]
 
-        Raises:
-            StepError: naming the first that is not there.
-        """
+    def file_names(self, subset: str) -> list[str]:
+        """The dictionaries and the files of a subset."""
         stem = f"{subset}.{self.source_lang}-{self.target_lang}"
         names = [f"dict.{language}.txt" for language in self.languages]
-        names += [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
-        for name in names:
-            if not (self.folder / name).is_file():
-                raise StepError(f"{self.folder} has no {name}: give a folder that has it, or another --subset.")
-        return [self.folder / name for name in names]
+        return names + [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
 
-    def dataset(self, subset: str) -> Dataset:
-        """What results say of the data; raises StepError where the subset is not there."""
-        digest = hashlib.sha256()
-        for file in self.files(subset):
-            digest.update(f"{file.name} {sha256(file)}\n".encode())
-        manifest = self.folder / MANIFEST
-        checksum = sha256(manifest) if manifest.is_file() else None
-        return Dataset(self.name, *self.languages, subset, checksum, digest.hexdigest())
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """Those of both languages."""
+        sizes = dictionary_sizes(self.folder, Layout(self.languages))
+        for side, language in zip(("encoder", "decoder"), self.languages, strict=True):
+            yield f"{side}.embed_tokens.weight", language, sizes[language]
 
     def require_compounds(self) -> None:
         """Raises StepError unless compound-split BLEU is what papers report of this data."""
@@ -150,21 +106,3 @@ def languages_of(folder: Path) -> tuple[str, str]:
         if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
             return found[1], found[2]
     raise StepError(f"{folder} has no binarised data, such as test.de-en.de.idx: give another DATA_BIN.")
-
-
-def main() -> None:
-    """Prints what fairseq-generate must be told of the data, and its checksum, a line each."""
-    parser = Parser("data_bin.py", "Describes binarised data for scripts/evaluate.sh.", "see scripts/evaluate.sh")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--subset", required=True)
-    parser.add_argument("--compound-split", action="store_true")
-    args = parser.parse_args()
-    data = DataBin.read(args.folder)
-    if args.compound_split:
-        data.require_compounds()
-    dataset = data.dataset(args.subset)
-    print(*data.languages, REMOVE_BPE[data.subword], dataset.manifest, dataset.checksum, sep="\n")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -46,6 +46,8 @@ def main() -> None:
         raise StepError(f"--about: there is no file {args.about}.")
     require_path(args.out)
     trained = Results.read(args.run / "evaluation")
+    if trained.is_encoder:
+        raise StepError(f"{args.run} has an encoder, and release.py is for models that translate.")
     data = recorded_data(args.run / "evaluation" / MODEL)
     results = evaluated(args, halved(args.run), data)
     commands = [*trained.commands, portable(shlex.join(["python", "scripts/release.py", *sys.argv[1:]]))]

@@ -9,26 +9,32 @@ from experiments.arguments import Parser
 from experiments.reports.comparison import Spread
 from experiments.reports.comparison_table import spread
 from experiments.scoring.results import Results
+from experiments.scoring.task_scores import LOW_IS_GOOD
 from experiments.text_table import table
-
-SCORE = "tokenized BLEU"
 
 
 def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
-    """Each model with its scores by seed, in the order of their means; equal ones in that of their names."""
-    by_model = {}
+    """Each model with its first scores by seed, the best means first; equal ones in the order of their names."""
+    score, by_model = first_score(results), {}
     for result in sorted(results, key=lambda result: result.seed):
-        by_model.setdefault(result.model, []).append(result.scores[SCORE].score)
-    return sorted(by_model.items(), key=lambda item: (-mean(item[1]), item[0]))
+        by_model.setdefault(result.model, []).append(result.scores[score].score)
+    sign = 1 if score in LOW_IS_GOOD else -1
+    return sorted(by_model.items(), key=lambda item: (sign * mean(item[1]), item[0]))
+
+
+def first_score(results: list[Results]) -> str:
+    """The score that papers print first."""
+    return next(iter(results[0].scores))
 
 
 def main() -> None:
     parser = Parser("sweep.py", __doc__, "see scripts/sweep.sh")
     parser.add_argument("folders", type=Path, nargs="+", metavar="folder", help="of an evaluation")
-    ranked = ranking([Results.read(folder) for folder in parser.parse_args().folders])
+    results = [Results.read(folder) for folder in parser.parse_args().folders]
+    ranked, score = ranking(results), first_score(results)
     rows = [[model, spread(Spread.of(scores)), str(len(scores))] for model, scores in ranked]
-    print(table([["model", "BLEU", "seeds"], *rows]))
-    print(f"BLEU: {SCORE} on the validation set, mean over the seeds ± their standard deviation.")
+    print(table([["model", score, "seeds"], *rows]))
+    print(f"{score}: on the validation set, mean over the seeds ± their standard deviation.")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from experiments.runs.preparation import Preparation
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ea_fairseq.hub import TranslationHub
+    from ea_fairseq.hub.translation import TranslationHub
 
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
 
@@ -46,10 +46,10 @@ class TrainedModel:
         import torch
 
         from ea_fairseq import EATransformerModel, UserError
-        from ea_fairseq.hub import find_checkpoints
+        from ea_fairseq.hub.files import find_checkpoints
 
         try:
-            names = names or next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
+            names = names or usual_checkpoint(folder)
             checkpoints = find_checkpoints(folder, names)
             data = data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
             preparation = Preparation.read(data)
@@ -81,6 +81,11 @@ class TrainedModel:
             ) from None
         dataset = self.hub.task.dataset(subset)
         return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
+
+
+def usual_checkpoint(folder: Path) -> str:
+    """The name of the checkpoint that is taken of a folder: the first of CHECKPOINTS that is there."""
+    return next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
 
 
 def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:

@@ -17,6 +17,7 @@ TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
+PREDICTIONS = "predictions.tsv"  # of encoders
 LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
 Setting = str | int | float | bool | None
 
@@ -42,14 +43,15 @@ class Dataset:
 
     Args:
         name: of the data set, such as ``iwslt14-deen``.
-        subset: that was translated, ``test`` or ``valid``.
+        source_lang, target_lang: None where nothing is translated.
+        subset: that was translated, or predicted of, ``test`` or ``valid``.
         manifest: SHA-256 of manifest.json, or None for data that has none.
-        checksum: SHA-256 of the dictionaries and of the subset: equal where two models translated the same.
+        checksum: SHA-256 of the dictionaries and of the subset: equal where two models were scored on the same.
     """
 
     name: FileName
-    source_lang: str
-    target_lang: str
+    source_lang: str | None
+    target_lang: str | None
     subset: str
     manifest: str | None
     checksum: str
@@ -78,7 +80,7 @@ class Results:
 
     Args:
         folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
-            and in counts.tsv what tokenized BLEU counts of each sentence.
+            and in counts.tsv what tokenized BLEU counts of each sentence; of encoders, predictions.tsv.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
         settings: the options of the model that tell it from others, such as ``ea_alpha``.
@@ -95,7 +97,9 @@ class Results:
         versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
         commit: of this project at the evaluation, with ``+`` where files were changed.
         train_curve, valid_curve: points in the order of updates.
-        family: the model's, as ea_fairseq.attention.registry names it; None for fairseq's Transformer.
+        family: the model's, as ea_fairseq.attention.registry names it; None for fairseq's Transformer, and for an
+            encoder without a mechanism.
+        task: fairseq's ``--task``.
     """
 
     folder: Path
@@ -122,6 +126,12 @@ class Results:
     train_curve: list[Point]
     valid_curve: list[Point]
     family: str | None = None
+    task: str = "translation"
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the model predicts labels or masked words, and translates nothing."""
+        return self.task != "translation"
 
     @property
     def has_mechanism(self) -> bool:
@@ -152,9 +162,9 @@ class Results:
         unfinished.replace(self.folder / NAME)
 
     def keep(self, folder: Path) -> None:
-        """Writes results.json and, where they are there, the counts of its sentences into another folder."""
-        if self.has(COUNTS):
-            shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
+        """Writes results.json and, where they are there, counts of sentences or predictions into another folder."""
+        for name in filter(self.has, (COUNTS, PREDICTIONS)):
+            shutil.copyfile(own_file(self.folder / name, LARGEST), folder / name)
         replace(self, folder=folder).write()
 
     def raw(self) -> tuple[list[str], list[str]]:

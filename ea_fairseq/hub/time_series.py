@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 
-from ea_fairseq.hub import find_checkpoints
+from ea_fairseq.hub.files import find_checkpoints
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 from ea_fairseq.user_error import UserError

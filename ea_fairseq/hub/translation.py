@@ -1,4 +1,4 @@
-"""Trained models in Python: translation, scores and attention maps of raw text."""
+"""Trained translation models in Python: translation, scores and attention maps of raw text."""
 
 import copy
 from argparse import Namespace
@@ -9,15 +9,14 @@ from pathlib import Path
 import torch
 from fairseq import hub_utils, utils
 from fairseq.data import FairseqDataset, LanguagePairDataset, encoders
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 
 from ea_fairseq.analysis.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
-from ea_fairseq.checkpoint.file import building
+from ea_fairseq.hub.files import SUBWORD_FILES, loaded, require_subword_file
+from ea_fairseq.hub.sentences import require_length, require_words
 from ea_fairseq.user_error import UserError
-
-SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path")
 
 
 @dataclass(frozen=True)
@@ -85,25 +84,10 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Raises:
             UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
         """
-        folder, data = Path(folder), Path(data_name_or_path)
-        if str(data_name_or_path).startswith("."):
-            data = folder / data
-        find_checkpoints(folder, checkpoint_file)
-        if not data.is_dir():
-            raise UserError(f"there is no folder {data}: name that of the dictionaries with data_name_or_path.")
-        try:
-            loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, str(data.absolute()), **options)
-        except FileNotFoundError as error:
-            raise UserError(
-                f"there is no dictionary {error.filename}: name the folder that has it with data_name_or_path."
-            ) from None
-        bpe = loaded["args"].bpe
-        for name in SUBWORD_FILES:  # of which fairseq prefers those it finds in the folder to those that it is given
-            if bpe is not None and name in options and name in bpe:
-                bpe[name] = str(options[name])
-        require_own_subword_file(folder / checkpoint_file, bpe, options, data)
-        with building(str(folder / checkpoint_file)):
-            return cls(loaded["args"], loaded["task"], loaded["models"], target_subword)
+        with loaded(Path(folder), checkpoint_file, data_name_or_path, options) as found:
+            if any(hasattr(model, "classification_heads") for model in found["models"]):
+                raise UserError("it is an encoder: load it with EARobertaModel")
+            return cls(found["args"], found["task"], found["models"], target_subword)
 
     def encode_target(self, sentence: str) -> Tensor:
         """Token ids (T,), int64, of a raw target sentence; :meth:`encode` is for source sentences."""
@@ -217,62 +201,3 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         )
         for batch in batches.next_epoch_itr(shuffle=False):
             yield utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
-
-
-def find_checkpoints(folder: Path, names: str) -> list[Path]:
-    """The paths of the checkpoints of an ensemble, whose names are separated by colons: ``"a.pt:b.pt"``.
-
-    Raises:
-        UserError: naming the folder or the file that is not there.
-    """
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give the folder of a trained model.")
-    checkpoints = [folder / name for name in names.split(":")]
-    for checkpoint in checkpoints:
-        if not checkpoint.is_file():
-            raise UserError(f"there is no checkpoint {checkpoint}: name one that is there.")
-    return checkpoints
-
-
-def require_subword_file(bpe: DictConfig | None):
-    """Raises UserError unless the file of the subword model is named and there; None needs no file."""
-    for name in SUBWORD_FILES:
-        if bpe is None or name not in OmegaConf.to_container(bpe):
-            continue
-        if OmegaConf.is_missing(bpe, name):
-            raise UserError(f"bpe='{bpe._name}' needs {name}, the file of its subword model.")
-        if not Path(bpe[name]).is_file():
-            raise UserError(f"there is no file {bpe[name]}: name that of the subword model with {name}.")
-
-
-def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: dict, data: Path):
-    """Refuses a subword model that a checkpoint names outside of its own folder and the data's: it is untrusted input.
-
-    Args:
-        options: the user's own, which may name any file.
-
-    Raises:
-        UserError: naming the file and the option to give it with.
-    """
-    for name in SUBWORD_FILES:
-        if bpe is None or name in options or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
-            continue
-        path = Path(bpe[name]).resolve()
-        if not any(path.is_relative_to(folder.resolve()) for folder in (checkpoint.parent, data)):
-            raise UserError(f"{checkpoint} names the subword model {bpe[name]!r}, not beside it: give it as {name}.")
-
-
-def require_words(side: str, sentences: list[Tensor]):
-    """Raises UserError where one of the sentences (T,) has no token but ``</s>``."""
-    for number, tokens in enumerate(sentences, 1):
-        if len(tokens) < 2:
-            raise UserError(f"{side} sentence {number} is empty: give it at least one word.")
-
-
-def require_length(side: str, sentences: list[Tensor], limit: int):
-    """Raises UserError where one of the sentences (T,) has more tokens than ``limit``, the model's positions."""
-    for number, tokens in enumerate(sentences, 1):
-        if len(tokens) > limit:
-            raise UserError(
-                f"{side} sentence {number} has {len(tokens)} tokens and the model reads at most {limit}: split it."
-            )

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Takes one language of prepared sentence pairs as text for --task masked_lm; see --help.
+set -euo pipefail
+shopt -s nullglob
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+
+usage() {
+  cat <<'USAGE'
+usage: bash data-prep/prepare-masked-lm.sh --language xx PREPARED_DIR OUT_DIR
+
+Copies one language of the sentence pairs in PREPARED_DIR/data-bin, which another prepare-*.sh has made, to
+OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary.
+
+  --language xx  language to take (required)
+  --help         show this text
+
+example:
+  bash data-prep/prepare-masked-lm.sh --language en data/de-en-mix data/masked-lm
+USAGE
+}
+
+language='' folders=()
+while (($#)); do
+  case $1 in
+    --help | -h) usage && exit ;;
+    --language)
+      (($# > 1)) || die "$1 needs a value."
+      language=$2
+      shift
+      ;;
+    -*) die "there is no option $1: see --help." ;;
+    *) folders+=("$1") ;;
+  esac
+  shift
+done
+((${#folders[@]} == 2)) || die "give two folders, PREPARED_DIR and OUT_DIR, not ${#folders[@]}: see --help for an example."
+[[ $language =~ ^[A-Za-z0-9_]+$ ]] || die "--language needs a language of letters and digits, such as en, not '$language'."
+OUT_DIR=${folders[1]}
+check_out_dir
+data=${folders[0]}/data-bin
+[[ -d $data ]] || die "there is no folder $data: make it with another data-prep/prepare-*.sh."
+files=("$data/dict.$language.txt")
+for split in train valid test; do
+  for kind in bin idx; do files+=("$data/$split".*."$language.$kind"); done
+done
+[[ -f ${files[0]} && ${#files[@]} == 7 ]] ||
+  die "$data has no train, valid and test of $language: name one of its two languages with --language."
+
+# take FOLDER: copies the files to the names without languages.
+take() {
+  local file name
+  mkdir "$1"
+  cp "${files[0]}" "$1/dict.txt"
+  for file in "${files[@]:1}"; do
+    name=$(basename "$file")
+    cp "$file" "$1/${name%%.*}.${name##*.}"
+  done
+}
+
+find_python
+open_out_dir
+stage data-bin "$(cat "${files[@]}" | sha256sum)" take
+say "all of this is in $OUT_DIR/data-bin"

@@ -1,0 +1,125 @@
+"""A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.kernels.cpu.translation_fields import (
+    AttentionFields,
+    LayerFields,
+    LinearFields,
+    NormFields,
+    StackFields,
+)
+from ea_fairseq.models.layer import MechanismLayer
+from ea_fairseq.models.stack import MechanismStack
+
+PANEL = 64  # of translation.h
+
+
+class NativeModel:
+    """The packed parameters of an encoder and a decoder.
+
+    Args:
+        model: one that :func:`~ea_fairseq.decoding.native_obstacles.obstacles` have nothing against.
+    """
+
+    def __init__(self, model: nn.Module):
+        self._kept: list[object] = []  # what the structs point to
+        self._positions: dict[str, Tensor] = {}
+        self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
+        self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
+        self.vocabulary = self.linear(model.decoder.output_projection)
+
+    def make_positions(self, source: int, target: int) -> None:
+        """Lets the structs know the positions of so many source and target words."""
+        for side, fields, count in (("encoder", self.encoder, source), ("decoder", self.decoder, target)):
+            embed_positions = self._embed_positions[side]
+            if embed_positions is None or len(self._positions.get(side, ())) >= count:
+                continue
+            words = torch.full((1, count), embed_positions.padding_idx + 1)
+            self._positions[side] = embed_positions(words)[0].detach().float().contiguous()
+            fields.positions = self._positions[side].data_ptr()
+
+    def stack(self, stack: MechanismStack, side: str) -> StackFields:
+        """An encoder or a decoder."""
+        layers = [self.layer(layer, side) for layer in stack.layers]
+        embeddings = stack.embed_scale * stack.embed_tokens.weight
+        fields = StackFields(
+            layers=len(layers),
+            width=embeddings.size(1),
+            normalize_before=stack.layers[0].normalize_before,
+            layer=self.keep((LayerFields * len(layers))(*layers)),
+            embeddings=self.keep(embeddings.contiguous()).data_ptr(),
+            embedding_norm=self.norm(stack.layernorm_embedding),
+            final_norm=self.norm(stack.layer_norm),
+        )
+        return fields
+
+    def layer(self, layer: MechanismLayer, side: str) -> LayerFields:
+        """A layer of an encoder or a decoder."""
+        cross = AttentionFields()
+        if side == "decoder":
+            attention = layer.encoder_attn
+            cross = self.attention(
+                attention,
+                layer.encoder_attn_layer_norm,
+                input=self.linear(attention.q_proj),
+                key=self.linear(attention.k_proj),
+                value=self.linear(attention.v_proj),
+            )
+        attention = layer.self_attn
+        projections = self.linear(attention.q_proj, attention.k_proj, attention.v_proj)
+        return LayerFields(
+            self_attention=self.attention(attention, layer.self_attn_layer_norm, input=projections),
+            cross_attention=cross,
+            up=self.linear(layer.fc1),
+            down=self.linear(layer.fc2),
+            norm=self.norm(layer.final_layer_norm),
+        )
+
+    def attention(self, attention: Attention, norm: nn.LayerNorm, **projections: LinearFields) -> AttentionFields:
+        """An attention with the norm of its sub-layer, and what is projected how."""
+        fused = attention.fused
+        fields = AttentionFields(
+            heads=attention.num_heads,
+            kernel=1,
+            scale=attention.scaling,
+            own_weight=fused.own_weight,
+            previous_weight=fused.previous_weight,
+            beta=fused.beta,
+            output=self.linear(attention.out_proj),
+            norm=self.norm(norm),
+            **projections,
+        )
+        if fused.conv is not None:
+            fields.kernel, fields.above, fields.left = fused.conv.kernel_size[0], fused.above, fused.left
+            fields.weight = self.keep(fused.conv.weight.detach().contiguous()).data_ptr()
+            fields.bias = self.keep(fused.conv.bias.detach().contiguous()).data_ptr()
+        return fields
+
+    def linear(self, *layers: nn.Linear) -> LinearFields:
+        """Linear layers of the same input, their outputs side by side."""
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+        outputs, inputs = weight.shape
+        panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2)
+        return LinearFields(
+            inputs=inputs,
+            outputs=outputs,
+            weight=self.keep(panels.contiguous()).data_ptr(),
+            bias=None if bias is None else self.keep(bias).data_ptr(),
+        )
+
+    def norm(self, norm: nn.LayerNorm | None) -> NormFields:
+        """A layer norm, or none."""
+        if norm is None:
+            return NormFields()
+        weight, bias = (self.keep(parameter.detach().contiguous()).data_ptr() for parameter in (norm.weight, norm.bias))
+        return NormFields(weight=weight, bias=bias, eps=norm.eps)
+
+    def keep(self, kept):
+        """The same, which lives as long as the model."""
+        self._kept.append(kept)
+        return kept

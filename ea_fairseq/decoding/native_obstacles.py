@@ -1,0 +1,109 @@
+"""What keeps native code from translating with a Transformer of ours, and when to ask again."""
+
+from collections.abc import Iterator
+
+import torch.nn.functional as F
+from fairseq.modules.fairseq_dropout import FairseqDropout
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.kernels import dispatch
+from ea_fairseq.models.layer import MechanismLayer
+
+STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
+
+
+class Watch:
+    """Tells whether anything has changed that a packed model depends on, without a walk through its modules.
+
+    Args:
+        model: whose modules and parameters stay the same objects.
+    """
+
+    def __init__(self, model: nn.Module):
+        self._modules, self._parameters = list(model.modules()), list(model.parameters())
+        self._attentions = [module for module in self._modules if isinstance(module, Attention)]
+        self._decoder_layers = list(model.decoder.layers)
+        self._dropouts = [module for module in self._modules if isinstance(module, FairseqDropout)]
+
+    def state(self) -> list[object]:
+        """Something that is equal as long as parameters, hooks and modes of the modules are."""
+        return [
+            dispatch.backend,
+            [(parameter.data_ptr(), version(parameter)) for parameter in self._parameters],
+            [(module.training, *map(len, hooks_of(module))) for module in self._modules],
+            [layer.need_attn for layer in self._decoder_layers],
+            [(attention.fused, attention.recorded is None) for attention in self._attentions],
+            [dropout.apply_during_inference for dropout in self._dropouts],
+        ]
+
+
+def hooks_of(module: nn.Module) -> tuple[dict, dict]:
+    """What is called with what a module reads and returns."""
+    return module._forward_pre_hooks, module._forward_hooks
+
+
+def version(parameter: Tensor) -> int:
+    """How often a parameter was changed in place, which torch does not count in inference mode."""
+    return 0 if parameter.is_inference() else parameter._version
+
+
+def obstacles(model: nn.Module) -> Iterator[str]:
+    """What keeps native code from translating with a Transformer of ours, in words."""
+    encoder, decoder = model.encoder, model.decoder
+    if model.training:
+        yield "the model is being trained"
+    if not all(map(dispatch.is_native, model.parameters())):
+        yield "parameters are not float32 on a CPU, or there is no native code"
+    if decoder.adaptive_softmax is not None or type(getattr(decoder, "output_projection", None)) is not nn.Linear:
+        yield "the output projection is not a linear layer"
+    if decoder.project_in_dim is not None or decoder.project_out_dim is not None:
+        yield "embeddings have another width than the decoder"
+    for stack in (encoder, decoder):
+        if stack.quant_noise is not None:
+            yield "weights are quantized"
+        if type(stack.embed_tokens) is not nn.Embedding or not len(stack.layers):
+            yield "it has no embeddings or no layers"
+    if any(layer.need_attn for layer in decoder.layers):
+        yield "attention is asked for"
+    if any(map(any, map(hooks_of, model.modules()))):
+        yield "a module has a hook"
+    for module in model.modules():
+        if isinstance(module, FairseqDropout) and module.p > 0 and module.apply_during_inference:
+            yield "dropout is retained"
+    for layer in (*encoder.layers, *decoder.layers):
+        yield from obstacles_in(layer)
+
+
+def obstacles_in(layer: nn.Module) -> Iterator[str]:
+    """What keeps native code from one layer."""
+    if not isinstance(layer, MechanismLayer) or layer.activation_fn is not F.relu:
+        yield "the activation of the feed-forward network is no ReLU"
+    elif layer.branch is not None:
+        yield "a branch stands beside self-attention"
+    attentions = [layer.self_attn, *([layer.encoder_attn] if hasattr(layer, "encoder_attn") else [])]
+    for attention in attentions:
+        if attention is None:
+            yield "a layer has no encoder-decoder attention"
+        elif not knows(attention):
+            yield f"kernels do not know {attention.title} as it is here"
+        elif attention.recorded is not None:
+            yield "attention maps are being recorded"
+
+
+def knows(attention: Attention) -> bool:
+    """Whether kernels compute all that an attention does between its projections."""
+    kind = type(attention)
+    steps_are_plain = all(getattr(kind, step) is getattr(Mechanism, step) for step in STEPS)
+    projects = all(type(getattr(attention, f"{part}_proj")) is nn.Linear for part in ("q", "k", "v", "out"))
+    return (
+        steps_are_plain
+        and projects
+        and (kind.project, kind.attend) == (Attention.project, Attention.attend)
+        and attention.is_bare
+        and attention.fused is not None
+        and not attention.hands_on_values
+        and attention.bias_k is None
+        and not attention.add_zero_attn
+    )

@@ -1,0 +1,173 @@
+"""Beam search in native code for CPUs: fairseq's generator, where one model and its options allow it.
+
+A batch is translated by one call, in which each thread has sentences of its own; ``EA_BACKEND=reference`` leaves it to
+fairseq's search, as do options that native code does not have. Hypotheses have no attention.
+"""
+
+import logging
+from ctypes import byref
+from weakref import WeakKeyDictionary
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from ea_fairseq.decoding.native_model import NativeModel
+from ea_fairseq.decoding.native_obstacles import Watch, obstacles
+from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
+
+logger = logging.getLogger(__name__)
+fairseq_generate = SequenceGenerator._generate
+models_known: WeakKeyDictionary[torch.nn.Module, "KnownModel"] = WeakKeyDictionary()
+told: set[str] = set()  # the reasons that were logged
+NO_MEMORY, NOT_FINITE = 1, 2  # what translate returns
+
+Hypothesis = dict[str, Tensor]
+
+
+class KnownModel:
+    """A model in native code, or what keeps it from that, as long as its parameters stay what they are."""
+
+    def __init__(self, model: torch.nn.Module):
+        self.watch = Watch(model)
+        self.state = self.watch.state()
+        self.obstacle = next(obstacles(model), None)
+        self.native = NativeModel(model) if self.obstacle is None else None
+
+
+def known(model: torch.nn.Module) -> KnownModel:
+    """What is known of a model, found out anew where something has changed."""
+    found = models_known.get(model)
+    if found is None or found.state != found.watch.state():
+        found = models_known[model] = KnownModel(model)
+    return found
+
+
+def patch_search():
+    """Replaces ``SequenceGenerator._generate``, which all of fairseq's commands translate with."""
+    SequenceGenerator._generate = generate
+
+
+@torch.no_grad()
+def generate(
+    self: SequenceGenerator,
+    sample: dict[str, dict[str, Tensor]],
+    prefix_tokens: Tensor | None = None,
+    constraints: Tensor | None = None,
+    bos_token: int | None = None,
+) -> list[list[Hypothesis]]:
+    """Hypotheses of each sentence of a batch, the best first, as fairseq's ``_generate`` returns them."""
+    from ea_fairseq.models.transformer import MechanismTransformer
+
+    models = list(self.model.models)
+    if len(models) == 1 and isinstance(models[0], MechanismTransformer):
+        model = known(models[0])
+        reason = refusal(self, sample, prefix_tokens, constraints) or model.obstacle
+        if reason is None:
+            hypotheses = translate(self, model.native, sample["net_input"]["src_tokens"], bos_token)
+            if hypotheses is not None:
+                return hypotheses
+            reason = "scores are not finite"
+        if reason not in told:
+            told.add(reason)
+            logger.info(f"fairseq's beam search translates, not native code: {reason}")
+    return fairseq_generate(self, sample, prefix_tokens, constraints, bos_token)
+
+
+def refusal(
+    generator: SequenceGenerator, sample: dict, prefix_tokens: Tensor | None, constraints: Tensor | None
+) -> str | None:
+    """Which option of the search native code does not have, in words; None where it has all."""
+    refused = {
+        "another kind of search": type(generator) is not SequenceGenerator or type(generator.search) is not BeamSearch,
+        "prefix tokens": prefix_tokens is not None,
+        "constraints": constraints is not None,
+        "a language model": generator.lm_model is not None,
+        "a temperature": generator.temperature != 1,
+        "--no-repeat-ngram-size": generator.repeat_ngram_blocker is not None,
+        "--match-source-len": generator.match_source_len,
+        "suppressed words": generator.token_indices_to_suppress is not None,
+        "a beam as wide as the vocabulary": 2 * generator.beam_size + 3 > generator.vocab_size,
+        "sources that are no words": "src_tokens" not in sample["net_input"],
+    }
+    return next((f"it has not {option}" for option, is_asked in refused.items() if is_asked), None)
+
+
+def translate(
+    generator: SequenceGenerator, native: NativeModel, source: Tensor, first: int | None
+) -> list[list[Hypothesis]] | None:
+    """Hypotheses of source sentences (B, S); None where fewer words than a beam needs have a finite score.
+
+    Raises:
+        MemoryError: where there is none for the caches.
+    """
+    sentences, length = source.shape
+    beam = generator.beam_size
+    limit = min(int(generator.max_len_a * length + generator.max_len_b), generator.max_len - 1)
+    assert generator.min_len <= limit, "min_len cannot be larger than max_len, please adjust these!"
+    words = source.ne(generator.pad)
+    begins = torch.cat([torch.zeros(1, dtype=torch.int64), words.sum(dim=1).cumsum(dim=0)])
+    tokens = source[words].int()
+    native.make_positions(length, limit + 1)
+    found = torch.empty(sentences, beam, limit + 1, dtype=torch.int32)
+    scores = torch.empty(sentences, beam, limit + 1)
+    lengths = torch.zeros(sentences, beam, dtype=torch.int64)
+    fields = TranslationFields(
+        encoder=native.encoder,
+        decoder=native.decoder,
+        vocabulary=native.vocabulary,
+        sentences=sentences,
+        source=tokens.data_ptr(),
+        begins=begins.data_ptr(),
+        beam=beam,
+        min_len=generator.min_len,
+        max_len=limit,
+        unk_penalty=generator.unk_penalty,
+        first=generator.eos if first is None else first,
+        eos=generator.eos,
+        pad=generator.pad,
+        unk=generator.unk,
+        tokens=found.data_ptr(),
+        scores=scores.data_ptr(),
+        lengths=lengths.data_ptr(),
+        parallel=native_library.parallel(),
+        threads=torch.get_num_threads(),
+    )
+    failed = native_library.function("translate", native_library.instruction_set())(byref(fields))
+    if failed == NO_MEMORY:
+        raise MemoryError("there is no memory for the caches of the decoder: translate fewer sentences at once")
+    return None if failed else hypotheses_of(generator, found.long(), scores, lengths)
+
+
+def hypotheses_of(
+    generator: SequenceGenerator, tokens: Tensor, scores: Tensor, lengths: Tensor
+) -> list[list[Hypothesis]]:
+    """What fairseq returns of hypotheses that ended.
+
+    Args:
+        tokens, scores: (sentences, beam, longest), scores of a hypothesis up to and with each token.
+        lengths: (sentences, beam), 0 where there is no hypothesis.
+    """
+    none = torch.empty(0)
+    positional = scores.diff(dim=-1, prepend=scores.new_zeros(*lengths.shape, 1))
+    totals = scores.gather(-1, (lengths - 1).clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    if generator.normalize_scores:
+        totals = totals / lengths.clamp(min=1) ** generator.len_penalty
+    totals = totals.masked_fill(lengths == 0, -torch.inf)
+    totals, order = totals.sort(dim=-1, descending=True, stable=True)
+    return [
+        [
+            {
+                "tokens": tokens[sentence, place, : lengths[sentence, place]],
+                "score": total,
+                "attention": none,
+                "alignment": none,
+                "positional_scores": positional[sentence, place, : lengths[sentence, place]],
+            }
+            for total, place in zip(totals[sentence], order[sentence].tolist(), strict=True)
+            if lengths[sentence, place]
+        ]
+        for sentence in range(len(tokens))
+    ]

@@ -1,0 +1,1 @@
+"""Trained models in Python: what they make of raw text, and their attention maps."""

@@ -1,0 +1,246 @@
+"""Trained encoders in Python: classes, features, masked words and attention maps of raw text."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from fairseq.data import encoders
+from fairseq.data.data_utils import collate_tokens
+from omegaconf import DictConfig
+from torch import Tensor, nn
+
+from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.attention.recording import recording
+from ea_fairseq.hub.files import loaded, require_subword_file
+from ea_fairseq.user_error import UserError
+
+MASK = "<mask>"
+BATCH = 32  # sentences, unless the configuration has another number
+Text = str | tuple[str, str]  # a raw sentence, or a pair
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a classifier says of a sentence or a pair.
+
+    Args:
+        label: the most probable class.
+        probabilities: of all classes, by their names in the data.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FilledMask:
+    """A word in the place of ``<mask>``.
+
+    Args:
+        sentence: the raw sentence with the word.
+        word: of the vocabulary, or a piece of one.
+        probability: that the model gives to it.
+    """
+
+    sentence: str
+    word: str
+    probability: float
+
+
+class EncoderHub(nn.Module):
+    """A trained encoder or classifier, for raw text.
+
+    Methods apply the tokenizer and the subword model that :meth:`load` was given, and put a sentence, or a pair,
+    together as fairseq's task did in training.
+    """
+
+    def __init__(self, cfg: DictConfig, task, model: nn.Module):
+        """
+        Args:
+            cfg, task: of the training, as fairseq reads them from the checkpoint.
+
+        Raises:
+            UserError: where a subword model's file is not named or not there.
+        """
+        super().__init__()
+        require_subword_file(cfg.bpe)
+        self.cfg, self.task, self.model = cfg, task, model.eval()
+        self.tokenizer, self.bpe = encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe)
+        self.dictionary = task.source_dictionary
+
+    @classmethod
+    def load(cls, folder: str | Path, checkpoint_file: str, data_name_or_path: str | Path, **options) -> "EncoderHub":
+        """Loads a model; the arguments are those of :meth:`ea_fairseq.EARobertaModel.from_pretrained`.
+
+        Raises:
+            UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used, or the
+                checkpoint is of no encoder.
+        """
+        with loaded(Path(folder), checkpoint_file, data_name_or_path, options) as found:
+            model = found["models"][0]
+            if len(found["models"]) > 1 or not hasattr(model, "classification_heads"):
+                raise UserError("it must be one checkpoint of an encoder: translate with EATransformerModel")
+            return cls(found["args"], found["task"], model)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def pieces(self, text: str) -> str:
+        """The symbols of a raw text, separated by spaces."""
+        for encoder in filter(None, (self.tokenizer, self.bpe)):
+            text = encoder.encode(text)
+        return text
+
+    def encode(self, sentence: str, second: str | None = None) -> Tensor:
+        """Token ids (S,), int64, of a raw sentence or a pair, as the model read them in training.
+
+        Raises:
+            UserError: where the model reads fewer, unless it was trained with ``--shorten-method truncate``.
+        """
+        return self.joined([self.pieces(text) for text in (sentence, second) if text is not None])
+
+    def joined(self, parts: list[str]) -> Tensor:
+        """Token ids (S,) of one text, or of a pair, given as symbols."""
+        task, limit = self.task.cfg, self.model.max_positions()
+        is_pair_task = "init_token" in task
+        first = task.init_token if is_pair_task else self.dictionary.bos()  # masked_lm puts <s> before all
+        between = task.separator_token if is_pair_task else None
+        tokens = []
+        for start, part in zip((first, between), parts, strict=False):
+            tokens += [] if start is None else [torch.tensor([start])]
+            tokens.append(self.dictionary.encode_line(part, add_if_not_exist=False).long())
+        joined = torch.cat(tokens)
+        if task.get("shorten_method") == "truncate":
+            return joined[: min(limit, task.get("max_positions") or limit)]
+        if len(joined) > limit:
+            raise UserError(f"a text has {len(joined)} tokens and the model reads at most {limit}: shorten it.")
+        return joined
+
+    def predict(
+        self, sentence: str | Iterable[Text], second: str | None = None
+    ) -> Prediction | float | list[Prediction] | list[float]:
+        """The class of a raw sentence or a pair with probabilities, or the number that a regression gives it.
+
+        Args:
+            sentence: one, with ``second`` for a pair; or several sentences, or pairs of them.
+
+        Raises:
+            UserError: where the model has no classification head, or a sentence is too long.
+        """
+        if isinstance(sentence, str):
+            return self.predict([sentence if second is None else (sentence, second)])[0]
+        name, names = self.head, None if self.task.cfg.regression_target else self.labels
+        found = []
+        for tokens, _ in self.batches(self.encoded(sentence)):
+            scores = self.run(tokens, classification_head_name=name).float()
+            if names is None:
+                found += scores[:, 0].tolist()
+                continue
+            for row in scores.softmax(dim=-1).tolist():
+                probabilities = dict(zip(names, row, strict=True))
+                found.append(Prediction(max(probabilities, key=probabilities.get), probabilities))
+        return found
+
+    @property
+    def head(self) -> str:
+        """The name of the classification head that the training was for."""
+        name = self.task.cfg.get("classification_head_name")
+        if name not in self.model.classification_heads:
+            raise UserError("this model classifies nothing: it was not trained for sentence_prediction.")
+        return name
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the classes, in the order of the head's outputs."""
+        labels, classes = self.task.label_dictionary, self.task.cfg.num_classes
+        names = [labels[labels.nspecial + number] for number in range(classes)]
+        if len({*names, MASK}) <= classes:
+            raise UserError(f"label/dict.txt does not name {classes} classes: give the folder of the model's own data.")
+        return names
+
+    def features(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor | list[Tensor]:
+        """What the last layer returns of each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
+
+        Raises:
+            UserError: where a sentence is too long.
+        """
+        if isinstance(sentence, str):
+            return self.features([sentence if second is None else (sentence, second)])[0]
+        found = []
+        for tokens, lengths in self.batches(self.encoded(sentence)):
+            rows = self.run(tokens, features_only=True).float()
+            found += [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        return found
+
+    def fill_mask(self, sentence: str, topk: int = 5) -> list[FilledMask]:
+        """The most probable words for ``<mask>`` in a raw sentence, the best first.
+
+        Raises:
+            UserError: unless there is one ``<mask>``, and a language model to fill it.
+        """
+        if self.model.encoder.lm_head is None or MASK not in self.dictionary:
+            raise UserError("this model has no words as its output: fill_mask is for language models.")
+        if sentence.count(MASK) != 1:
+            raise UserError(f"fill_mask needs a sentence with one {MASK}.")
+        before, after = sentence.split(MASK)
+        tokens = self.joined([" ".join(filter(None, (self.pieces(before.rstrip()), MASK, self.pieces(after))))])
+        place = tokens.eq(self.dictionary.index(MASK)).nonzero().item()
+        best = self.run(tokens.unsqueeze(0))[0, place].float().softmax(dim=-1).topk(min(topk, len(self.dictionary)))
+        found = []
+        for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            symbol = self.dictionary[index]
+            word = self.bpe.decode(symbol).strip() if self.bpe else symbol
+            found.append(FilledMask(sentence.replace(MASK, word), word, probability))
+        return found
+
+    def attention(self, sentence: str, second: str | None = None) -> dict[str, AttentionMaps]:
+        """The attention maps of a raw sentence or a pair.
+
+        Returns:
+            The maps, on the CPU, by the name of the attention, such as ``encoder.sentence_encoder.layers.0.self_attn``.
+            In a plain encoder, ``own``, ``input`` and ``logits`` are equal.
+
+        Raises:
+            UserError: where the model has no attention, or a sentence is too long.
+        """
+        return self.attention_of_tokens(self.encode(sentence, second))
+
+    def attention_of_tokens(self, tokens: Tensor) -> dict[str, AttentionMaps]:
+        """:meth:`attention` of token ids (S,)."""
+        ((_, records),) = self.recorded_batches([tokens])
+        words = [self.dictionary[token] for token in tokens]
+        return {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
+
+    def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
+        """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` keeps.
+
+        Raises:
+            UserError: where the model has no attention.
+        """
+        for tokens, lengths in self.batches(sentences):
+            with recording(self.model) as records:
+                self.run(tokens, features_only=True)
+            if not records:
+                raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+            yield {"id": torch.arange(len(lengths)), "net_input": {"src_tokens": tokens}}, records
+
+    def encoded(self, texts: Iterable[Text]) -> list[Tensor]:
+        """Token ids (S,) of each raw sentence or pair."""
+        return [self.encode(*((text,) if isinstance(text, str) else text)) for text in texts]
+
+    def batches(self, sentences: list[Tensor]) -> Iterator[tuple[Tensor, list[int]]]:
+        """Token ids (B, S), padded on the right, of sentences (S,), and the length of each."""
+        size = (self.cfg.get("dataset") or {}).get("batch_size") or BATCH
+        for start in range(0, len(sentences), size):
+            batch = sentences[start : start + size]
+            yield collate_tokens(batch, self.dictionary.pad()), list(map(len, batch))
+
+    @torch.no_grad()
+    def run(self, tokens: Tensor, **options) -> Tensor:
+        """What the model returns of token ids (B, S), on the CPU; it may be in training meanwhile."""
+        with utils.model_eval(self.model):
+            return self.model(tokens.to(self.device), **options)[0].cpu()

@@ -1,0 +1,66 @@
+// What a call of translate reads and writes: a model, source sentences, and the hypotheses that beam search ends with;
+// mirrored by translation_fields.py.
+#pragma once
+#include "workers.h"
+
+enum { PANEL = 64 };  // outputs of a linear layer that lie side by side
+
+// y = x W^T + b.
+struct linear {
+    int64_t in, out;
+    const float *weight;  // panels of PANEL outputs, (ceil(out / PANEL), in, PANEL), zero beyond the last output
+    const float *bias;    // (out); NULL: none
+};
+
+struct norm {
+    const float *weight, *bias;  // (width); NULL: no norm
+    double eps;
+};
+
+struct attention {
+    int64_t heads, kernel, above, left;               // see struct step
+    double scale, own_weight, previous_weight, beta;  // see fused_logits.py
+    const float *weight, *bias;                       // of the convolution; NULL: none
+    struct linear input;        // queries, keys and values side by side; in encoder-decoder attention queries
+    struct linear key, value;   // of the encoder's output, in encoder-decoder attention
+    struct linear output;
+    struct norm norm;
+};
+
+struct layer {
+    struct attention self, cross;  // cross: in a decoder
+    struct linear up, down;
+    struct norm norm;              // of the feed-forward network
+};
+
+struct stack {
+    int64_t layers, width, normalize_before;
+    const struct layer *layer;
+    const float *embeddings, *positions;  // (symbols, width), scaled; (longest sentence, width) or NULL
+    struct norm embedding_norm, final_norm;
+};
+
+struct translation {
+    struct stack encoder, decoder;
+    struct linear vocabulary;
+
+    int64_t sentences;
+    const int32_t *source;  // tokens of all sentences, one after the other, without padding
+    const int64_t *begins;  // (sentences + 1): where each sentence begins
+
+    int64_t beam, min_len, max_len;  // of a hypothesis, without the end of sentence
+    double unk_penalty;
+    int64_t first, eos, pad, unk;
+
+    // Of each sentence the hypotheses that ended, in the order in which they did.
+    int32_t *tokens;  // (sentences, beam, max_len + 1)
+    float *scores;    // the same: log-probability of a hypothesis up to and with each token
+    int64_t *lengths; // (sentences, beam): tokens with the end of sentence; 0: no hypothesis
+    struct pool pool;
+};
+
+// Each returns 0; 1 where there was not enough memory; 2 where fewer words than a beam needs have a finite score.
+#define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *a);
+DECLARE_TRANSLATE(avx512)
+DECLARE_TRANSLATE(avx2)
+DECLARE_TRANSLATE(plain)

@@ -1,0 +1,43 @@
+"""What evaluate.sh must know of a folder of binarised data: for which task it is, and its checksums."""
+
+from pathlib import Path
+
+from step import StepError, run
+
+from experiments.arguments import Parser
+from experiments.runs.binarised import Binarised
+from experiments.runs.data_bin import DataBin
+from experiments.runs.encoder_data import SentenceData, TextData
+
+
+def read_data(folder: Path) -> Binarised:
+    """Binarised data of whichever task; folders that are none of the others' are taken for translation.
+
+    Raises:
+        StepError: naming the folder or file that is not there or is something else.
+    """
+    if (folder / "input0").is_dir():
+        return SentenceData(folder)
+    if (folder / "dict.txt").is_file():
+        return TextData(folder)
+    return DataBin.read(folder)
+
+
+def main() -> None:
+    """Prints the task, the checksums, and what fairseq-generate must be told of the data, a line each."""
+    parser = Parser("data_facts.py", "Describes binarised data for scripts/evaluate.sh.", "see scripts/evaluate.sh")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--subset", required=True)
+    parser.add_argument("--compound-split", action="store_true")
+    args = parser.parse_args()
+    data = read_data(args.folder)
+    if args.compound_split and not isinstance(data, DataBin):
+        raise StepError(f"--compound-split is for translations, and {data.folder} is for --task {data.task}.")
+    if args.compound_split:
+        data.require_compounds()
+    dataset = data.dataset(args.subset)
+    print(data.task, dataset.manifest, dataset.checksum, *data.facts, sep="\n")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,200 @@
+"""Beam search in native code finds the hypotheses that fairseq's search finds, with their scores."""
+
+import logging
+
+import pytest
+import torch
+from fairseq.data.language_pair_dataset import collate
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ea_fairseq.decoding import native_search
+from ea_fairseq.kernels import dispatch
+from model_checks import native_only
+from tiny import SKIPS, TINY, build, build_loud, dictionary, make_varied, random_tokens, sizes
+
+pytestmark = native_only
+WORDS = dictionary()
+MODELS = {
+    "evolving": {},
+    "all skips, kernel 5": {"ea_kernel_size": 5, **SKIPS},
+    "kernel 1, norms first": {"ea_kernel_size": 1, "encoder_normalize_before": True, "decoder_normalize_before": True},
+    "no convolution in the decoder": {"no_decoder_conv": True, "no_cross_conv": True, "decoder_skip": True},
+    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "layernorm_embedding": True},
+    "no positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
+    "three heads of 11": {**sizes(embed_dim=33, ffn_embed_dim=70, attention_heads=3), "layernorm_embedding": True},
+    "realformer": {"arch": "realformer", **TINY},
+    "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
+}
+
+
+def model_of(name: str = "evolving"):
+    """A model that seldom repeats a word and ends its sentences at different lengths, as for fairseq-generate."""
+    options = MODELS[name]
+    model = make_varied(build(**options) if "arch" in options else build_loud(**options))
+    with torch.no_grad():
+        model.decoder.output_projection.weight[WORDS.eos()] *= 4  # so that it is likely here and unlikely there
+    model.make_generation_fast_(need_attn=False)
+    return model
+
+
+def batch(lengths: list[int], seed: int) -> dict:
+    generator = torch.Generator().manual_seed(seed)
+    samples = [
+        {"id": i, "source": torch.cat([random_tokens(generator, 1, length)[0], torch.tensor([WORDS.eos()])])}
+        for i, length in enumerate(lengths)
+    ]
+    return collate(samples, WORDS.pad(), WORDS.eos(), left_pad_source=True)
+
+
+def both(model, sample: dict, **options) -> tuple[list, list]:
+    """The hypotheses of native code and of fairseq's search."""
+    generator = SequenceGenerator([model], WORDS, **options)
+    native_search.told.clear()
+    found = generator.generate([model], sample)
+    assert not native_search.told, "fairseq's search was asked instead"
+    return found, native_search.fairseq_generate(generator, sample)
+
+
+def assert_same(found: list, expected: list) -> None:
+    """Words are equal and scores close, but where two hypotheses score alike and have changed places."""
+    assert [len(hypotheses) for hypotheses in found] == [len(hypotheses) for hypotheses in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        scores = (torch.stack([one["score"] for one in side]) for side in (ours, theirs))
+        torch.testing.assert_close(*scores, atol=1e-4, rtol=1e-5)
+        gaps = torch.stack([one["score"] for one in theirs]).diff().abs()
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if all(gaps[max(place - 1, 0) : place + 1] > 1e-4):
+                assert one["tokens"].tolist() == other["tokens"].tolist()
+                torch.testing.assert_close(one["positional_scores"], other["positional_scores"], atol=1e-4, rtol=1e-4)
+                assert one.keys() == other.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_native_search_finds_what_fairseqs_search_finds(name):
+    found, expected = both(model_of(name), batch([3, 1, 9, 17, 5], seed=1), beam_size=4, max_len_b=25)
+    assert_same(found, expected)
+
+
+@given(
+    beam=st.integers(1, 7),
+    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=12),
+    limits=st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 4)),
+    penalties=st.tuples(st.floats(0.0, 2.0), st.floats(-3.0, 3.0), st.booleans()),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=20, deadline=None)
+def test_native_search_has_fairseqs_options(beam, lengths, limits, penalties, seed):
+    (max_len_a, max_len_b, min_len), (len_penalty, unk_penalty, normalize_scores) = limits, penalties
+    options = {"max_len_a": max_len_a, "max_len_b": max_len_b, "min_len": min(min_len, max_len_b)}
+    options |= {"len_penalty": len_penalty, "unk_penalty": unk_penalty, "normalize_scores": normalize_scores}
+    assert_same(*both(MODEL, batch(lengths, seed), beam_size=beam, **options))
+
+
+MODEL = model_of("all skips, kernel 5")
+
+
+def test_more_sentences_than_a_thread_takes_at_once():
+    threads = torch.get_num_threads()
+    sample = batch([1 + i % 13 for i in range(70)], seed=2)
+    try:
+        torch.set_num_threads(1)
+        alone, expected = both(MODEL, sample, beam_size=5, max_len_b=30)
+        torch.set_num_threads(3)
+        together, _ = both(MODEL, sample, beam_size=5, max_len_b=30)
+    finally:
+        torch.set_num_threads(threads)
+    assert_same(alone, expected)
+    assert_same(together, expected)
+    assert len({len(one["tokens"]) for hypotheses in expected for one in hypotheses}) > 3
+
+
+def test_parameters_that_change_are_packed_anew():
+    model = model_of()
+    before, _ = both(model, batch([4, 6], seed=3), beam_size=3, max_len_b=10)
+    with torch.no_grad():
+        model.decoder.layers[1].fc2.weight.add_(torch.randn(8, 8))
+    after, expected = both(model, batch([4, 6], seed=3), beam_size=3, max_len_b=10)
+    assert_same(after, expected)
+    assert before[0][0]["score"] != after[0][0]["score"]
+
+
+def test_alpha_and_beta_that_grow_are_taken_anew():
+    model = build_loud(ea_warmup_updates=4)
+    model.make_generation_fast_(need_attn=False)
+    scores = []
+    for updates in (1, 2, 4):
+        model.set_num_updates(updates)
+        found, expected = both(model, batch([4, 6], seed=7), beam_size=3, max_len_b=10)
+        assert_same(found, expected)
+        scores.append(found[0][0]["score"].item())
+    assert len(set(scores)) == 3
+
+
+def ask_for_attention(model, monkeypatch):
+    model.decoder.layers[-1].need_attn = True
+
+
+def use_plain_pytorch(model, monkeypatch):
+    monkeypatch.setattr(dispatch, "backend", "reference")
+
+
+def add_hook(model, monkeypatch):
+    model.decoder.layers[0].fc1.register_forward_hook(lambda *_: None)
+
+
+def retain_dropout(model, monkeypatch):
+    model.decoder.layers[0].dropout_module.p = 0.5
+    model.decoder.layers[0].dropout_module.apply_during_inference = True
+
+
+CHANGES = {
+    "attention is asked for": ask_for_attention,
+    "no native code": use_plain_pytorch,
+    "a hook": add_hook,
+    "dropout is retained": retain_dropout,
+}
+
+
+@pytest.mark.parametrize("reason", CHANGES)
+def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatch, caplog):
+    model = model_of()
+    generator = SequenceGenerator([model], WORDS, beam_size=3, max_len_b=8)
+    sample = batch([3, 5], seed=4)
+    assert not generator.generate([model], sample)[0][0]["attention"].numel()
+    native_search.told.clear()
+    CHANGES[reason](model, monkeypatch)
+    with caplog.at_level(logging.INFO):
+        hypotheses = [generator.generate([model], sample) for _ in range(2)]
+    assert len(hypotheses[0]) == 2
+    assert sum(reason in message for message in caplog.messages) == 1
+
+
+OPTIONS = {
+    "--no-repeat-ngram-size": {"no_repeat_ngram_size": 2},
+    "a temperature": {"temperature": 2.0},
+    "--match-source-len": {"match_source_len": True},
+    "suppressed words": {"tokens_to_suppress": ["w3"]},
+    "a beam as wide as the vocabulary": {"beam_size": 21},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_native_code_does_not_have_are_fairseqs(option):
+    model = model_of()
+    generator = SequenceGenerator([model], WORDS, **{"beam_size": 2, "max_len_b": 8, **OPTIONS[option]})
+    native_search.told.clear()
+    generator.generate([model], batch([3, 5], seed=5))
+    assert native_search.told == {f"it has not {option}"}
+
+
+def test_a_model_without_finite_scores_is_left_to_fairseqs_search():
+    model = model_of()
+    with torch.no_grad():
+        model.decoder.output_projection.weight[:] = torch.nan
+    generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
+    native_search.told.clear()
+    with pytest.raises(AssertionError):  # fairseq finds no word either
+        generator.generate([model], batch([3], seed=6))
+    assert native_search.told == {"scores are not finite"}

