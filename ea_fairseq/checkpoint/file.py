@@ -67,10 +67,19 @@ def building(paths: str) -> Iterator[None]:
         paths: the files, as the message names them.
 
     Raises:
-        UserError: one sentence; MemoryError and OSError pass as they are.
+        UserError: one sentence; MemoryError and OSError pass as they are, but where a file of the data is missing.
     """
     try:
         yield
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        path = Path(error.filename)
+        missing = path if str(path).isprintable() and len(str(path)) < 300 else shown(path.name)
+        raise UserError(
+            f"there is no dictionary {missing}, which {paths} needs: name the folder that has it, in Python with "
+            "data_name_or_path."
+        ) from error
     except (MemoryError, OSError):
         raise
     except UserError as error:

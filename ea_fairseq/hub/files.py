@@ -31,12 +31,7 @@ def loaded(folder: Path, names: str, data_name_or_path: str | Path, options: dic
     find_checkpoints(folder, names)
     if not data.is_dir():
         raise UserError(f"there is no folder {data}: name that of the dictionaries with data_name_or_path.")
-    try:
-        found = hub_utils.from_pretrained(str(folder), names, str(data.absolute()), **options)
-    except FileNotFoundError as error:
-        raise UserError(
-            f"there is no dictionary {error.filename}: name the folder that has it with data_name_or_path."
-        ) from None
+    found = hub_utils.from_pretrained(str(folder), names, str(data.absolute()), **options)
     bpe = found["args"].bpe
     for name in SUBWORD_FILES:  # of which fairseq prefers those it finds in the folder to those that it is given
         if bpe is not None and name in options and name in bpe:

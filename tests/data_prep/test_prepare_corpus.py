@@ -256,7 +256,10 @@ def test_missing_tools_are_named(corpus: Path, tmp_path: Path):
         tool_version("no-such-tool")
 
 
-@pytest.mark.parametrize("script", sorted(SCRIPT.parent.glob("prepare-*.sh")), ids=lambda script: script.stem)
+PIPELINES = sorted(set(SCRIPT.parent.glob("prepare-*.sh")) - {SCRIPT.with_name("prepare-masked-lm.sh")})  # it copies
+
+
+@pytest.mark.parametrize("script", PIPELINES, ids=lambda script: script.stem)
 def test_help_has_an_example(script: Path):
     result = subprocess.run(["bash", script, "--help"], cwd="/", capture_output=True, text=True, check=True)
     assert result.stdout.startswith(f"usage: bash data-prep/{script.name} [options] ")

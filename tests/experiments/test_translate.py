@@ -25,7 +25,7 @@ from checkpoints import save_loud
 from commands import PLUGIN, ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
 from experiments.runs.preparation import Preparation
-from experiments.scoring.evaluation import best_lines
+from experiments.scoring.translation import best_lines
 from scripts.translate import Translator, load, read_lines, uninterrupted
 
 SCRIPT = ROOT / "scripts" / "translate.sh"

@@ -90,7 +90,8 @@ def loops(model, series, oracle, causal=False):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("arch", "given"), [case for name, case in CASES.items() if name not in BASELINES], ids=set(CASES) - set(BASELINES)
+    ("arch", "given"),
+    [pytest.param(*case, id=name) for name, case in CASES.items() if name not in BASELINES],
 )
 def test_a_model_equals_loops(arch, given):
     """In float64, of a series with padding and one without, the read-out included."""
