@@ -2,9 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.decoding.beam import room_for
 from ea_fairseq.kernels.cpu.translation_fields import (
     AttentionFields,
     LayerFields,
@@ -27,7 +28,7 @@ class NativeModel:
 
     def __init__(self, model: nn.Module):
         self._kept: list[object] = []  # what the structs point to
-        self._positions: dict[str, Tensor] = {}
+        self._positions: dict[str, int] = {}  # how many there are
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
         self.vocabulary = self.linear(model.decoder.output_projection)
@@ -36,11 +37,13 @@ class NativeModel:
         """Lets the structs know the positions of so many source and target words."""
         for side, fields, count in (("encoder", self.encoder, source), ("decoder", self.decoder, target)):
             embed_positions = self._embed_positions[side]
-            if embed_positions is None or len(self._positions.get(side, ())) >= count:
+            if embed_positions is None or self._positions.get(side, 0) >= count:
                 continue
+            count = min(room_for(count), embed_positions.max_positions)
             words = torch.full((1, count), embed_positions.padding_idx + 1)
-            self._positions[side] = embed_positions(words)[0].detach().float().contiguous()
-            fields.positions = self._positions[side].data_ptr()
+            # Those of before stay, for another thread may be translating with them.
+            fields.positions = self.keep(embed_positions(words)[0].detach().float().contiguous()).data_ptr()
+            self._positions[side] = count
 
     def stack(self, stack: MechanismStack, side: str) -> StackFields:
         """An encoder or a decoder."""
