@@ -20,7 +20,7 @@ PANEL = 64  # of translation.h
 
 
 class NativeModel:
-    """The packed parameters of an encoder and a decoder.
+    """The packed parameters of an encoder and a decoder; ``symbols`` is how many tokens each knows.
 
     Args:
         model: one that :func:`~ea_fairseq.decoding.native_obstacles.obstacles` have nothing against.
@@ -31,6 +31,7 @@ class NativeModel:
         self._positions: dict[str, int] = {}  # how many there are
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
+        self.symbols = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
         self.vocabulary = self.linear(model.decoder.output_projection)
 
     def make_positions(self, source: int, target: int) -> None:

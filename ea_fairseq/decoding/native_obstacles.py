@@ -14,6 +14,9 @@ from ea_fairseq.models.layer import MechanismLayer
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
 
 
+ATTENTION = "attention is asked for"  # as in each validation of a training
+
+
 class Watch:
     """Tells whether anything has changed that a packed model depends on, without a walk through its modules.
 
@@ -66,7 +69,7 @@ def obstacles(model: nn.Module) -> Iterator[str]:
         if type(stack.embed_tokens) is not nn.Embedding or not len(stack.layers):
             yield "it has no embeddings or no layers"
     if any(layer.need_attn for layer in decoder.layers):
-        yield "attention is asked for"
+        yield ATTENTION
     if any(map(any, map(hooks_of, model.modules()))):
         yield "a module has a hook"
     for module in model.modules():

@@ -14,7 +14,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from ea_fairseq.decoding.native_model import NativeModel
-from ea_fairseq.decoding.native_obstacles import Watch, obstacles
+from ea_fairseq.decoding.native_obstacles import ATTENTION, Watch, obstacles
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
 
@@ -72,7 +72,8 @@ def generate(
             reason = "scores are not finite"
         if reason not in told:
             told.add(reason)
-            logger.info(f"fairseq's beam search translates, not native code: {reason}")
+            level = logging.DEBUG if reason == ATTENTION else logging.INFO
+            logger.log(level, f"fairseq's beam search translates, not native code: {reason}")
     return fairseq_generate(self, sample, prefix_tokens, constraints, bos_token)
 
 
@@ -91,8 +92,14 @@ def refusal(
         "suppressed words": generator.token_indices_to_suppress is not None,
         "a beam as wide as the vocabulary": 2 * generator.beam_size + 3 > generator.vocab_size,
         "sources that are no words": "src_tokens" not in sample["net_input"],
+        "sentences without words": has_empty_sentence(sample["net_input"].get("src_tokens"), generator.pad),
     }
-    return next((f"it has not {option}" for option, is_asked in refused.items() if is_asked), None)
+    return next((f"it does not know {option}" for option, is_asked in refused.items() if is_asked), None)
+
+
+def has_empty_sentence(source: Tensor | None, padding: int) -> bool:
+    """Whether one of the sentences (B, S) is all padding, or there is none."""
+    return source is not None and not (len(source) and source.ne(padding).any(dim=1).all())
 
 
 def translate(
@@ -101,9 +108,13 @@ def translate(
     """Hypotheses of source sentences (B, S); None where fewer words than a beam needs have a finite score.
 
     Raises:
-        MemoryError: where there is none for the caches.
+        IndexError: where a token is none of the model's; MemoryError: where there is none for the caches.
     """
     sentences, length = source.shape
+    first = generator.eos if first is None else first
+    for tokens, symbols in zip((source, torch.tensor([first])), native.symbols, strict=True):
+        if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < symbols:
+            raise IndexError(f"a token is none of the {symbols:,} that the model knows")
     beam = generator.beam_size
     limit = min(int(generator.max_len_a * length + generator.max_len_b), generator.max_len - 1)
     assert generator.min_len <= limit, "min_len cannot be larger than max_len, please adjust these!"
@@ -125,7 +136,7 @@ def translate(
         min_len=generator.min_len,
         max_len=limit,
         unk_penalty=generator.unk_penalty,
-        first=generator.eos if first is None else first,
+        first=first,
         eos=generator.eos,
         pad=generator.pad,
         unk=generator.unk,

@@ -132,6 +132,23 @@ def test_alpha_and_beta_that_grow_are_taken_anew():
     assert len(set(scores)) == 3
 
 
+def test_a_sentence_of_padding_is_left_to_fairseqs_search():
+    model, sample = model_of(), batch([3, 2], seed=9)
+    sample["net_input"]["src_tokens"][1] = WORDS.pad()
+    native_search.told.clear()
+    hypotheses = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5).generate([model], sample)
+    assert len(hypotheses) == 2 and native_search.told == {"it does not know sentences without words"}
+
+
+def test_a_token_that_the_model_does_not_know_is_refused():
+    model, sample = model_of(), batch([3], seed=8)
+    generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
+    for token in (len(WORDS), -1):
+        sample["net_input"]["src_tokens"][0, 1] = token
+        with pytest.raises(IndexError, match="none of the 44"):
+            generator.generate([model], sample)
+
+
 def ask_for_attention(model, monkeypatch):
     model.decoder.layers[-1].need_attn = True
 
@@ -165,7 +182,7 @@ def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatc
     assert not generator.generate([model], sample)[0][0]["attention"].numel()
     native_search.told.clear()
     CHANGES[reason](model, monkeypatch)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG):
         hypotheses = [generator.generate([model], sample) for _ in range(2)]
     assert len(hypotheses[0]) == 2
     assert sum(reason in message for message in caplog.messages) == 1
@@ -186,7 +203,7 @@ def test_options_that_native_code_does_not_have_are_fairseqs(option):
     generator = SequenceGenerator([model], WORDS, **{"beam_size": 2, "max_len_b": 8, **OPTIONS[option]})
     native_search.told.clear()
     generator.generate([model], batch([3, 5], seed=5))
-    assert native_search.told == {f"it has not {option}"}
+    assert native_search.told == {f"it does not know {option}"}
 
 
 def test_a_model_without_finite_scores_is_left_to_fairseqs_search():
