@@ -12,8 +12,6 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.layer import MechanismLayer
 
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
-
-
 ATTENTION = "attention is asked for"  # as in each validation of a training
 
 
