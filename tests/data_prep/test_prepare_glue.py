@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import random
 from itertools import chain
 from pathlib import Path
@@ -17,14 +16,11 @@ from manifest import sha256
 from bert import PIECES
 from corpora import checksums
 from dataset_runs import TABLE, assert_one_sentence, prepare, prepared
+from encoder_tasks import ENCODER_TASKS, needs
 from experiments.runs.bert_import import dictionary
 
 ROWS = {"train": 60, "valid": 8, "test": 7}
 CLASSES = ["apart", "like"]
-REAL = Path(os.environ.get("EA_FAIRSEQ_ENCODER_TASKS", Path(__file__).parents[3] / "shared/data/encoder-tasks"))
-needs_real = pytest.mark.skipif(
-    not REAL.is_dir(), reason="needs GLUE's tables: set EA_FAIRSEQ_ENCODER_TASKS to a folder of cola/train.tsv.gz, ..."
-)
 
 
 def write_tables(folder: Path, sentences: int = 2, label=CLASSES.__getitem__, suffix: str = "", splits=ROWS) -> Path:
@@ -172,10 +168,10 @@ def test_archives_are_verified(tmp_path, split):
     assert TABLE[name][0].checksum != choice
 
 
-@needs_real
+@needs("sst-5/train.tsv.gz")
 @pytest.mark.slow
 def test_sst5_keeps_words_seen_twice(tmp_path):
-    prepared("sst5", "--tsv", REAL / "sst-5", tmp_path / "out")
+    prepared("sst5", "--tsv", ENCODER_TASKS / "sst-5", tmp_path / "out")
     _, targets = load(tmp_path / "out/data-bin", "test", num_classes=5)
     assert len(targets) == 2210 and set(targets) == {0.0, 1.0, 2.0, 3.0, 4.0}
     words = Dictionary.load(str(tmp_path / "out/data-bin/input0/dict.txt"))
@@ -183,13 +179,13 @@ def test_sst5_keeps_words_seen_twice(tmp_path):
     assert len(words) == 8224
 
 
-@needs_real
+@needs("mrpc/train.tsv.gz")
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["mrpc", "sts-b"])
 def test_glues_tables(tmp_path, task):
-    prepared("glue", "--task", task, "--tsv", REAL / task, "--subword", "none", tmp_path / "out")
+    prepared("glue", "--task", task, "--tsv", ENCODER_TASKS / task, "--subword", "none", tmp_path / "out")
     regression = {"regression_target": True, "num_classes": 1} if task == "sts-b" else {}
     _, targets = load(tmp_path / "out/data-bin", "valid", **regression)
     scale = 5 if regression else 1
-    table = examples(REAL / task / "valid.tsv.gz")
+    table = examples(ENCODER_TASKS / task / "valid.tsv.gz")
     assert [target * scale for target in targets] == pytest.approx([float(label) for label, *_ in table])

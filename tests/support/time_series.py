@@ -6,23 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-from commands import ROOT
 from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.series.description import SeriesDescription
+from encoder_tasks import ENCODER_TASKS, needs
 from encoders import OPTIONS
 from tiny import make_loud
 
 CHANNELS, LONGEST = 3, 9
 HEAD = "sentence_classification_head"
-FOLDER = "shared/data/encoder-tasks/timeseries"
-CORPORA = next((parent / FOLDER for parent in ROOT.parents if (parent / FOLDER).is_dir()), None)
-needs_corpora = pytest.mark.skipif(CORPORA is None, reason="the archives' series are not here")
+CORPORA = ENCODER_TASKS / "timeseries"
+needs_corpora = needs("timeseries/JapaneseVowels/JapaneseVowels_TRAIN.ts.gz")
 TINY = {
     "width": 16,
     "blocks": 2,
