@@ -78,11 +78,7 @@ def test_law_holds(term, family, law):
     ("backend", "term"),
     [
         *(pytest.param("native", term, marks=native_only) for term in CONTENT_TERMS),
-        # Kernels see no more of a term than its logits, and Triton's interpreter takes long.
-        *(
-            pytest.param("triton", term, marks=() if term in ("additive", "random") else pytest.mark.slow)
-            for term in CONTENT_TERMS
-        ),
+        *(pytest.param("triton", term, marks=pytest.mark.slow) for term in CONTENT_TERMS),
     ],
 )
 @each_family

@@ -91,7 +91,7 @@ SLOWLY_INTERPRETED = ("composite convolution and key", "quadratic alone")  # Tri
     ("name", "backend"),
     [
         *(pytest.param(name, "native", marks=NATIVE) for name in TERMS),
-        *((name, "triton") for name in SLOWLY_INTERPRETED),
+        *(pytest.param(name, "triton", marks=pytest.mark.slow) for name in SLOWLY_INTERPRETED),
     ],
 )
 def test_kernels_compute_what_the_equations_do(name, backend, monkeypatch):

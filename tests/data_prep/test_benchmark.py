@@ -36,6 +36,7 @@ def benchmark(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run(command, env=environment(), cwd="/", capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_a_run_tells_what_every_stage_costs(tmp_path: Path):
     corpus, out = write_corpus(tmp_path / "a corpus", 30), tmp_path / "an out"
     result = benchmark("--corpus", corpus, "--pairs", 200, "--workers", 2, "--out", out, "--", "--compress")

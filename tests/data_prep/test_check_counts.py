@@ -90,6 +90,7 @@ def project(small: Archives, tmp_path: Path) -> Path:
     return tmp_path / "a project"
 
 
+@pytest.mark.slow
 def test_script_refuses_full_data_of_other_counts_and_notes_those_of_a_trial(project: Path, small, tmp_path: Path):
     data = tmp_path / "an output/data-bin"
     with Mirror(small.served()) as mirror:

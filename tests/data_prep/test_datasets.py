@@ -16,7 +16,17 @@ from fairseq.data.data_utils import load_indexed_dataset
 from tokenization import Tokenization
 
 from dataset_runs import SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
-from datasets import BPE, DATA_SETS, IWSLT14, MULTI30K_FRENCH, MULTI30K_GERMAN, WMT14_GERMAN, DataSet
+from datasets import (
+    BPE,
+    DATA_SETS,
+    IWSLT14,
+    MULTI30K_FRENCH,
+    MULTI30K_GERMAN,
+    WMT14_FRENCH,
+    WMT14_GERMAN,
+    WMT17_GERMAN,
+    DataSet,
+)
 from experiments.runs.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
@@ -80,8 +90,13 @@ def make(archives: Archives, tmp_path_factory) -> Callable[[DataSet], Made]:
     return make
 
 
+SLOW = (WMT17_GERMAN, WMT14_FRENCH, MULTI30K_FRENCH)
+
+
 @pytest.fixture(
-    scope="module", params=DATA_SETS, ids=lambda data_set: f"{data_set.script}-{data_set.target}{data_set.options[0]}"
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in DATA_SETS],
+    ids=lambda data_set: f"{data_set.script}-{data_set.target}{data_set.options[0]}",
 )
 def made(request, make) -> Made:
     return make(request.param)

@@ -71,6 +71,7 @@ def whole_files(out: Path) -> dict[str, str]:
     return {name: checksum for name, checksum in checksums(out).items() if not PARTIAL.search(name)}
 
 
+@pytest.mark.slow
 def test_killed_in_one_step_after_the_other(tmp_path: Path):
     chance = random.Random(5)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"

@@ -44,6 +44,7 @@ def test_dry_run_tells_what_is_left_to_do(corpus: Path, full: Path):
     assert data_files(full) == before
 
 
+@pytest.mark.slow
 def test_removed_text_changes_nothing_and_is_not_missed(corpus: Path, full: Path, tmp_path: Path):
     out = tmp_path / "an out"
     prepared(*LOWERCASED, *SAVING, corpus, out)

@@ -47,7 +47,7 @@ def tokens(line: str, language: str = "en", **options: object) -> str:
     return tokenizer(Tokenization(**options), language)([tidy(line)])[0]
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=300)
 @given(languages, st.one_of(lines, few_fragments, st.text(max_size=30)))
 def test_what_is_skipped_would_change_nothing(language, line):
     with pytest.MonkeyPatch.context() as patch:

@@ -179,6 +179,7 @@ def history(runs: list) -> list[tuple[list, list]]:
     return [(words(run, "starts"), words(run, "evaluations")) for run in runs]
 
 
+@pytest.mark.slow
 def test_an_ablation_killed_at_any_moment_repeats_nothing_that_was_done(project, tmp_path):
     command = ["ablation.sh", project / "data/toy/data-bin", "--seeds", "1", "--out", tmp_path, "--jobs", "2"]
     done = kill_again_and_again(project, tmp_path, command, kills=4, longest=0.8, PAUSE="0.1")

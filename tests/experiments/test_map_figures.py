@@ -197,6 +197,7 @@ def test_a_missing_matplotlib_is_named(home, show, monkeypatch):
         show(*SENTENCE)
 
 
+@pytest.mark.slow
 def test_the_script_runs_from_any_folder():
     command = [sys.executable, ROOT / "scripts/attention_maps.py", "none.pt", *SENTENCE, "--heads", "x"]
     result = subprocess.run(command, cwd="/", capture_output=True, text=True)

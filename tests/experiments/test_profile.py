@@ -65,6 +65,7 @@ def figures(text: str, name: str) -> list[int]:
     return numbers(re.search(rf"^ *{re.escape(name)}  .*$", text, re.MULTILINE)[0])
 
 
+@pytest.mark.slow
 def test_the_papers_models_are_within_their_figures(tmp_path):
     command = [sys.executable, str(ROOT / "scripts" / "profile.py"), "--all"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

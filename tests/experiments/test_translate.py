@@ -100,6 +100,7 @@ def test_translations_are_those_of_fairseq_generate_line_for_line(home):
     assert errors == [""], "a handful of lines needs no progress"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_whole_lines_and_says_how_many(home):
     pipe = subprocess.PIPE
     with start(home, "--buffer-size", "2", stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -114,6 +115,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_many(home):
     assert b"Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(home):
     pipe = subprocess.PIPE
     with start(home, "--buffer-size", "1", stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -146,6 +148,7 @@ def written_to(terminal: int):
             return
 
 
+@pytest.mark.slow
 def test_long_lines_are_translated_in_parts_and_text_that_is_not_utf8_is_refused(home):
     lines = [b"Hund", "Der Hund läuft über die Wiese. ".encode() * 20, b"", b"Hund \xff", b"Hund"]
     status, output, errors = translate(home, b"\n".join(lines), "--buffer-size", "1")

@@ -33,18 +33,11 @@ def test_law_holds_of_the_reference(law, options, seed):
     check(law, "reference", options, seed)
 
 
-@laws
-@models
-@settings(max_examples=1, deadline=None, derandomize=True)
-def test_law_holds_of_triton(law, options, seed):
-    check(law, "triton", options, seed)
-
-
 @pytest.mark.slow
 @laws
 @models
 @settings(max_examples=10, deadline=None)
-def test_law_holds_of_triton_by_more_examples(law, options, seed):
+def test_law_holds_of_triton(law, options, seed):
     check(law, "triton", options, seed)
 
 

@@ -39,7 +39,8 @@ def pair():
     return [build_loud(**TINY, decoder_skip=True, cross_skip=True).train() for _ in range(2)]
 
 
-@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_one_graph_trains_on_batches_of_every_size(pair, backend):
     plain, compiled = pair
     sizes = [(3, 7, 5), (4, 5, 9), (2, 9, 4), (5, 4, 11), (3, 6, 8)]

@@ -100,7 +100,8 @@ def test_one_attention_by_hand():
     assert attention.extra == Count(2 * 2 * 9 + 2, 5 * 7 * 2 * 2 * 9)
 
 
-@pytest.mark.parametrize("kernel", [3, *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in (1, 5))])
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_formula_counts_every_switch_setting(kernel):
     for options in COMBINATIONS:
         if options["ea_kernel_size"] == kernel:
@@ -127,7 +128,7 @@ def sizes(draw):
             return {**options, **TIES[tie], tie: True}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(sizes(), st.sampled_from(FAMILIES), st.integers(1, 9), st.integers(1, 9))
 def test_formula_counts_models_of_all_sizes(options, arch, source, target):
     assert_formula_counts(build(arch, **options), source, target)

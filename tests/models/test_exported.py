@@ -36,6 +36,7 @@ def exported(model):
     return export(model.encoder, source), export(model.decoder, target, model.encoder(source))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), sentences=st.integers(1, 4), padding=st.integers(0, 3))
 @settings(max_examples=10, deadline=None)
 def test_exported_encoder_and_decoder_score_as_the_model(model, exported, seed, sentences, padding):
@@ -65,6 +66,7 @@ assert "fairseq" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_an_exported_model_translates_without_fairseq(model, exported, tmp_path):
     """Greedily, with a full pass for each word."""
     generator = torch.Generator().manual_seed(2)

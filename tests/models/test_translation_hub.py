@@ -74,6 +74,7 @@ print(m.attention("Der Hund schläft.", "The dog sleeps.", model=1)["decoder.lay
 """
 
 
+@pytest.mark.slow
 def test_a_plain_python_translates_scores_and_shows_attention(home, hub):
     arguments = home / "a model", home / "codes.both"
     result = run_python(IN_PYTHON, *arguments, cwd=home, PYTHONPATH=str(ROOT))

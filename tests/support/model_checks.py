@@ -14,7 +14,8 @@ from loops import Oracle, decode, encode
 from tiny import random_tokens
 
 native_only = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
-each_backend = pytest.mark.parametrize("backend", [pytest.param("native", marks=native_only), "triton"])
+interpreted = pytest.param("triton", marks=pytest.mark.slow)  # without a GPU
+each_backend = pytest.mark.parametrize("backend", [pytest.param("native", marks=native_only), interpreted])
 
 
 def by_our_forward(model):

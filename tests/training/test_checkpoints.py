@@ -89,6 +89,7 @@ def test_the_counts_of_validation_bleu_load_and_what_arrays_could_hide_does_not(
         torch.load(checkpoint)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_computes_the_same_in_evaluation_and_in_training_without_dropout(saved, folder, tmp_path):
     draw = random.Random(1)
     models, checkpoints = zip(saved, *(save(folder, f"{i}.pt", *draw_flags(draw)) for i in range(10)), strict=True)

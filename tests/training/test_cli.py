@@ -110,6 +110,7 @@ print(models.ARCH_MODEL_REGISTRY["ea_transformer"].__name__)
 """
 
 
+@pytest.mark.slow
 def test_after_an_installation_the_user_dir_is_found_from_anywhere(tmp_path):
     """fairseq looks for a user-dir beside itself, so the plugin is installed beside a copy of fairseq."""
     pytest.importorskip("setuptools", reason="building without it would need the network")

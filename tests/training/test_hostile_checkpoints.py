@@ -20,7 +20,7 @@ from forked import run_forked
 from hostile_checkpoints import SECRET, TEXTS, Mutation, as_of_old, changed_options, other_changes, set_option, watching
 from reversal import DATA, train_command
 
-CHUNK, CHUNKS = 100, 35
+CHUNK, CHUNKS = 35, 100
 SENTENCE = "w1 w2 w3"
 
 

@@ -78,6 +78,7 @@ def parallel(home):
     return train_by_torchrun(home, "two processes")
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_with_twice_the_update_freq(accumulated, parallel):
     """The last batch of an epoch is without a partner: the other process trains on none."""
     assert len(parallel) == UPDATES
