@@ -9,10 +9,12 @@ from step import StepError, run
 
 
 def counts(manifest: dict) -> dict[str, int]:
-    """Counts of a manifest by name: pairs of each split, entries of each dictionary, non-empty training pairs."""
+    """Counts of a manifest by name: pairs of each split, entries of each dictionary, non-empty training pairs, and of
+    time series channels, classes and steps of the longest."""
     train = manifest["splits"]["train"]["steps"]
     return {
         **{split: description["pairs"] for split, description in manifest["splits"].items()},
+        **manifest.get("series", {}),
         **{f"dict.{language}": size for language, size in manifest["dictionary_sizes"].items()},
         "with_text": sum(step["read"] - step["dropped"]["empty"] for step in train if step["step"] == "clean"),
     }
