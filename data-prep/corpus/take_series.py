@@ -1,4 +1,4 @@
-"""Put the two files of a data set of time series into a folder, every line checked, and describe them in manifest.json."""
+"""Put the files of a data set of time series into a folder, every line checked, and describe them in manifest.json."""
 
 import argparse
 from pathlib import Path

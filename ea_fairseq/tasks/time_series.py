@@ -38,9 +38,11 @@ class TimeSeriesConfig(FairseqDataclass):
     valid_ratio: float = field(
         default=0.3, metadata={"help": "share of the training set that is split off where there is no valid.ts"}
     )
-    split_seed: int = field(default=1, metadata={"help": "seed by which it is split off"})
+    split_seed: Optional[int] = field(  # noqa: UP045  fairseq reads no other way of writing it
+        default=None, metadata={"help": "seed by which it is split off; by default that of the training"}
+    )
     subsample: int = field(default=1, metadata={"help": "read every N-th step of a series"})
-    max_positions: Optional[int] = field(  # noqa: UP045  fairseq reads no other way of writing it
+    max_positions: Optional[int] = field(  # noqa: UP045
         default=None, metadata={"help": "most steps that models read; by default those of the longest series"}
     )
     seed: int = II("common.seed")
@@ -105,7 +107,8 @@ class TimeSeriesTask(FairseqTask):
             if name == "valid":
                 raise UserError("with --valid-ratio 0 there is no validation set: give --disable-validation, too")
             return np.arange(len(train.series))
-        return split(train, self.cfg.valid_ratio, self.cfg.split_seed)[name == "valid"]
+        seed = self.cfg.seed if self.cfg.split_seed is None else self.cfg.split_seed
+        return split(train, self.cfg.valid_ratio, seed)[name == "valid"]
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> SeriesDataset:
         """Loads ``train``, ``valid`` or ``test``.

@@ -102,14 +102,18 @@ class Comparison:
             return self.baseline if model != self.baseline else None
         if not self._has_mechanism(model):
             return None
-        size = self.example(model).parameters
+        size = self.parameters(model, dataset)
         distance = {
-            name: abs(self.example(name).parameters / size - 1)
+            name: abs(self.parameters(name, dataset) / size - 1)
             for name, found in self.by_seed
             if found == dataset and not self._has_mechanism(name)
         }
         nearest = min(sorted(distance), key=distance.__getitem__, default=None)
         return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
+
+    def parameters(self, model: str, dataset: str) -> int:
+        """Of a model on a data set, which may ask for an output or an input of its own size."""
+        return next(iter(self.results(model, dataset).values())).parameters
 
     def _has_mechanism(self, model: str) -> bool:
         return self.example(model).has_mechanism
@@ -195,10 +199,11 @@ def require_same_scores(results: Iterable[Results]) -> None:
 
 
 def require_same_models(results: Iterable[Results]) -> None:
-    """Raises StepError where models of one name are of different architectures or sizes."""
-    first: dict[str, Results] = {}
+    """Raises StepError where models of one name differ in architecture or, on a data set, in size."""
+    first: dict[object, Results] = {}
     for result in results:
-        other = first.setdefault(result.model, result)
+        model, size = first.setdefault(result.model, result), (result.model, result.dataset.name)
+        other = model if result.arch != model.arch else first.setdefault(size, result)
         if (result.arch, result.parameters) != (other.arch, other.parameters):
             raise StepError(
                 f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "

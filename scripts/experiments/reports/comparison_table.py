@@ -144,16 +144,16 @@ def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str
     return common
 
 
-def spread(value: Spread) -> str:
-    """Mean ± deviation as text."""
-    deviation = "" if value.deviation is None else f" ± {value.deviation:.2f}"
-    return f"{value.mean:.2f}{deviation}"
+def spread(value: Spread, digits: int = 2) -> str:
+    """Mean ± deviation as text, with so many digits behind the point."""
+    deviation = "" if value.deviation is None else f" ± {value.deviation:.{digits}f}"
+    return f"{value.mean:.{digits}f}{deviation}"
 
 
-def signed(value: Spread) -> str:
+def signed(value: Spread, digits: int = 2) -> str:
     """A difference as text: with its sign, ± its deviation."""
-    mean = f"{value.mean:+.2f}".replace("-", MINUS)
-    return mean if value.deviation is None else f"{mean} ± {value.deviation:.2f}"
+    mean = f"{value.mean:+.{digits}f}".replace("-", MINUS)
+    return mean if value.deviation is None else f"{mean} ± {value.deviation:.{digits}f}"
 
 
 def short(number: int) -> str:

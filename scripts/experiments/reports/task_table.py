@@ -1,6 +1,5 @@
 """The papers' tables of encoders with our own figures: a row for each model, a column for each task."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 from tqdm import tqdm
@@ -8,8 +7,10 @@ from tqdm import tqdm
 from experiments.reports.comparison import Comparison, Spread
 from experiments.reports.comparison_table import common_seeds, listed, pairs, short, signed, spread
 from experiments.reports.encoder_papers import PRINTED, PrintedRow
+from experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
+from experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
 from experiments.scoring.significance import RESAMPLES, SEED
-from experiments.scoring.task_scores import DEFINITIONS, LOW_IS_GOOD
+from experiments.scoring.task_scores import DEFINITIONS, LOW_IS_GOOD, digits_of
 from experiments.tables import NONE, Table
 
 SIZE = (
@@ -37,7 +38,12 @@ def task_table(comparison: Comparison) -> Table:
         means = [mean_of_ours(comparison, model) for model in comparison.models]
         means += [mean_of_printed(each, datasets) for each in printed]
         rows = [[*cells, mean] for cells, mean in zip(rows, means, strict=True)]
-    return Table(header, rows, notes(comparison, printed, averaged))
+    told = notes(comparison, printed, averaged)
+    for name, cells in columns_over_data(comparison, printed).items():
+        header.append(name)
+        rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
+        told.insert(-len(datasets), OVER_DATA[name])
+    return Table(header, rows, told)
 
 
 def difference_table(comparison: Comparison, p_values: bool = True) -> Table | None:
@@ -68,7 +74,8 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
     """The cells of a model on a data set."""
     score, scores = comparison.names(dataset)[0], comparison.scores(model, dataset)
     best = (min if score in LOW_IS_GOOD else max)(scores.values())
-    cells = [model, dataset, score, spread(Spread.of(scores.values())), f"{best:.2f}", str(len(scores))]
+    digits = digits_of(score)
+    cells = [model, dataset, score, spread(Spread.of(scores.values()), digits), f"{best:.{digits}f}", str(len(scores))]
     return cells + difference_cells(comparison, model, dataset, p_values)
 
 
@@ -81,7 +88,8 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
     if len(seeds) == 1:  # another seed moves the score of either
         return [NONE, *[NONE] * p_values]
     ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
-    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds))]
+    digits = digits_of(comparison.names(dataset)[0])
+    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
     if p_values:
         from experiments.scoring.exchange import exchange_p_value  # takes a second
 
@@ -100,15 +108,20 @@ def heading(comparison: Comparison, dataset: str) -> str:
 def row(comparison: Comparison, model: str) -> list[str]:
     """The cells of a model."""
     seeds = sorted({len(comparison.results(model, name)) for name in comparison.datasets} - {0})
+    sizes = sorted(
+        {comparison.parameters(model, name) for name in comparison.datasets if comparison.results(model, name)}
+    )
     cells = [
         model,
-        short(comparison.example(model).parameters),
+        " to ".join(dict.fromkeys(map(short, sizes[:: max(1, len(sizes) - 1)]))),
         " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
     ]
     for dataset in comparison.datasets:
         names = comparison.names(dataset) if comparison.results(model, dataset) else []
-        spreads = (Spread.of(comparison.scores(model, dataset, name).values()) for name in names)
-        cells.append(" / ".join(map(spread, spreads)) or NONE)
+        spreads = (
+            spread(Spread.of(comparison.scores(model, dataset, name).values()), digits_of(name)) for name in names
+        )
+        cells.append(" / ".join(spreads) or NONE)
     return cells
 
 
@@ -129,14 +142,18 @@ def mean_of_ours(comparison: Comparison, model: str) -> str:
 
 def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
     """The same of a paper's row; the papers' own means do not always add up."""
-    first = [re.match(r"[\d.]+", printed.scores.get(dataset, "")) for dataset in datasets]
-    return f"{Spread.of(float(found[0]) for found in first).mean:.2f}" if all(first) else NONE
+    first = [first_number(printed.scores.get(dataset, "")) for dataset in datasets]
+    return NONE if None in first else f"{Spread.of(first).mean:.2f}"
 
 
 def shown_rows(comparison: Comparison) -> list[PrintedRow]:
     """The papers' rows of the data sets and of the families that are compared."""
     families = {comparison.example(model).family for model in comparison.models}
-    return [each for each in PRINTED if each.family in families and each.scores.keys() & {*comparison.datasets}]
+    return [
+        each
+        for each in [*PRINTED, *PRINTED_OF_SERIES]
+        if each.family in families and each.scores.keys() & {*comparison.datasets}
+    ]
 
 
 def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> list[str]:

@@ -12,9 +12,10 @@ from ea_fairseq.checkpoint.config import entries, require_known
 from ea_fairseq.checkpoint.file import read_checkpoint, refusing
 from experiments.runs.binarised import Binarised
 from experiments.runs.encoder_data import SentenceData, TextData
+from experiments.runs.series_data import SeriesData
 
 SIDES = ("source", "target")
-OF_ENCODERS = (SentenceData.task, TextData.task)
+OF_ENCODERS = (SentenceData.task, TextData.task, SeriesData.task)
 
 
 @dataclass(frozen=True)

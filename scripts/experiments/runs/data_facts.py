@@ -8,6 +8,7 @@ from experiments.arguments import Parser
 from experiments.runs.binarised import Binarised
 from experiments.runs.data_bin import DataBin
 from experiments.runs.encoder_data import SentenceData, TextData
+from experiments.runs.series_data import SeriesData
 
 
 def read_data(folder: Path) -> Binarised:
@@ -20,6 +21,8 @@ def read_data(folder: Path) -> Binarised:
         return SentenceData(folder)
     if (folder / "dict.txt").is_file():
         return TextData(folder)
+    if folder.is_dir() and SeriesData.is_in(folder):
+        return SeriesData(folder)
     return DataBin.read(folder)
 
 

@@ -4,6 +4,7 @@ import html
 from collections.abc import Iterator
 
 from experiments.scoring.results import Results
+from experiments.scoring.task_scores import digits_of
 
 
 def run_html(result: Results) -> str:
@@ -16,7 +17,8 @@ def run_html(result: Results) -> str:
 def facts_of(result: Results) -> Iterator[tuple[str, str]]:
     """Names and HTML of what made a result."""
     for name, score in result.scores.items():
-        yield name, f"{score.score:.2f}: {html.escape(score.detail)}<br><code>{html.escape(score.signature)}</code>"
+        value = f"{score.score:.{digits_of(name)}f}"
+        yield name, f"{value}: {html.escape(score.detail)}<br><code>{html.escape(score.signature)}</code>"
     hours = f"{result.seconds / 3600:.2f} hours" if result.seconds >= 3600 else f"{result.seconds / 60:.1f} minutes"
     trained = f"{result.updates:,} updates, {result.epochs} epochs, {hours}"
     yield "training", html.escape(f"{trained}, on {result.training_device or 'a device that was not recorded'}")

@@ -9,7 +9,7 @@ from experiments.arguments import Parser
 from experiments.reports.comparison import Spread
 from experiments.reports.comparison_table import spread
 from experiments.scoring.results import Results
-from experiments.scoring.task_scores import LOW_IS_GOOD
+from experiments.scoring.task_scores import LOW_IS_GOOD, digits_of
 from experiments.text_table import table
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+", metavar="folder", help="of an evaluation")
     results = [Results.read(folder) for folder in parser.parse_args().folders]
     ranked, score = ranking(results), first_score(results)
-    rows = [[model, spread(Spread.of(scores)), str(len(scores))] for model, scores in ranked]
+    rows = [[model, spread(Spread.of(scores), digits_of(score)), str(len(scores))] for model, scores in ranked]
     print(table([["model", score, "seeds"], *rows]))
     print(f"{score}: on the validation set, mean over the seeds ± their standard deviation.")
 

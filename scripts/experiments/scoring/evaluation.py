@@ -22,12 +22,15 @@ from experiments.scoring.masked_words import MaskedWords
 from experiments.scoring.outcome import Outcome
 from experiments.scoring.results import NAME, Results
 from experiments.scoring.sentence_prediction import SentencePredictions
+from experiments.scoring.series_prediction import SeriesPredictions
+from experiments.scoring.task_scores import digits_of
 from experiments.scoring.translation import Translations
 
 OUTCOMES: dict[str, type[Outcome]] = {
     "translation": Translations,
     "sentence_prediction": SentencePredictions,
     "masked_lm": MaskedWords,
+    "time_series_prediction": SeriesPredictions,
 }
 
 
@@ -97,7 +100,7 @@ def table(results: Results, outcome: Outcome) -> str:
     ]
     width = max(map(len, results.scores))
     for name, score in results.scores.items():
-        lines.append(f"{name:{width}}  {score.score:6.2f}  {outcome.definitions[name]}")
+        lines.append(f"{name:{width}}  {score.score:6.{digits_of(name)}f}  {outcome.definitions[name]}")
         lines += [f"{'':{width}}          {part}" for part in (score.detail, score.signature)]
     notes = outcome.notes()
     return "\n".join(map(printable, [*lines, *([""] if notes else []), *notes]))

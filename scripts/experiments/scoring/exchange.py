@@ -11,7 +11,7 @@ from step import StepError
 from experiments.scoring.predictions import read_predictions
 from experiments.scoring.results import Results
 from experiments.scoring.significance import ALTERED, RESAMPLES, SEED
-from experiments.scoring.task_scores import METRICS
+from experiments.scoring.task_scores import LOW_IS_GOOD, METRICS, digits_of
 
 BATCH = 100  # exchanges at once
 DISTANCES = {  # of SciPy, which are one less the score: so many exchanges are scored at once
@@ -63,7 +63,7 @@ def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], sc
 
 def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     """The scores of many predictions, (exchanges, examples), of the same labels, (examples,); zero where undefined."""
-    if score == "perplexity":
+    if score in LOW_IS_GOOD:
         return METRICS[score].count(labels, predictions)
     if score == "Matthews" and len(np.unique(labels)) > 2:
         return np.array([METRICS[score].count(labels, row) for row in predictions])
@@ -81,10 +81,10 @@ def columns_of(result: Results, score: str) -> tuple[np.ndarray, np.ndarray]:
         labels, predictions = map(METRICS[score].read, read_predictions(result.folder))
     except ValueError:
         raise StepError(f"{result.folder} has predictions that have no {score}: evaluate the model again.") from None
-    counted = METRICS[score].count(labels, predictions)
+    counted, digits = METRICS[score].count(labels, predictions), digits_of(score)
     if abs(counted - result.scores[score].score) > ALTERED:
         raise StepError(
-            f"the predictions in {result.folder} score {counted:.2f}, and results.json says "
-            f"{result.scores[score].score:.2f} {score}: evaluate the model again."
+            f"the predictions in {result.folder} score {counted:.{digits}f}, and results.json says "
+            f"{result.scores[score].score:.{digits}f} {score}: evaluate the model again."
         )
     return labels, predictions

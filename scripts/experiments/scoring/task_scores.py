@@ -21,6 +21,7 @@ class Metric:
         package: that has it on PyPI; empty for this project's own.
         kind: of the values in the arrays.
         unit: that the score is printed in.
+        digits: behind the point that are printed.
     """
 
     definition: str
@@ -29,6 +30,7 @@ class Metric:
     kind: type = str
     unit: float = 0.01
     low_is_good: bool = False
+    digits: int = 2
 
     def read(self, column: Sequence[str]) -> np.ndarray:
         """A column of predictions.tsv, (examples,); raises ValueError where it is of another kind."""
@@ -56,6 +58,15 @@ METRICS = {
     "F1": Metric("F1 of label 1, times 100", "sklearn.metrics:f1_score", kind=int),
     "Pearson": Metric("Pearson correlation of scores, times 100", "scipy.stats:pearsonr", "scipy", float),
     "Spearman": Metric("Spearman correlation of scores, times 100", "scipy.stats:spearmanr", "scipy", float),
+    "RMSE": Metric(
+        "root of the mean squared error in the units of the data; the lower the better",
+        f"{__name__}:root_mean_squared_error",
+        "",
+        float,
+        unit=1.0,
+        low_is_good=True,
+        digits=4,
+    ),
     "perplexity": Metric(
         "of masked words, which are the same for all models; the lower the better",
         f"{__name__}:perplexity",
@@ -74,6 +85,16 @@ def perplexity(words: np.ndarray, bits: np.ndarray) -> np.ndarray:
     return 2.0 ** (bits.sum(axis=-1) / words.sum())
 
 
+def root_mean_squared_error(numbers: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Of predictions, (..., B), of the same numbers, (B,)."""
+    return np.sqrt(((predictions - numbers) ** 2).mean(axis=-1))
+
+
+def digits_of(name: str) -> int:
+    """How many digits of a score are printed behind the point."""
+    return METRICS[name].digits if name in METRICS else 2
+
+
 def task_score(name: str, labels: Sequence[str], predictions: Sequence[str], signature: str = "") -> Score:
     """A score of METRICS, of the columns of predictions.tsv.
 
@@ -86,4 +107,4 @@ def task_score(name: str, labels: Sequence[str], predictions: Sequence[str], sig
     metric = METRICS[name]
     found = float(metric.count(metric.read(labels), metric.read(predictions)))
     detail = f"{len(labels):,} examples" + ", all predictions alike" * (len(set(predictions)) == 1)
-    return Score(round(found, 2), detail, ", ".join(filter(None, (metric.signature, signature))))
+    return Score(round(found, metric.digits), detail, ", ".join(filter(None, (metric.signature, signature))))
