@@ -15,8 +15,6 @@ SPLITS = ("train", "test")
 def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
     """Write the series of an archive, of a folder of download.py or of a file, plain, packed by gzip or in a zip.
 
-    Comments, blanks at the ends of lines and empty lines are left out: they are what copies of a file differ in.
-
     Args:
         name: of the file in an archive, such as ``JapaneseVowels_TRAIN.ts``.
 
@@ -29,7 +27,7 @@ def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
     path, source = verified(input) if input.is_dir() else (input, {"file": input.name, "sha256": sha256(input)})
     with output.open("wb") as file:
         for member in open_members([path], [name]):
-            file.writelines(line.rstrip() + b"\n" for line in member.lines if line.strip() and line[:1] != b"#")
+            file.writelines(member.lines)
     return source
 
 
@@ -42,6 +40,12 @@ def read_series(path: Path, input: Path):
         return read_ts(path)
     except UserError as error:
         raise StepError(str(error).replace(str(path), str(input)).removesuffix(".") + ".") from None
+
+
+def tidy(path: Path) -> None:
+    """Leave out comments, empty lines and blanks at the ends of lines, in which copies of a file differ."""
+    lines = [line.rstrip() for line in path.read_bytes().split(b"\n")]
+    path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith(b"#")))
 
 
 def describe(files: dict[str, object]) -> dict[str, int]:
@@ -67,6 +71,7 @@ def main() -> None:
         input, path = getattr(args, split), args.output / f"{split}.ts"
         sources.append(write_series(input, f"{args.name}_{split.upper()}.ts", path))
         files[split] = read_series(path, input)
+        tidy(path)
     found = {
         "settings": {"dataset": "prepare-uea", "name": args.name},
         "sources": sources,

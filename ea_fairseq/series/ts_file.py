@@ -77,7 +77,7 @@ def read_ts(path: Path) -> SeriesFile:
 
 
 def text_of(line: bytes, size: int) -> str:
-    """The text of a line, empty for a comment.
+    """The text of a line, empty for a comment, which may be in any encoding.
 
     Args:
         size: bytes of the file so far.
@@ -90,7 +90,7 @@ def text_of(line: bytes, size: int) -> str:
     if size > MAX_BYTES:
         raise UserError(f"there are more than {MAX_BYTES:,} bytes so far, more than series have")
     try:
-        text = line.decode("utf-8-sig").strip()
+        text = "" if line.startswith(b"#") else line.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise UserError("it is no UTF-8 text") from None
     return "" if text.startswith("#") else text

@@ -26,10 +26,11 @@ def test_every_archive_has_two_places():
     papers = {"iwslt14-de-en", "europarl-v7", "commoncrawl", "un", "nc-v9", "nc-v12", "giga-fren", "dev", "test-full"}
     splits = ("train", "val", "test_2016_flickr")
     multi30k = {f"multi30k-{split}.{language}" for split in splits for language in ("de", "en", "fr")}
-    of_sentences = {name for name in table if name.startswith(("glue-", "sst-5-"))}  # see test_prepare_glue.py
-    assert set(table) == papers | multi30k | of_sentences
+    # see test_prepare_glue.py and test_prepare_uea.py
+    of_encoders = {name for name in table if name.startswith(("glue-", "sst-5-", "uea-"))}
+    assert set(table) == papers | multi30k | of_encoders
     for archive, places in table.items():
-        assert len({place.address for place in places}) == len(places) >= (1 if archive in of_sentences else 2)
+        assert len({place.address for place in places}) == len(places) >= (1 if archive in of_encoders else 2)
         assert all(place.archive == archive and place.address.startswith("https://") for place in places)
         sizes = {}
         for place in places:

@@ -1,6 +1,7 @@
 """Encoders that nobody trained, as fairseq's trainer saves them, and binarised data for them, made in this process."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -8,10 +9,11 @@ from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
+from torch import nn
 
 from binary_lines import write_binary
 from encoders import louder
-from tiny import dictionary
+from tiny import dictionary, make_loud
 
 EXAMPLES, LONGEST = 23, 9
 TINY = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16"]
@@ -51,14 +53,27 @@ def write_text(folder: Path, subset: str = "test") -> Path:
     return folder
 
 
-def save_encoder(data: Path, checkpoint: Path, task: str, *flags: str, arch: str = "ea_roberta_tiny", seed: int = 1):
+def save_encoder(
+    data: Path, checkpoint: Path, task: str, *flags: str, arch: str = "ea_roberta_tiny", seed: int = 1
+) -> Trainer:
     """Saves a model with loud weights for the data in a folder; returns its trainer."""
     command = [str(data), "--task", task, "--criterion", task, "--arch", arch, *TINY, *OF_TASK[task], *flags]
-    args = options.parse_args_and_arch(options.get_training_parser(), [*command, "--seed", str(seed)])
-    config = convert_namespace_to_omegaconf(args)
+    return save_model(checkpoint, [*command, "--seed", str(seed)], louder)
+
+
+def save_series(data: Path, checkpoint: Path, *flags: str, arch: str = "ea_dc_transformer", seed: int = 1) -> Trainer:
+    """Saves a model of the series in a folder; returns its trainer."""
+    command = [str(data), "--task", "time_series_prediction", "--criterion", "sentence_prediction", "--arch", arch]
+    tiny = ["--width", "16", "--encoder-attention-heads", "2", "--blocks", "1", "--optimizer", "radam", "--cpu"]
+    return save_model(checkpoint, [*command, *tiny, *flags, "--seed", str(seed)], make_loud)
+
+
+def save_model(checkpoint: Path, command: list[str], change: Callable[[nn.Module], nn.Module]) -> Trainer:
+    """Saves the model that a command would train, its weights changed; returns its trainer."""
+    config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command))
     built = tasks.setup_task(config.task)
-    torch.manual_seed(seed)
-    model = louder(built.build_model(config.model))
+    torch.manual_seed(config.common.seed)
+    model = change(built.build_model(config.model))
     trainer = Trainer(config, built, model, built.build_criterion(config.criterion))
     trainer.consolidate_optimizer()
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
