@@ -20,15 +20,18 @@ done is not done again. What fails is told at the end; the rest goes on meanwhil
   --recipe NAME       recipe of the full model (default: DATASET/ea_transformer_lite for data/DATASET/data-bin)
   --baseline-recipe NAME  recipe of the baseline (default: the same without ea_)
 $(jobs_usage)
+  --encoder           of a model without decoder: the rows that are about one are left out
   --out DIR           folder for all of it (default: runs/ablation/RECIPE)
   --help              show this text
 
 example:
   bash scripts/ablation.sh --devices 0,1,2,3 data/iwslt14-deen/data-bin
+  bash scripts/ablation.sh --encoder --recipe handwriting/ea_dc_transformer_series \\
+    --baseline-recipe handwriting/transformer_series data/handwriting/data-bin
 USAGE
 }
 
-recipe='' baseline_recipe=''
+recipe='' baseline_recipe='' encoder=''
 while (($#)); do
   case $1 in
     --recipe | --baseline-recipe | --seeds | --jobs | --devices | --out)
@@ -37,6 +40,7 @@ while (($#)); do
       printf -v "${option//-/_}" '%s' "$2"
       shift
       ;;
+    --encoder) encoder=yes ;;
     --help | -h) usage && exit ;;
     --) flags_of_all=("${@:2}") && break ;;
     -*) die "there is no option $1: see --help; flags of fairseq-train go behind --." ;;
@@ -68,6 +72,7 @@ row() {
 row "$(basename "$baseline" .recipe)" "$baseline"
 row "$(basename "$full" .recipe)" "$full"
 while IFS=$'\t' read -r label flags; do
+  [[ ! $encoder || $flags != *-@(decoder|cross)-* ]] || continue
   read -ra words <<<"$flags"
   row "$label" "$full" "${words[@]}"
 done < <(tail -n +2 "$recipes/ablation.tsv")

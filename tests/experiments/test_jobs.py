@@ -99,6 +99,13 @@ def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
     assert f"report.py '{tmp_path}/out'/*/*/evaluation" in output
 
 
+def test_the_ablation_of_an_encoder_leaves_out_what_is_about_a_decoder(project, tmp_path):
+    succeed(project, "ablation.sh", "--encoder", project / "data/toy/data-bin", "--out", tmp_path / "out")
+    found = {TrainingRun.read(run).model for run in runs_in(tmp_path / "out")}
+    assert found == {label for label, flags in ROWS.items() if not {"--no-decoder-conv", "--no-cross-conv"} & {*flags}}
+    assert len(found) == 6
+
+
 def test_one_that_fails_is_told_at_the_end_and_the_others_go_on(project, tmp_path):
     mine = tmp_path / "mine.recipe"
     mine.write_text("[train]\n--broken\n--seed 1\n")

@@ -9,6 +9,7 @@ from experiments.reports.comparison_table import common_seeds, listed, pairs, sh
 from experiments.reports.encoder_papers import PRINTED, PrintedRow
 from experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
 from experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
+from experiments.runs.series_data import SeriesData
 from experiments.scoring.significance import RESAMPLES, SEED
 from experiments.scoring.task_scores import DEFINITIONS, LOW_IS_GOOD, digits_of
 from experiments.tables import NONE, Table
@@ -17,6 +18,7 @@ SIZE = (
     "Parameters: all that are read; of BERT and RoBERTa the embeddings of words, too, of classifiers that are trained "
     "from scratch without them."
 )
+SIZE_OF_SERIES = "Parameters: all of them; input and read-out are as large as the data asks for."
 TEST = (
     "p: approximate randomisation over examples, all seeds of both models together, {resamples:,} exchanges of random "
     "seed {seed}: how likely the choice of the examples alone makes such a difference. It says nothing of the "
@@ -165,7 +167,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
     if averaged:
         found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
     found += [f"{each.model}: {each.source}." for each in printed]
-    found.append(SIZE)
+    found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
     found += sorted(
         {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
     )
