@@ -1,4 +1,4 @@
-"""Trained models of time series in Python: predictions for arrays."""
+"""Trained models of time series in Python: predictions and attention maps of arrays."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 
+from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import find_checkpoints
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
@@ -59,14 +61,37 @@ class EATimeSeries:
         """
         if not isinstance(series, list):
             return self.predict([series], batch_size)[0]
-        read = [self.read(one, number) for number, one in enumerate(series)]
-        dataset, found = SeriesDataset(read, None, self.description, shuffle=False), []
-        device = next(self.model.parameters()).device
+        read, found = [self.read(one, number) for number, one in enumerate(series)], []
         for first in range(0, len(read), batch_size):
-            batch = dataset.collater([dataset[index] for index in range(first, min(first + batch_size, len(read)))])
-            inputs = {name: tensor.to(device) for name, tensor in batch["net_input"].items()}
-            found += self.model(**inputs, classification_head_name=HEAD)[0].double().cpu()
+            found += self.outputs(read[first : first + batch_size]).double().cpu()
         return [self.prediction(outputs) for outputs in found]
+
+    @torch.no_grad()
+    def attention(self, series: np.ndarray) -> dict[str, AttentionMaps]:
+        """The attention maps of a series, as arrays are given to :meth:`predict`.
+
+        Returns:
+            The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn``; queries and keys
+            are the numbers of steps, from 1. Without a mechanism, ``own``, ``input`` and ``logits`` are equal.
+
+        Raises:
+            UserError: where the model has no attention, or as :meth:`predict` does.
+        """
+        read = self.read(series, 0)
+        with recording(self.model) as records:
+            self.outputs([read])
+        if not records:
+            raise UserError("this model has no attention: there is no map to show")
+        steps = [str(step) for step in range(1, len(read) + 1)]
+        return {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
+
+    def outputs(self, read: list[np.ndarray]) -> torch.Tensor:
+        """What the model returns of series that :meth:`read` has read, (B, outputs)."""
+        dataset = SeriesDataset(read, None, self.description, shuffle=False)
+        inputs = dataset.collater([dataset[index] for index in range(len(read))])["net_input"]
+        device = next(self.model.parameters()).device
+        inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+        return self.model(**inputs, classification_head_name=HEAD)[0]
 
     def prediction(self, outputs: torch.Tensor) -> Prediction | float:
         """What a model's outputs for one series say."""

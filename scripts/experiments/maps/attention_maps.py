@@ -13,6 +13,8 @@ from text_lines import printable
 
 from experiments.arguments import Parser, at_least
 from experiments.environment import require_matplotlib
+from experiments.runs.checkpoint import Checkpoint
+from experiments.runs.series_data import SeriesData
 from experiments.runs.trained_encoder import TrainedEncoder, is_encoder
 from experiments.runs.trained_model import TrainedModel, usual_checkpoint
 from experiments.runs.training_run import TrainingRun
@@ -20,8 +22,10 @@ from experiments.runs.training_run import TrainingRun
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
 COMPARED = ("logits", "probabilities")
-NEEDED = dict.fromkeys(("target", "second", "attention", "heads", "stages"), "source")
-NEEDED |= dict.fromkeys(("subset", "alignment", "max_pairs"), "statistics")
+NEEDED = dict.fromkeys(("target", "second", "attention"), ("source",))  # of each option, one that it goes with
+NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
+NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
+NEEDED["subset"] = ("statistics", "series")
 EXAMPLE = """python scripts/attention_maps.py runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
 
@@ -56,14 +60,15 @@ def parse_arguments() -> argparse.Namespace:
         "a row, before and after skip connection and convolution; or measures, over all pairs of a test set, the\n"
         "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
         "Works for evolving attention and for fairseq's plain Transformer, and for encoders and classifiers, which\n"
-        "read a sentence or a pair. Of a model with quadratic attention it draws where its heads looked while it was\n"
-        "trained.",
+        "read a sentence or a pair, and for models of time series. Of a model with quadratic attention it draws where\n"
+        "its heads looked while it was trained.",
         EXAMPLE,
-        usage="%(prog)s CHECKPOINT (--source TEXT | --statistics | --centres) [options]",
+        usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --statistics | --centres) [options]",
     )
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", metavar="TEXT", help="draw the maps of this raw sentence")
+    what.add_argument("--series", type=at_least(1), metavar="N", help="draw the maps of the Nth time series")
     what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
     what.add_argument(
         "--centres", action="store_true", help="draw centres and widths of quadratic attention, over a folder's updates"
@@ -74,7 +79,7 @@ def parse_arguments() -> argparse.Namespace:
         "--out", type=Path, metavar="DIR", help="for the files (default: attention_maps beside the checkpoint)"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
-    sentence = parser.add_argument_group("with --source")
+    sentence = parser.add_argument_group("with --source, and the last two with --series")
     sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
     sentence.add_argument("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
     sentence.add_argument(
@@ -90,7 +95,7 @@ def parse_arguments() -> argparse.Namespace:
         metavar="LIST",
         help=f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})",
     )
-    statistics = parser.add_argument_group("with --statistics")
+    statistics = parser.add_argument_group("with --statistics, and the first with --series")
     statistics.add_argument("--subset", help="of the data (default: test)")
     statistics.add_argument(
         "--alignment",
@@ -102,10 +107,10 @@ def parse_arguments() -> argparse.Namespace:
     statistics.add_argument("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
     args = parser.parse_args()
     for option, needed in NEEDED.items():
-        if getattr(args, option) is not None and not getattr(args, needed):
-            parser.error(f"--{option.replace('_', '-')} goes with --{needed}")
+        if getattr(args, option) is not None and not any(getattr(args, other) for other in needed):
+            parser.error(f"--{option.replace('_', '-')} goes with --{' or --'.join(needed)}")
     if args.centres and args.compare is not None:
-        parser.error("--compare goes with --source or --statistics")
+        parser.error("--compare goes with --source, --series or --statistics")
     return args
 
 
@@ -243,12 +248,28 @@ def main() -> None:
         announce(draw_centres(args.checkpoint, out), out)
         return
     try:
+        if args.series is not None:
+            announce(draw_series_of(args, out), out)
+            return
+        if Checkpoint.read(file_of(args.checkpoint)).task == SeriesData.task:
+            raise StepError(f"{args.checkpoint} reads time series: name one with --series.")
         with redirect_stdout(sys.stderr):
             models = (load_encoders if is_encoder(file_of(args.checkpoint)) else load_all)(args)
         paths = show(models, args, out)
     except UserError as error:
         raise StepError(str(error)) from None
     announce(paths, out)
+
+
+def draw_series_of(args: argparse.Namespace, out: Path) -> list[Path]:
+    """Draws the maps of a time series; returns the files."""
+    from experiments.maps.series_maps import draw_series
+
+    paths = checkpoints(args)
+    runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
+    names = [run.model if run else path.name for run, path in zip(runs, paths, strict=True)]
+    models = dict(zip(names if len({*names}) == len(names) else map(str, paths), map(file_of, paths), strict=True))
+    return draw_series(models, args.series, args.subset or "test", args.data, args.heads, stages_of(args), out)
 
 
 def show(

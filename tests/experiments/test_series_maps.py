@@ -1,0 +1,91 @@
+"""scripts/attention_maps.py draws what attentions do with a time series, and Python gives the maps."""
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+import torch
+from step import StepError
+
+from ea_fairseq import EATimeSeries, UserError
+from ea_fairseq.analysis.maps import by_layer
+from experiments.maps.attention_maps import main
+from time_series import write_folder
+from untrained_encoders import save_series
+
+SIZES = {"train": 20, "test": 4}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("a home")
+    data = write_folder(home / "toys", SIZES)
+    save_series(data, home / "evolving" / "checkpoint_best.pt")
+    save_series(data, home / "plain" / "checkpoint_best.pt", arch="dc_transformer")
+    save_series(data, home / "convolving" / "checkpoint_best.pt", arch="dilated_cnn")
+    return home
+
+
+@pytest.fixture
+def show(home, monkeypatch, capsys):
+    """Runs the script on a model; returns what it prints."""
+
+    def run(model: str, *flags) -> str:
+        monkeypatch.setattr(sys, "argv", ["attention_maps.py", *map(str, (home / model, *flags))])
+        monkeypatch.setattr(logging, "disable", lambda level: None)
+        main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_maps_are_those_of_the_steps_of_a_series(home):
+    model = EATimeSeries.from_pretrained(home / "evolving")
+    series = np.random.default_rng(1).standard_normal((6, 3))
+    maps = by_layer(model.attention(series))["encoder"]
+    assert len(maps) == 2
+    for layer in maps:
+        assert layer.probabilities.shape == (2, 6, 6) and layer.queries == ["1", "2", "3", "4", "5", "6"]
+        torch.testing.assert_close(layer.logits.softmax(-1), layer.probabilities)
+        torch.testing.assert_close(layer.probabilities.sum(-1), torch.ones(2, 6))
+    assert not torch.equal(maps[1].own, maps[1].logits)
+
+
+def test_figures_are_drawn_of_heads_and_models(show, tmp_path):
+    printed = show("evolving", "--series", "2", "--out", tmp_path / "all")
+    assert printed.startswith("series 2 of test.ts.gz, high:\n  evolving: ")
+    heads = ("head-1", "head-2", "mean")
+    names = {f"series-2-{head}.{kind}" for head in heads for kind in ("png", "svg")}
+    assert {path.name for path in (tmp_path / "all").iterdir()} == names
+    flags = ["--series", "20", "--subset", "train", "--heads", "mean", "--stages", "probabilities"]
+    show("evolving", *flags, "--out", tmp_path / "again")
+    show("evolving", *flags, "--out", tmp_path / "twice")
+    assert (tmp_path / "again/series-20-mean.svg").read_bytes() == (tmp_path / "twice/series-20-mean.svg").read_bytes()
+
+
+def test_two_models_stand_beside_each_other(home, show, tmp_path):
+    printed = show("evolving", "--series", "1", "--compare", home / "plain", "--heads", "1", "--out", tmp_path)
+    assert "  evolving: " in printed and "  plain: " in printed
+    assert "plain: probabilities" in (tmp_path / "series-1-head-1.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "sentence"),
+    [
+        ("evolving", ["--series", "5"], "--series: .*test.ts.gz has 4 series, and there is no number 5"),
+        ("evolving", ["--series", "1", "--heads", "3"], "--heads: there is no head 3"),
+        ("evolving", ["--series", "1", "--subset", "valid"], r"there is no valid\.ts"),
+        ("convolving", ["--series", "1"], "this model has no attention"),
+        ("evolving", ["--source", "a"], "reads time series: name one with --series"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(show, tmp_path, model, flags, sentence):
+    with pytest.raises(StepError, match=sentence):
+        show(model, *flags, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_array_without_channels_is_refused(home):
+    with pytest.raises(UserError, match=r"series 0 must be an array \(T, 3\)"):
+        EATimeSeries.from_pretrained(home / "evolving").attention(np.zeros(5))
