@@ -179,3 +179,21 @@ def test_a_script_imports_experiments_before_what_needs_pythons_own_profile(scri
     ]
     others = [name for name in imported if name not in sys.stdlib_module_names]
     assert others[:1] == ["experiments"]
+
+
+@pytest.mark.parametrize("arch", ["ea_dc_transformer", "time_series_gru"])
+def test_a_model_of_time_series_costs_what_its_formula_says(arch, monkeypatch, capsys):
+    flags = ["--arch", arch, "--channels", "12", "--steps", "29", "--classes", "9", "--width", "32", "--blocks", "1"]
+    monkeypatch.setattr(sys, "argv", ["profile.py", *flags])
+    profile.main()
+    printed = capsys.readouterr().out
+    assert " yes" in printed and " NO" not in printed and "a series of 29 steps and 12 channels" in printed
+
+
+@pytest.mark.parametrize(
+    ("arch", "flag", "kind"), [("dc_transformer", "--vocab", "time series"), ("ea_transformer", "--steps", "text")]
+)
+def test_options_of_other_kinds_of_models_are_refused(arch, flag, kind, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["profile.py", "--arch", arch, flag, "9"])
+    with pytest.raises(SystemExit, match=f"{flag}: {arch} reads {kind}"):
+        profile.main()

@@ -14,10 +14,13 @@ from step import StepError
 
 from ea_fairseq.attention.registry import FAMILIES, PLAIN
 from ea_fairseq.models import roberta
+from ea_fairseq.models.time_series import TimeSeriesModel
+from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
 
 ENCODERS = ("roberta", *roberta.MODELS)  # models that are an encoder alone
+PREDICTING = ["--task", "time_series_prediction", "--criterion", "sentence_prediction"]
 CLASSIFYING = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
 POSITIONS = 512  # that an encoder has unless flags say otherwise, as in fairseq's sentence_prediction
 HEAD = "sentence_classification_head"  # what fairseq's criterion calls it
@@ -33,6 +36,11 @@ def is_encoder(arch: str | None) -> bool:
     return ARCH_MODEL_NAME_REGISTRY.get(arch) in ENCODERS
 
 
+def is_of_series(arch: str | None) -> bool:
+    """Whether an architecture reads time series."""
+    return issubclass(ARCH_MODEL_REGISTRY.get(arch, object), TimeSeriesModel)
+
+
 def parse(flags: list[str], parser: Parser) -> Namespace:
     """What fairseq makes of flags, the defaults of the architecture included; an encoder is to classify by default.
 
@@ -43,13 +51,13 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
         StepError: where the architecture is no Transformer.
     """
     arch = arch_of(flags)
-    if ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES, *ENCODERS):
+    if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES, *ENCODERS):
         raise StepError(
             f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another that docs/models.md or docs/encoders.md names."
+            "another that docs/models.md, docs/encoders.md or docs/time-series.md names."
         )
-    if is_encoder(arch) and "--task" not in flags:
-        flags = [*CLASSIFYING, *flags]
+    if "--task" not in flags and (is_encoder(arch) or is_of_series(arch)):
+        flags = [*(CLASSIFYING if is_encoder(arch) else PREDICTING), *flags]
 
     def refuse(message: str) -> None:
         parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our sentences name their flag
@@ -72,6 +80,14 @@ def build_encoder(args: Namespace, words: int, classes: int) -> RobertaModel:
     with flags_refused():
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
         model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def build_series(args: Namespace, description: SeriesDescription) -> TimeSeriesModel:
+    """The model for series of this description, with its read-out."""
+    with flags_refused():
+        model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, SimpleNamespace(description=description))
+        model.register_classification_head(HEAD, description.outputs)
     return model
 
 

@@ -19,16 +19,25 @@ VOCABULARY = 10_000
 SPECIAL = 4  # symbols that every dictionary has
 TOLERANCE = 1.0  # per cent of FLOPs
 WIDTH = 100
+OF_SERIES = {  # options with the least value, the default and what they are
+    "channels": (1, 3, "their channels"),
+    "steps": (1, 152, "those of the longest"),
+    "classes": (0, 26, "to tell apart, 0 where a number is predicted"),
+}
 UNITS = {"M": 1e6, "G": 1e9}
 DESCRIPTION = """\
-Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder or a classifier by part, and
-the memory of its attention maps, by formula from its options, and checks that the built model and torchprofile count
-the same. Takes all flags of fairseq-train that describe a model."""
+Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder, a classifier or a model of
+time series by part, and of models of text the memory of attention maps, by formula from the options, and checks that
+the built model and torchprofile count the same. Takes all flags of fairseq-train that describe a model."""
 EXPLANATION = (
     "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (margins of zeros "
     "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
     "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
     "{dictionary} {words} types."
+)
+OF_LONGEST = (
+    "MACs are of one forward pass for a series of {steps} steps and {channels} channels, as torchprofile counts; of "
+    "the LSTM, the GRU and ResNet they are by formula alone. FLOPs are 2 x MACs."
 )
 PAIR, SENTENCE = "a pair of {source} source and {target} target tokens", "a sentence of {source} tokens"
 CONVENTION = (
@@ -59,6 +68,10 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     parser.add_argument(
         "--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)"
     )
+    for name, (least, default, what) in OF_SERIES.items():
+        parser.add_argument(
+            f"--{name}", type=at_least(least), metavar="N", help=f"of time series: {what} (default: {default})"
+        )
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
         parser.error("--all stands alone: it has the papers' models and lengths")
@@ -103,6 +116,15 @@ def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
     )
 
 
+def print_series(args: Namespace, flags: list[str], parser: Parser) -> None:
+    """Prints everything about one model of time series."""
+    from experiments.costs.profiled_series import profiled
+
+    given = {name: getattr(args, name) for name in OF_SERIES}
+    sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
+    print_blocks(profiled(["--arch", args.arch, *flags], **sizes, parser=parser), OF_LONGEST.format_map(sizes), "")
+
+
 def print_blocks(model: "ProfiledModel", explanation: str, convention: str) -> None:
     """Prints the tables of a model, what they count, and ``convention``, its costs as papers count them."""
     from experiments.costs import profile_tables as tables
@@ -110,8 +132,7 @@ def print_blocks(model: "ProfiledModel", explanation: str, convention: str) -> N
     blocks = [
         tables.by_part(model),
         paragraph(explanation),
-        tables.totals(model),
-        convention,
+        *([tables.totals(model), convention] if convention else []),
         tables.checks(model),
     ]
     if any(attention.layers for attention in model.attentions.values()):
@@ -172,6 +193,14 @@ def main() -> None:
     if args.all:
         print_papers_models(parser)
         return
-    from experiments.costs.built_model import is_encoder
+    from experiments.costs.built_model import is_encoder, is_of_series
 
-    (print_encoder if is_encoder(args.arch) else print_profile)(args, flags, parser)
+    of_series, of_text = is_of_series(args.arch), {"src_len", "tgt_len", "vocab", "tgt_vocab"}
+    for name in of_text if of_series else OF_SERIES:
+        if getattr(args, name) is not None:
+            kind = "time series" if of_series else "text"
+            parser.error(f"--{name.replace('_', '-')}: {args.arch} reads {kind}")
+    if of_series:
+        print_series(args, flags, parser)
+    else:
+        (print_encoder if is_encoder(args.arch) else print_profile)(args, flags, parser)
