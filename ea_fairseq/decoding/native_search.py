@@ -66,7 +66,7 @@ def generate(
         model = known(models[0])
         reason = refusal(self, sample, prefix_tokens, constraints) or model.obstacle
         if reason is None:
-            hypotheses = translate(self, model.native, sample["net_input"]["src_tokens"], bos_token)
+            hypotheses = translate(self, model.native, sample["net_input"], prefix_tokens, bos_token)
             if hypotheses is not None:
                 return hypotheses
             reason = "scores are not finite"
@@ -81,18 +81,16 @@ def refusal(
     generator: SequenceGenerator, sample: dict, prefix_tokens: Tensor | None, constraints: Tensor | None
 ) -> str | None:
     """Which option of the search native code does not have, in words; None where it has all."""
+    source = sample["net_input"].get("src_tokens")
     refused = {
         "another kind of search": type(generator) is not SequenceGenerator or type(generator.search) is not BeamSearch,
-        "prefix tokens": prefix_tokens is not None,
+        "such prefix tokens": has_odd_prefix(generator, source, prefix_tokens),
         "constraints": constraints is not None,
         "a language model": generator.lm_model is not None,
-        "a temperature": generator.temperature != 1,
-        "--no-repeat-ngram-size": generator.repeat_ngram_blocker is not None,
-        "--match-source-len": generator.match_source_len,
-        "suppressed words": generator.token_indices_to_suppress is not None,
         "a beam as wide as the vocabulary": 2 * generator.beam_size + 3 > generator.vocab_size,
-        "sources that are no words": "src_tokens" not in sample["net_input"],
-        "sentences without words": has_empty_sentence(sample["net_input"].get("src_tokens"), generator.pad),
+        "sources that are no words": source is None,
+        "--match-source-len of such long sentences": is_beyond(generator, sample["net_input"]),
+        "sentences without words": has_empty_sentence(source, generator.pad),
     }
     return next((f"it does not know {option}" for option, is_asked in refused.items() if is_asked), None)
 
@@ -102,21 +100,41 @@ def has_empty_sentence(source: Tensor | None, padding: int) -> bool:
     return source is not None and not (len(source) and source.ne(padding).any(dim=1).all())
 
 
+def has_odd_prefix(generator: SequenceGenerator, source: Tensor | None, prefix: Tensor | None) -> bool:
+    """Whether prefixes (B, P) are those of other sentences, or end after a word that is searched, which fails."""
+    if prefix is None or source is None:
+        return False
+    is_searched = prefix.eq(generator.pad).cumsum(dim=-1) > 0
+    return len(prefix) != len(source) or bool((prefix.eq(generator.eos) & is_searched).any())
+
+
 def translate(
-    generator: SequenceGenerator, native: NativeModel, source: Tensor, first: int | None
+    generator: SequenceGenerator,
+    native: NativeModel,
+    net_input: dict[str, Tensor],
+    prefix: Tensor | None,
+    first: int | None,
 ) -> list[list[Hypothesis]] | None:
-    """Hypotheses of source sentences (B, S); None where fewer words than a beam needs have a finite score.
+    """Hypotheses of source sentences (B, S), with prefixes (B, P); None where no word has a finite score.
 
     Raises:
         IndexError: where a token is none of the model's; MemoryError: where there is none for the caches.
     """
+    source = net_input["src_tokens"]
     sentences, length = source.shape
     first = generator.eos if first is None else first
-    for tokens, symbols in zip((source, torch.tensor([first])), native.symbols, strict=True):
+    prefix = source.new_empty(sentences, 0) if prefix is None else prefix
+    suppressed = generator.token_indices_to_suppress
+    suppressed = source.new_empty(0) if suppressed is None else suppressed
+    in_target = torch.cat([source.new_tensor([first]), prefix.flatten(), suppressed])
+    for tokens, symbols in zip((source, in_target), native.symbols, strict=True):
         if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < symbols:
             raise IndexError(f"a token is none of the {symbols:,} that the model knows")
+    prefix, suppressed = prefix.int().contiguous(), suppressed.int()
     beam = generator.beam_size
     limit = min(int(generator.max_len_a * length + generator.max_len_b), generator.max_len - 1)
+    if generator.match_source_len:
+        limit = int(source_lengths(generator, net_input).max())
     assert generator.min_len <= limit, "min_len cannot be larger than max_len, please adjust these!"
     words = source.ne(generator.pad)
     begins = torch.cat([torch.zeros(1, dtype=torch.int64), words.sum(dim=1).cumsum(dim=0)])
@@ -136,10 +154,16 @@ def translate(
         min_len=generator.min_len,
         max_len=limit,
         unk_penalty=generator.unk_penalty,
+        temperature=generator.temperature,
         first=first,
         eos=generator.eos,
         pad=generator.pad,
         unk=generator.unk,
+        ngram=getattr(generator.repeat_ngram_blocker, "no_repeat_ngram_size", 0),
+        prefix_length=prefix.size(1),
+        suppressed_words=len(suppressed),
+        prefix=prefix.data_ptr(),
+        suppressed=suppressed.data_ptr(),
         tokens=found.data_ptr(),
         scores=scores.data_ptr(),
         lengths=lengths.data_ptr(),
@@ -149,17 +173,33 @@ def translate(
     failed = native_library.function("translate", native_library.instruction_set())(byref(fields))
     if failed == NO_MEMORY:
         raise MemoryError("there is no memory for the caches of the decoder: translate fewer sentences at once")
-    return None if failed else hypotheses_of(generator, found.long(), scores, lengths)
+    if failed:
+        return None
+    longest = source_lengths(generator, net_input) if generator.match_source_len else None
+    return hypotheses_of(generator, found.long(), scores, lengths, longest)
+
+
+def is_beyond(generator: SequenceGenerator, net_input: dict[str, Tensor]) -> bool:
+    """Whether ``--match-source-len`` lets a target be longer than the decoder has positions."""
+    is_asked = generator.match_source_len and "src_tokens" in net_input
+    return is_asked and bool((source_lengths(generator, net_input) >= generator.max_len).any())
+
+
+def source_lengths(generator: SequenceGenerator, net_input: dict[str, Tensor]) -> Tensor:
+    """What ``--match-source-len`` compares with, (B): the collater's lengths, or words without the end of sentence."""
+    source = net_input["src_tokens"]
+    return net_input.get("src_lengths", (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1))
 
 
 def hypotheses_of(
-    generator: SequenceGenerator, tokens: Tensor, scores: Tensor, lengths: Tensor
+    generator: SequenceGenerator, tokens: Tensor, scores: Tensor, lengths: Tensor, longest: Tensor | None
 ) -> list[list[Hypothesis]]:
     """What fairseq returns of hypotheses that ended.
 
     Args:
         tokens, scores: (sentences, beam, longest), scores of a hypothesis up to and with each token.
         lengths: (sentences, beam), 0 where there is no hypothesis.
+        longest: (sentences), the words beyond which a hypothesis scores -inf, if there is such a limit.
     """
     none = torch.empty(0)
     positional = scores.diff(dim=-1, prepend=scores.new_zeros(*lengths.shape, 1))
@@ -167,6 +207,8 @@ def hypotheses_of(
     if generator.normalize_scores:
         totals = totals / lengths.clamp(min=1) ** generator.len_penalty
     totals = totals.masked_fill(lengths == 0, -torch.inf)
+    if longest is not None:
+        totals = totals.masked_fill(lengths - 1 > longest.unsqueeze(-1), -torch.inf)
     totals, order = totals.sort(dim=-1, descending=True, stable=True)
     return [
         [

@@ -20,6 +20,7 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
+    from ea_fairseq.fairseq_patches.ngrams import patch_ngrams
     from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
     from ea_fairseq.fairseq_patches.patience import patch_patience
     from ea_fairseq.fairseq_patches.user_dir import alias_user_dir
@@ -29,5 +30,6 @@ def apply(package_path: list[str]):
     patch_distributed()
     patch_batches()
     patch_numpy()
+    patch_ngrams()
     patch_patience()
     patch_search()

@@ -5,9 +5,11 @@ import logging
 import pytest
 import torch
 from fairseq.data.language_pair_dataset import collate
+from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.utils.rnn import pad_sequence
 
 from ea_fairseq.decoding import native_search
 from ea_fairseq.kernels import dispatch
@@ -48,13 +50,13 @@ def batch(lengths: list[int], seed: int) -> dict:
     return collate(samples, WORDS.pad(), WORDS.eos(), left_pad_source=True)
 
 
-def both(model, sample: dict, **options) -> tuple[list, list]:
+def both(model, sample: dict, prefix: torch.Tensor | None = None, **options) -> tuple[list, list]:
     """The hypotheses of native code and of fairseq's search."""
     generator = SequenceGenerator([model], WORDS, **options)
     native_search.told.clear()
-    found = generator.generate([model], sample)
+    found = generator.generate([model], sample, prefix_tokens=prefix)
     assert not native_search.told, "fairseq's search was asked instead"
-    return found, native_search.fairseq_generate(generator, sample)
+    return found, native_search.fairseq_generate(generator, sample, prefix)
 
 
 def assert_same(found: list, expected: list) -> None:
@@ -93,6 +95,71 @@ def test_native_search_has_fairseqs_options(beam, lengths, limits, penalties, se
 
 
 MODEL = model_of("all skips, kernel 5")
+WORD = st.integers(0, len(WORDS) - 1)
+
+
+@given(
+    beam=st.integers(1, 7),
+    sentences=st.lists(st.tuples(st.integers(1, 20), st.lists(WORD, max_size=6)), min_size=1, max_size=6),
+    ngram=st.integers(0, 4),
+    temperature=st.sampled_from([1.0, 0.3, 2.0]),
+    limits=st.tuples(st.booleans(), st.integers(0, 6)),
+    suppressed=st.sets(st.integers(0, 39).map("w{}".format), max_size=3),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=20, deadline=None)
+def test_native_search_has_fairseqs_options_that_forbid_words(
+    beam, sentences, ngram, temperature, limits, suppressed, seed
+):
+    lengths, prefixes = zip(*sentences, strict=True)
+    prefix = pad_sequence([torch.tensor(one, dtype=torch.int64) for one in prefixes], True, WORDS.pad())
+    options = {"no_repeat_ngram_size": ngram, "temperature": temperature, "tokens_to_suppress": sorted(suppressed)}
+    options |= {"beam_size": beam, "match_source_len": limits[0], "min_len": limits[1] % 2, "max_len_b": limits[1] + 6}
+    sample = batch(lengths, seed)
+    generator = SequenceGenerator([MODEL], WORDS, **options)
+    try:
+        expected = native_search.fairseq_generate(generator, sample, prefix)
+    except AssertionError:  # no hypothesis may end, or one searches a word before the end that it is given
+        with pytest.raises(AssertionError):
+            generator.generate([MODEL], sample, prefix_tokens=prefix)
+        return
+    assert_same(generator.generate([MODEL], sample, prefix_tokens=prefix), expected)
+
+
+PREFIX = torch.tensor([[5, 9, 5, 9], [7, WORDS.pad(), WORDS.pad(), 8], [6, 8, WORDS.eos(), WORDS.pad()]])
+
+
+def test_hypotheses_begin_with_their_prefix():
+    found, expected = both(MODEL, batch([3, 4, 5], seed=11), PREFIX, beam_size=4, max_len_b=9)
+    assert_same(found, expected)
+    for hypotheses, prefix in zip(found, PREFIX, strict=True):
+        for tokens in (one["tokens"][: len(prefix)] for one in hypotheses):
+            given = prefix[: len(tokens)]
+            assert torch.where(given.eq(WORDS.pad()), tokens, given).tolist() == tokens.tolist()
+    assert [one["tokens"].tolist() for one in found[2]] == 4 * [[6, 8, WORDS.eos()]]
+
+
+@pytest.mark.parametrize("prefix", [[[WORDS.eos()]], [[WORDS.pad(), WORDS.eos()]]])
+def test_a_prefix_that_fairseqs_search_fails_at_is_left_to_it(prefix):
+    generator = SequenceGenerator([MODEL], WORDS, beam_size=2, max_len_b=6)
+    with pytest.raises(AssertionError):
+        generator.generate([MODEL], batch([3], seed=10), prefix_tokens=torch.tensor(prefix))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_no_ngram_is_repeated(size):
+    model, sample, options = model_of("off"), batch([9, 12], seed=12), {"beam_size": 3, "max_len_b": 30, "min_len": 25}
+    free, _ = both(model, sample, **options)
+    found, expected = both(model, sample, no_repeat_ngram_size=size, **options)
+    assert_same(found, expected)
+    assert repeats(free, size) and not repeats(found, size)
+
+
+def repeats(found: list, size: int) -> bool:
+    """Whether a hypothesis has an n-gram twice."""
+    hypotheses = [one["tokens"].tolist() for hypotheses in found for one in hypotheses]
+    ngrams = [list(zip(*(tokens[i:] for i in range(size)), strict=False)) for tokens in hypotheses]
+    return any(len(set(one)) < len(one) for one in ngrams)
 
 
 def test_more_sentences_than_a_thread_takes_at_once():
@@ -144,6 +211,9 @@ def test_a_token_that_the_model_does_not_know_is_refused():
     model, sample = model_of(), batch([3], seed=8)
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
     for token in (len(WORDS), -1):
+        with pytest.raises(IndexError, match="none of the 44"):
+            generator.generate([model], sample, prefix_tokens=torch.tensor([[5, token]]))
+    for token in (len(WORDS), -1):
         sample["net_input"]["src_tokens"][0, 1] = token
         with pytest.raises(IndexError, match="none of the 44"):
             generator.generate([model], sample)
@@ -189,10 +259,8 @@ def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatc
 
 
 OPTIONS = {
-    "--no-repeat-ngram-size": {"no_repeat_ngram_size": 2},
-    "a temperature": {"temperature": 2.0},
-    "--match-source-len": {"match_source_len": True},
-    "suppressed words": {"tokens_to_suppress": ["w3"]},
+    "another kind of search": {"search_strategy": DiverseBeamSearch(WORDS, num_groups=2, diversity_strength=0.5)},
+    "--match-source-len of such long sentences": {"match_source_len": True, "max_len": 4},
     "a beam as wide as the vocabulary": {"beam_size": 21},
 }
 

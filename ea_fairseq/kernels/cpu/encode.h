@@ -14,7 +14,7 @@ struct batch {
     int64_t next;           // sentence that no thread has begun
     int64_t most;           // sentences that a thread translates side by side
     int64_t group;          // sentences that are encoded side by side
-    int64_t not_finite;     // whether too few words had a finite score
+    int64_t not_finite;     // whether no word had a finite score
 };
 
 INLINE int64_t tokens_in(const struct translation *a, int64_t sentence) {

@@ -47,19 +47,54 @@ INLINE float logsumexp(const float *x, int64_t count) {
     return shift + logf(reduce_sum(total));
 }
 
+// The word that the prefix of a sentence has at this step; padding: none. The last step ends a hypothesis all the same.
+INLINE int64_t word_of_prefix(const struct translation *a, const struct beam *beam) {
+    if (beam->now >= min_of(a->prefix_length, a->max_len)) return a->pad;
+    return a->prefix[beam->sentence * a->prefix_length + beam->now];
+}
+
+// A word of a hypothesis, given its back pointers.
+INLINE int32_t word_at(const struct translation *a, const struct beam *beam, const int32_t *rows, int64_t step) {
+    return beam->tokens[step * a->beam + rows[step]];
+}
+
+// Forbids the words that would end an n-gram that a hypothesis has already.
+static void forbid_repetitions(const struct translation *a, const struct beam *beam, int64_t row, float *x) {
+    const int32_t *rows = back_pointers_of(a, beam, row);
+    int64_t length = a->ngram - 1, last = beam->now + 1 - length;  // of what comes before a word
+    for (int64_t first = 0; first < last; first++) {
+        int64_t same = 0;
+        while (same < length && word_at(a, beam, rows, first + same) == word_at(a, beam, rows, last + same)) same++;
+        if (same == length) x[word_at(a, beam, rows, first + length)] = -INFINITY;
+    }
+}
+
+// Lowers the scores of words that may not follow a hypothesis, or not so easily.
+static void forbid_words(const struct translation *a, const struct beam *beam, int64_t row, float *x) {
+    x[a->pad] = -INFINITY;
+    x[a->unk] -= a->unk_penalty;
+    if (beam->now >= min_of(a->prefix_length, a->max_len)) {  // of all sentences, whether or not they have a prefix
+        if (beam->now < a->min_len) x[a->eos] = -INFINITY;
+        for (int64_t i = 0; i < a->suppressed_words; i++) x[a->suppressed[i]] = -INFINITY;
+    }
+    if (a->ngram >= 2) forbid_repetitions(a, beam, row, x);
+}
+
 // The best words after all hypotheses, at most twice as many as the beam is wide, in falling order; `x` are the rows'
 // scores of the vocabulary, which are changed.
 static int64_t best_candidates(const struct translation *a, const struct beam *beam, float *x,
                                struct candidate *candidates) {
-    int64_t words = a->vocabulary.out, most = 2 * a->beam, count = 0;
+    int64_t words = a->vocabulary.out, most = 2 * a->beam, count = 0, given = word_of_prefix(a, beam);
+    int64_t only = beam->now >= a->max_len ? a->eos : given;  // padding: any word
+    int64_t copies = given == a->eos && beam->now ? a->beam : 1;  // a prefix that ends gives all hypotheses of the beam
     for (int64_t row = 0; row < beam->rows; row++, x += words) {
+        for (int64_t i = 0; a->temperature != 1 && i < words; i++) x[i] /= (float)a->temperature;
         float total = logsumexp(x, words), before = beam->now ? beam->scores[beam->now * a->beam + row] : 0;
-        x[a->pad] = -INFINITY;
-        x[a->unk] -= a->unk_penalty;
-        if (beam->now < a->min_len) x[a->eos] = -INFINITY;
-        float eos = x[a->eos] - total + before;
-        if (beam->now >= a->max_len) {  // nothing but the end may follow
-            if (eos > -INFINITY) count = insert(candidates, count, most, (struct candidate){eos, row, a->eos});
+        forbid_words(a, beam, row, x);
+        if (only != a->pad) {
+            float score = x[only] - total + before;
+            for (int64_t i = 0; i < copies && score > -INFINITY; i++)
+                count = insert(candidates, count, most, (struct candidate){score, row, only});
             continue;
         }
         float worst = count < most ? -INFINITY : candidates[count - 1].score;
@@ -84,9 +119,8 @@ static void end_hypothesis(const struct translation *a, struct beam *beam, struc
     float *scores = a->scores + place * (a->max_len + 1);
     const int32_t *rows = back_pointers_of(a, beam, last.row);
     for (int64_t step = 1; step <= beam->now; step++) {
-        int64_t at = step * a->beam + rows[step];
-        tokens[step - 1] = beam->tokens[at];
-        scores[step - 1] = beam->scores[at];
+        tokens[step - 1] = word_at(a, beam, rows, step);
+        scores[step - 1] = beam->scores[step * a->beam + rows[step]];
     }
     tokens[beam->now] = last.token;
     scores[beam->now] = last.score;
@@ -94,7 +128,7 @@ static void end_hypothesis(const struct translation *a, struct beam *beam, struc
 }
 
 // Ends hypotheses whose next word is the end of sentence and begins the next step with the others; returns whether the
-// sentence is done, or -1 where too few words have a finite score.
+// sentence is done, or -1 where no word has a finite score.
 static int advance(const struct translation *a, struct beam *beam, const struct candidate *candidates, int64_t count) {
     for (int64_t i = 0; i < min_of(a->beam, count); i++)
         if (candidates[i].token == a->eos && beam->ended < a->beam) end_hypothesis(a, beam, candidates[i]);
@@ -110,5 +144,5 @@ static int advance(const struct translation *a, struct beam *beam, const struct 
     }
     beam->rows = rows;
     beam->now = next;
-    return rows == a->beam ? 0 : -1;
+    return rows ? 0 : -1;
 }

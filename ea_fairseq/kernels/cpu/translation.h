@@ -49,8 +49,12 @@ struct translation {
     const int64_t *begins;  // (sentences + 1): where each sentence begins
 
     int64_t beam, min_len, max_len;  // of a hypothesis, without the end of sentence
-    double unk_penalty;
+    double unk_penalty, temperature;
     int64_t first, eos, pad, unk;
+    int64_t ngram;              // tokens of which a hypothesis does not have the same twice; below 2: it may
+    int64_t prefix_length, suppressed_words;
+    const int32_t *prefix;      // (sentences, prefix_length): words that hypotheses begin with; padding: any
+    const int32_t *suppressed;  // (suppressed_words): what no hypothesis has after the prefix
 
     // Of each sentence the hypotheses that ended, in the order in which they did.
     int32_t *tokens;  // (sentences, beam, max_len + 1)
@@ -59,7 +63,7 @@ struct translation {
     struct pool pool;
 };
 
-// Each returns 0; 1 where there was not enough memory; 2 where fewer words than a beam needs have a finite score.
+// Each returns 0; 1 where there was not enough memory; 2 where no word has a finite score.
 #define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *a);
 DECLARE_TRANSLATE(avx512)
 DECLARE_TRANSLATE(avx2)

@@ -57,8 +57,8 @@ class TranslationFields(Structure):
         ("sentences", c_int64),
         *((name, c_void_p) for name in ("source", "begins")),
         *((name, c_int64) for name in ("beam", "min_len", "max_len")),
-        ("unk_penalty", c_double),
-        *((name, c_int64) for name in ("first", "eos", "pad", "unk")),
-        *((name, c_void_p) for name in ("tokens", "scores", "lengths", "parallel")),
+        *((name, c_double) for name in ("unk_penalty", "temperature")),
+        *((name, c_int64) for name in ("first", "eos", "pad", "unk", "ngram", "prefix_length", "suppressed_words")),
+        *((name, c_void_p) for name in ("prefix", "suppressed", "tokens", "scores", "lengths", "parallel")),
         ("threads", c_int64),
     ]
