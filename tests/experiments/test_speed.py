@@ -282,6 +282,10 @@ REFUSED = {
     "--only: tuning is none of": ["--only", "tuning"],
     "--family shaw has no encoders": ["--encoders", "tiny", "--family", "shaw"],
     "shows no GPU": ["--device", "cuda"],
+    "--models: name two": ["--models", "a,b"],
+    "--models: name the folders of two": ["--models", "a", "--text", "b"],
+    "--peer: compare on the CPU": ["--peer", "ctranslate2", "--device", "cuda"],
+    "run 'pip install ctranslate2'": ["--peer", "ctranslate2"],
 }
 
 
@@ -290,6 +294,7 @@ def test_bad_flags_are_refused_in_one_sentence(part, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmark.py", *REFUSED[part]])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(command, "gpus", list)
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
     with pytest.raises((StepError, SystemExit), match=re.escape(part)) as stopped:
         command.main()
     assert "\n" not in str(stopped.value)

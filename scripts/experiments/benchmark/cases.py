@@ -1,11 +1,13 @@
 """What is measured: cases, such as a training at one length, and variants, such as a model in half precision."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 SIZES = ("lite", "base")
 PARTS = ("block", "training", "generation", "growth")
 ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
 ENCODER_PARTS = ("tuning", "inference")
+TRAINED_PARTS = ("translation",)
 LARGE = ("base", "large")
 ENCODER_LENGTHS = (30, 128)
 BLOCK_LENGTHS = (30, 64, 100)
@@ -24,11 +26,12 @@ class Case:
 
     Args:
         part: one of PARTS; block and growth are of one self-attention, forward and backward. Or one of ENCODER_PARTS,
-            of a RoBERTa that classifies.
-        size: one of SIZES, or of ENCODER_SIZES.
-        length: N, tokens of the longest sentence on either side.
+            of a RoBERTa that classifies; or one of TRAINED_PARTS, of models that were trained.
+        size: one of SIZES, or of ENCODER_SIZES; of trained models empty.
+        length: N, tokens of the longest sentence on either side; of a text 0.
         sentences: B.
-        beam: of a generation, else 0.
+        beam: of a search, else 0.
+        text: the file that trained models translate.
     """
 
     part: str
@@ -36,15 +39,16 @@ class Case:
     length: int
     sentences: int
     beam: int = 0
+    text: str = ""
 
     @property
     def title(self) -> str:
         """What tables call the case: size, length in tokens, batch in sentences, and the search of generation."""
+        search = f"{f'beam {self.beam}' if self.beam > 1 else 'greedy'}, batch {self.sentences}"
+        if self.text:
+            return f"{Path(self.text).name}, {search}"
         name = f"{self.size.capitalize()}, N = {self.length}"
-        if self.part == "generation":
-            search = f"beam {self.beam}" if self.beam > 1 else "greedy"
-            return f"{name}, {search}, batch {self.sentences}"
-        return f"{name}, B = {self.sentences}"
+        return f"{name}, {search if self.beam else f'B = {self.sentences}'}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Variant:
         criterion: of a training.
         tuned: with the allocator settings of scripts/environment.sh.
         family: as ea_fairseq.attention.registry names it.
+        model: the folder of one that was trained.
+        peer: the type in which CTranslate2 computes where that runs the model, else empty.
     """
 
     name: str
@@ -67,6 +73,8 @@ class Variant:
     criterion: str = STOCK_CRITERION
     tuned: bool = True
     family: str = EVOLVING_FAMILY
+    model: str = ""
+    peer: str = ""
 
     def of_family(self, family: str) -> "Variant":
         """The same of another family, whose name takes the place of ``EA``."""
@@ -81,6 +89,10 @@ EVOLVING_BF16 = Variant("EA, bf16", bf16=True)
 UNTUNED = Variant("Transformer, untuned", evolving=False, tuned=False)
 PLAIN_ALL = Variant("Transformer, all on", evolving=False, bf16=True, criterion=CHUNKED_CRITERION)
 EVOLVING_ALL = Variant("EA, all on", bf16=True, criterion=CHUNKED_CRITERION)
+PEERS = (
+    Variant("CTranslate2", evolving=False, peer="float32"),
+    Variant("CTranslate2, int8", evolving=False, peer="int8"),
+)
 
 FEW = (PLAIN, EVOLVING, REFERENCE)
 VARIANTS = {
@@ -90,8 +102,9 @@ VARIANTS = {
     "growth": FEW,
     "tuning": (*FEW, PLAIN_BF16, EVOLVING_BF16),
     "inference": (*FEW, PLAIN_BF16, EVOLVING_BF16),
+    "translation": (PLAIN, EVOLVING),
 }
-QUICK_VARIANTS = {**dict.fromkeys(VARIANTS, FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
+QUICK_VARIANTS = {**VARIANTS, **dict.fromkeys(("block", "tuning"), FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,9 @@ class Plan:
         lengths: None for each part's own.
         quick: few of all.
         families: what is measured beside fairseq's Transformer; several are measured as they come, without variants.
+        peers: whether CTranslate2 searches beside fairseq.
+        models: folders of a plain and an evolving model that were trained, for TRAINED_PARTS.
+        text: what they translate.
     """
 
     sizes: tuple[str, ...] = SIZES
@@ -134,17 +150,28 @@ class Plan:
     cuda: bool = False
     quick: bool = False
     families: tuple[str, ...] = (EVOLVING_FAMILY,)
+    peers: bool = False
+    models: tuple[str, ...] = ("", "")
+    text: str = ""
 
     def variants(self, part: str) -> tuple[Variant, ...]:
         """What is sampled in turn, the baseline first."""
+        variants = (QUICK_VARIANTS if self.quick else VARIANTS)[part]
         if len(self.families) > 1:
-            return PLAIN, *map(EVOLVING.of_family, self.families)
-        return tuple(
-            variant.of_family(*self.families) for variant in (QUICK_VARIANTS if self.quick else VARIANTS)[part]
-        )
+            variants = PLAIN, *map(EVOLVING.of_family, self.families)
+        else:
+            variants = tuple(variant.of_family(*self.families) for variant in variants)
+        if self.peers and part in ("generation", *TRAINED_PARTS):
+            variants += PEERS
+        if part in TRAINED_PARTS:
+            variants = tuple(replace(variant, model=self.models[variant.evolving]) for variant in variants)
+        return variants
 
     def cases(self, part: str) -> list[Case]:
         """The cases of a part, sizes and lengths in the order of the tables."""
+        if part in TRAINED_PARTS:
+            searches = SEARCHES[:1] if self.quick else SEARCHES
+            return [Case(part, "", 0, batch, beam, self.text) for beam, batch in searches]
         return [
             case for size in self.sizes if not self.quick or self._in_quick(part, size) for case in self._of(part, size)
         ]

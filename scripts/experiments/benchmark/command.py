@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
 
@@ -20,6 +21,7 @@ from experiments.benchmark.cases import (
     EVOLVING_FAMILY,
     PARTS,
     SIZES,
+    TRAINED_PARTS,
     Case,
     Plan,
     Settings,
@@ -37,8 +39,10 @@ DESCRIPTION = """\
 Measures evolving attention beside fairseq's Transformer of the same size: one self-attention forward and backward
 (block), training, generation, memory and operations (memory), and how time and memory grow with the length of
 sentences (growth). With --encoders, it measures RoBERTas that classify, beside fairseq's: an update (tuning) and new
-sentences (inference). Variants run in processes of their own and are sampled in turn; rounds in which others took
-part of the processor are repeated. A full run takes half an hour on two quiet cores, --quick three minutes.
+sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
+--peer has CTranslate2 search beside fairseq, in generation and translation. Variants run in processes of their own and
+are sampled in turn; rounds in which others took part of the processor are repeated. A full run takes half an hour on
+two quiet cores, --quick three minutes.
 python scripts/report.py FILE draws what it wrote."""
 MEMORY = "memory"
 COSTLY = ("block", "training", "tuning")  # the parts whose memory and operations are told
@@ -68,7 +72,7 @@ def parse_arguments() -> Namespace:
     parser = Parser(COMMAND, DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
     add, default = parser.add_argument, Settings()
     whole, number, words = at_least(1), at_least(0, float), at_least(10)
-    parts = (*PARTS, *ENCODER_PARTS, MEMORY)
+    parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, MEMORY)
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
     add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
@@ -81,6 +85,14 @@ def parse_arguments() -> Namespace:
         metavar="NAME,...",
         help=family,
     )
+    add(
+        "--models",
+        type=lambda folders: tuple(folders.split(",")),
+        metavar="PLAIN,EA",
+        help="folders of a plain model and one of the family, trained on the same data",
+    )
+    add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
+    add("--peer", choices=("ctranslate2",), help="search with it beside fairseq, where it is installed")
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
@@ -100,13 +112,26 @@ def parse_arguments() -> Namespace:
     args = parser.parse_args()
     if args.encoders and args.sizes:
         parser.error("--encoders: measure translation models, with --sizes, by themselves")
-    known = (*(ENCODER_PARTS if args.encoders else PARTS), MEMORY)
+    if bool(args.models) != bool(args.text):
+        parser.error("--models: name two of them, and with --text what they translate")
+    if args.models and len(args.models) != 2:
+        parser.error("--models: name the folders of two models with a comma between them")
+    if args.peer and args.device != "cpu":
+        parser.error("--peer: compare on the CPU")
+    known = (*parts_known(args), MEMORY)
     args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
     if unknown := [part for part in args.only if part not in known]:
         parser.error(f"--only: {unknown[0]} is none of {', '.join(known)}")
     if args.out.is_dir():
         parser.error(f"--out: {args.out} is a folder: give a file")
     return args
+
+
+def parts_known(args: Namespace) -> tuple[str, ...]:
+    """The parts that can be measured of the models that the command line names."""
+    if args.models:
+        return TRAINED_PARTS
+    return ENCODER_PARTS if args.encoders else PARTS
 
 
 def settings_of(args: Namespace) -> Settings:
@@ -120,9 +145,18 @@ def settings_of(args: Namespace) -> Settings:
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
     """The plan, and its cases with whether they are timed or only their memory is told."""
-    plan = Plan(args.sizes, args.lengths, args.tokens, args.device == "cuda", args.quick, args.family)
-    known = ENCODER_PARTS if args.encoders else PARTS
-    parts = [part for part in known if part in args.only or (MEMORY in args.only and part in COSTLY)]
+    plan = Plan(
+        args.sizes,
+        args.lengths,
+        args.tokens,
+        args.device == "cuda",
+        args.quick,
+        args.family,
+        peers=args.peer is not None,
+        models=args.models or ("", ""),
+        text=str(args.text or ""),
+    )
+    parts = [part for part in parts_known(args) if part in args.only or (MEMORY in args.only and part in COSTLY)]
     return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
 
 
@@ -135,6 +169,12 @@ def require_families(args: Namespace) -> None:
             raise StepError(f"--family {unknown[0]} has no encoders: take one of {', '.join(FAMILIES)}.")
     elif unknown := [name for name in args.family if not {f"{name}_{size}" for size in args.sizes} <= {*models()}]:
         raise StepError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
+
+
+def require_peer(args: Namespace) -> None:
+    """Raises StepError where the engine to compare with is not installed."""
+    if args.peer and find_spec(args.peer) is None:
+        raise StepError(f"--peer {args.peer}: this Python does not have it: run 'pip install {args.peer}'.")
 
 
 def say(text: str) -> None:
@@ -156,6 +196,7 @@ def main() -> None:
     if args.device == "cuda" and not gpus():
         raise StepError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
     require_families(args)
+    require_peer(args)
     plan, cases = cases_of(args)
     benchmark = Benchmark(
         command=shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),

@@ -15,6 +15,7 @@ from experiments.figures import PAGE, looks
 UNITS = {
     "training": "Target words per second in training",
     "generation": "Target words per second of beam search",
+    "translation": "Source words per second of translating a text",
     "tuning": "Words per second in tuning a classifier",
     "inference": "Words per second of classification",
 }

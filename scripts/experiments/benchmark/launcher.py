@@ -19,8 +19,10 @@ from experiments.benchmark.cases import Case, Settings, Variant
 from experiments.benchmark.costs import count_operations, memory, saved_for_backward
 from experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
 from experiments.benchmark.load import Reading
+from experiments.benchmark.peer import PEER_WORKLOADS
 from experiments.benchmark.results import Cost
 from experiments.benchmark.samples import Sample
+from experiments.benchmark.translation import Translation
 from experiments.benchmark.workloads import WORKLOADS
 
 WARM_UP_STEPS = 3
@@ -34,9 +36,8 @@ class Bench:
         torch.set_num_threads(settings.threads)
         self.device = torch.device(settings.device)
         self.before = memory(self.device, "VmRSS")
-        self.workload = (WORKLOADS | ENCODER_WORKLOADS)[case.part](
-            case, variant, self.device, settings.dictionary, settings.seed
-        )
+        workloads = PEER_WORKLOADS if variant.peer else WORKLOADS | ENCODER_WORKLOADS | {"translation": Translation}
+        self.workload = workloads[case.part](case, variant, self.device, settings.dictionary, settings.seed)
         return self.workload.words
 
     def warm_up(self, least: float) -> float:
@@ -69,13 +70,11 @@ class Bench:
     def cost(self) -> Cost:
         """What a step costs; without a backward pass, operations and saved storages are None."""
         peak = memory(self.device, "VmHWM") - self.before
-        workload, options = self.workload, self.workload.options
-        case = workload.case
-        one_map = 4 * case.sentences * options.encoder_attention_heads * case.length**2
+        workload = self.workload
         if not workload.has_backward:
-            return Cost(peak, None, None, one_map)
+            return Cost(peak, None, None, workload.one_map)
         operations = count_operations(workload.step)
-        return Cost(peak, operations, saved_for_backward(workload.forward, workload.parameters), one_map)
+        return Cost(peak, operations, saved_for_backward(workload.forward, workload.parameters), workload.one_map)
 
 
 def serve(connection: Connection) -> None:

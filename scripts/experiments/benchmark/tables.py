@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from experiments.benchmark.cases import ENCODER_PARTS, PARTS, PLAIN, UNTUNED
+from experiments.benchmark.cases import ENCODER_PARTS, PARTS, PLAIN, TRAINED_PARTS, UNTUNED
 from experiments.benchmark.results import Benchmark, Measurement
 from experiments.benchmark.samples import Spread
 from experiments.tables import Table
@@ -19,6 +19,7 @@ TITLES = {
     "block": "One self-attention, forward and backward",
     "training": "Training",
     "generation": "Generation",
+    "translation": "Translation of a text by trained models",
     "growth": "Growth with the length of sentences, of one self-attention",
     "tuning": "Tuning a classifier",
     "inference": "Classification",
@@ -42,7 +43,7 @@ def heading(benchmark: Benchmark) -> str:
 
 def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
     """Titles and tables of all that was measured."""
-    for part in (*PARTS, *ENCODER_PARTS):
+    for part in (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS):
         if timed := [found for found in benchmark.of(part) if found.rounds]:
             table = time_table(timed) if part in ("block", "growth") else speed_table(timed)
             yield (
@@ -81,10 +82,12 @@ def speed_table(measurements: list[Measurement]) -> Table:
                 cells.append(f"{found.speed(name, UNTUNED.name).median:.2f}" if UNTUNED.name in found.names else "")
             rows.append(cells)
     header = ["", "words/s", "from - to", "speed", "interval", *["untuned = 1"] * against_untuned]
-    words = "Words, padding left out; the Transformer, fairseq's RoBERTa of the same size, has a speed of 1"
-    if measurements[0].case.part not in ENCODER_PARTS:
-        words = "Target words, padding left out; the Transformer's speed in the same round is 1"
-    notes = [f"{words}."]
+    part = measurements[0].case.part
+    side = "Words" if part in ENCODER_PARTS else "Source words" if part in TRAINED_PARTS else "Target words"
+    baseline = "the Transformer's speed in the same round is 1"
+    if part in ENCODER_PARTS:
+        baseline = "the Transformer, fairseq's RoBERTa of the same size, has a speed of 1"
+    notes = [f"{side}, padding left out; {baseline}."]
     if against_untuned:
         notes.append(
             "Untuned is without the allocator's settings of scripts/environment.sh, which all others have; all on is "

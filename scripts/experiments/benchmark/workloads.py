@@ -47,6 +47,11 @@ class Workload:
         flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
         return [*flags, "--share-all-embeddings", "--criterion", variant.criterion, "--label-smoothing", "0.1"]
 
+    @property
+    def one_map(self) -> int:
+        """Bytes of an attention map of K N N numbers for each sentence, in single precision."""
+        return 4 * self.case.sentences * self.options.encoder_attention_heads * self.case.length**2
+
     def autocast(self) -> torch.autocast:
         """The context in which the variant's forward pass runs: bfloat16 or none."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.variant.bf16)
