@@ -3,10 +3,12 @@
 import sys
 
 from ea_fairseq import fairseq_patches, installation
+from ea_fairseq.imports import quick_import
 from ea_fairseq.user_error import UserError
 
 try:
-    fairseq_patches.apply(__path__)
+    with quick_import():
+        fairseq_patches.apply(__path__)
 except Exception as error:
     if installation.is_asked_for():
         installation.main(str(error))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from ea_fairseq.series.ts_file import SeriesFile, read_ts
 from ea_fairseq.user_error import UserError
@@ -62,6 +61,8 @@ def split(file: SeriesFile, ratio: float, seed: int) -> tuple[np.ndarray, np.nda
     Raises:
         UserError: where a set would be empty, or too small for its classes.
     """
+    from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit  # takes a second
+
     kind = ShuffleSplit if file.labels is None else StratifiedShuffleSplit
     try:
         ((train, valid),) = kind(1, test_size=ratio, random_state=seed).split(file.series, file.targets)

@@ -43,10 +43,11 @@ class TrainedModel:
         Raises:
             StepError: naming what is not there.
         """
-        import torch
-
         from ea_fairseq import EATransformerModel, UserError
         from ea_fairseq.hub.files import find_checkpoints
+
+        # isort: split
+        import torch  # after ea_fairseq, which imports it faster
 
         try:
             names = names or usual_checkpoint(folder)

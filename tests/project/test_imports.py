@@ -1,0 +1,68 @@
+"""Importing fairseq through this package leaves out what it seldom needs, until that is needed."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from commands import ROOT
+from ea_fairseq import imports
+
+SCORES = """
+import sys
+import ea_fairseq
+from fairseq.criterions.sentence_prediction import acc_and_f1, matthews_corrcoef, pearson_and_spearman
+
+assert not {"sklearn", "scipy.stats"} & sys.modules.keys()
+import numpy as np
+
+labels, found = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
+assert acc_and_f1(found, labels)["acc"] == 0.75
+assert acc_and_f1(found, labels)["f1"] == 2 / 3
+assert matthews_corrcoef(found, labels) > 0.5
+assert pearson_and_spearman(found, labels)["pearson"] > 0.5
+import sklearn.metrics
+from sklearn.model_selection import ShuffleSplit
+
+assert sklearn.metrics.f1_score(labels, found) == 2 / 3
+"""
+
+
+@pytest.fixture
+def deferred(monkeypatch):
+    """Has a module of Python's own, which nothing has imported, deferred where fairseq is not imported."""
+    monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.delitem(sys.modules, "fairseq")
+
+
+def test_a_function_is_imported_when_it_is_called(deferred):
+    with imports.quick_import():
+        import colorsys
+        from colorsys import rgb_to_hsv
+
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert "colorsys" not in sys.modules
+    assert rgb_to_hsv(1, 0, 0) == colorsys.rgb_to_hsv(1, 0, 0) == (0, 1, 1)
+    assert sys.modules["colorsys"] is not colorsys
+
+
+def test_an_import_that_fails_leaves_nothing_behind(deferred):
+    with pytest.raises(ImportError), imports.quick_import():
+        import no_such_module  # noqa: F401
+    assert gc.isenabled()
+    assert "colorsys" not in sys.modules
+
+
+def test_nothing_is_deferred_where_fairseq_is_imported(monkeypatch):
+    monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with imports.quick_import():
+        assert "colorsys" not in sys.modules
+
+
+@pytest.mark.slow
+def test_fairseqs_scores_of_classifiers_work():
+    subprocess.run([sys.executable, "-c", SCORES], cwd=ROOT, check=True)
