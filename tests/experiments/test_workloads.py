@@ -8,9 +8,10 @@ from torch import nn
 
 from ea_fairseq import UserError
 from experiments.benchmark.batches import SHORTEST, batch, lengths
-from experiments.benchmark.cases import ENCODER_PARTS, EVOLVING, EVOLVING_BF16, PLAIN, Case, Variant
+from experiments.benchmark.cases import ENCODER_PARTS, EVOLVING, EVOLVING_BF16, PLAIN, PLAIN_SERIES, Case, Variant
 from experiments.benchmark.costs import count_operations, memory, saved_for_backward
 from experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
+from experiments.benchmark.series_workloads import SERIES_WORKLOADS
 from experiments.benchmark.workloads import WORKLOADS
 from experiments.costs.built_model import dictionary
 
@@ -150,3 +151,30 @@ def test_the_peak_of_memory_does_not_fall_with_what_is_freed():
         large.write(b"x" * len(large))
         assert memory(CPU, "VmRSS") > before + (32 << 20)
     assert memory(CPU, "VmHWM") > before + (32 << 20)
+
+
+def test_series_in_plain_pytorch_compute_what_the_kernels_do():
+    case = Case("series", "", length=7, sentences=3)
+    plain, evolving = (
+        SERIES_WORKLOADS["series"](case, variant, CPU, TOKENS, 1) for variant in (PLAIN_SERIES, EVOLVING)
+    )
+    assert plain.words == evolving.words == 21
+    outputs, gradients = [], []
+    for side in (plain, evolving):
+        for module in side.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        outputs.append(side.forward()[0])
+        gradients.append(torch.autograd.grad(outputs[-1], side.parameters))
+    torch.testing.assert_close(*outputs)
+    assert len(gradients[0]) == len(gradients[1])
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+    before = [parameter.clone() for parameter in plain.parameters]
+    plain.step()
+    assert any(not torch.equal(*pair) for pair in zip(before, plain.parameters, strict=True))
+
+
+def test_a_family_without_models_of_series_is_named():
+    with pytest.raises(UserError, match="lite_transformer has no models of time series"):
+        SERIES_WORKLOADS["series"](Case("series", "", 5, 3), EVOLVING.of_family("lite_transformer"), CPU, TOKENS, 1)

@@ -8,8 +8,10 @@ PARTS = ("block", "training", "generation", "growth")
 ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
 ENCODER_PARTS = ("tuning", "inference")
 TRAINED_PARTS = ("translation",)
+SERIES_PARTS = ("series",)
 LARGE = ("base", "large")
 ENCODER_LENGTHS = (30, 128)
+SERIES_LENGTHS = (152, 315)  # Handwriting's and UWaveGestureLibrary's
 BLOCK_LENGTHS = (30, 64, 100)
 GROWTH_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 TRAINING_LENGTHS = {"lite": (30, 64), "base": (30,)}
@@ -26,8 +28,9 @@ class Case:
 
     Args:
         part: one of PARTS; block and growth are of one self-attention, forward and backward. Or one of ENCODER_PARTS,
-            of a RoBERTa that classifies; or one of TRAINED_PARTS, of models that were trained.
-        size: one of SIZES, or of ENCODER_SIZES; of trained models empty.
+            of a RoBERTa that classifies; or one of TRAINED_PARTS, of models that were trained; or one of SERIES_PARTS,
+            of classifiers of time series.
+        size: one of SIZES, or of ENCODER_SIZES; of trained models and of series empty.
         length: N, tokens of the longest sentence on either side; of a text 0.
         sentences: B.
         beam: of a search, else 0.
@@ -47,7 +50,7 @@ class Case:
         search = f"{f'beam {self.beam}' if self.beam > 1 else 'greedy'}, batch {self.sentences}"
         if self.text:
             return f"{Path(self.text).name}, {search}"
-        name = f"{self.size.capitalize()}, N = {self.length}"
+        name = ", ".join(filter(None, (self.size.capitalize(), f"N = {self.length}")))
         return f"{name}, {search if self.beam else f'B = {self.sentences}'}"
 
 
@@ -56,7 +59,7 @@ class Variant:
     """A model and how it is run.
 
     Args:
-        evolving: a family of ours, or fairseq's Transformer.
+        evolving: a family of ours, or fairseq's Transformer, or what plain PyTorch computes of the family.
         backend: EA_BACKEND.
         bf16: under torch.autocast in bfloat16.
         criterion: of a training.
@@ -94,6 +97,9 @@ PEERS = (
     Variant("CTranslate2, int8", evolving=False, peer="int8"),
 )
 
+PLAIN_SERIES = Variant("EA in plain PyTorch", evolving=False)
+WITHOUT_EVOLUTION = Variant("DC-Transformer", family="dc_transformer")
+
 FEW = (PLAIN, EVOLVING, REFERENCE)
 VARIANTS = {
     "block": (*FEW, PLAIN_BF16, EVOLVING_BF16),
@@ -103,6 +109,7 @@ VARIANTS = {
     "tuning": (*FEW, PLAIN_BF16, EVOLVING_BF16),
     "inference": (*FEW, PLAIN_BF16, EVOLVING_BF16),
     "translation": (PLAIN, EVOLVING),
+    "series": (PLAIN_SERIES, EVOLVING, REFERENCE, WITHOUT_EVOLUTION),
 }
 QUICK_VARIANTS = {**VARIANTS, **dict.fromkeys(("block", "tuning"), FEW), "training": (*FEW, UNTUNED, EVOLVING_ALL)}
 
@@ -157,6 +164,8 @@ class Plan:
     def variants(self, part: str) -> tuple[Variant, ...]:
         """What is sampled in turn, the baseline first."""
         variants = (QUICK_VARIANTS if self.quick else VARIANTS)[part]
+        if part in SERIES_PARTS:
+            return variants
         if len(self.families) > 1:
             variants = PLAIN, *map(EVOLVING.of_family, self.families)
         else:
@@ -172,6 +181,8 @@ class Plan:
         if part in TRAINED_PARTS:
             searches = SEARCHES[:1] if self.quick else SEARCHES
             return [Case(part, "", 0, batch, beam, self.text) for beam, batch in searches]
+        if part in SERIES_PARTS:
+            return self._of(part, "")
         return [
             case for size in self.sizes if not self.quick or self._in_quick(part, size) for case in self._of(part, size)
         ]
@@ -194,11 +205,13 @@ class Plan:
             return (32, 128, 512) if self.quick else GROWTH_LENGTHS
         if part in ENCODER_PARTS:
             lengths = ENCODER_LENGTHS
+        elif part in SERIES_PARTS:
+            lengths = SERIES_LENGTHS
         else:
             lengths = BLOCK_LENGTHS if part == "block" else TRAINING_LENGTHS[size]
         return lengths[:1] if self.quick else lengths
 
     def _tokens(self, part: str, size: str) -> int:
-        is_costly = part in ("training", *ENCODER_PARTS)
+        is_costly = part in ("training", *ENCODER_PARTS, *SERIES_PARTS)
         fewer = is_costly and (self.quick or (size in LARGE and not self.cuda))
         return self.tokens or (FEWER_TOKENS if fewer else TOKENS)

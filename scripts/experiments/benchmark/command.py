@@ -20,6 +20,7 @@ from experiments.benchmark.cases import (
     ENCODER_SIZES,
     EVOLVING_FAMILY,
     PARTS,
+    SERIES_PARTS,
     SIZES,
     TRAINED_PARTS,
     Case,
@@ -40,12 +41,13 @@ Measures evolving attention beside fairseq's Transformer of the same size: one s
 (block), training, generation, memory and operations (memory), and how time and memory grow with the length of
 sentences (growth). With --encoders, it measures RoBERTas that classify, beside fairseq's: an update (tuning) and new
 sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
+With --series, it measures an update of EA-DC-Transformer beside the same in plain PyTorch (series).
 --peer has CTranslate2 search beside fairseq, in generation and translation. Variants run in processes of their own and
 are sampled in turn; rounds in which others took part of the processor are repeated. A full run takes half an hour on
 two quiet cores, --quick three minutes.
 python scripts/report.py FILE draws what it wrote."""
 MEMORY = "memory"
-COSTLY = ("block", "training", "tuning")  # the parts whose memory and operations are told
+COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations are told
 QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
 WIDTH = 100
 
@@ -72,11 +74,12 @@ def parse_arguments() -> Namespace:
     parser = Parser(COMMAND, DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
     add, default = parser.add_argument, Settings()
     whole, number, words = at_least(1), at_least(0, float), at_least(10)
-    parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, MEMORY)
+    parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS, MEMORY)
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
     add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
     add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
+    add("--series", action="store_true", help="models of time series")
     family = f"a recipe of scripts/recipes/models without its size; several in one run (default: {EVOLVING_FAMILY})"
     add(
         "--family",
@@ -112,6 +115,8 @@ def parse_arguments() -> Namespace:
     args = parser.parse_args()
     if args.encoders and args.sizes:
         parser.error("--encoders: measure translation models, with --sizes, by themselves")
+    if args.series and (args.sizes or args.encoders or args.models or args.family != (EVOLVING_FAMILY,)):
+        parser.error("--series: measure models of time series by themselves")
     if bool(args.models) != bool(args.text):
         parser.error("--models: name two of them, and with --text what they translate")
     if args.models and len(args.models) != 2:
@@ -131,6 +136,8 @@ def parts_known(args: Namespace) -> tuple[str, ...]:
     """The parts that can be measured of the models that the command line names."""
     if args.models:
         return TRAINED_PARTS
+    if args.series:
+        return SERIES_PARTS
     return ENCODER_PARTS if args.encoders else PARTS
 
 

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
-from experiments.benchmark.cases import PLAIN
 from experiments.benchmark.results import Benchmark, Measurement
 from experiments.benchmark.samples import Spread
 from experiments.benchmark.tables import LONG, exponents, inverse, per_sentence
@@ -18,6 +17,7 @@ UNITS = {
     "translation": "Source words per second of translating a text",
     "tuning": "Words per second in tuning a classifier",
     "inference": "Words per second of classification",
+    "series": "Steps per second in training on time series",
 }
 INTERVALS = "Bars are 95% intervals (of fewer than six rounds, from the lowest to the highest)."
 
@@ -29,7 +29,7 @@ def figures(benchmark: Benchmark) -> Iterator[tuple[str, str, Figure]]:
         yield "block", caption, block_figure(blocks)
     for part, unit in UNITS.items():
         if found := timed(benchmark, part):
-            yield part, f"{unit}, the Transformer's = 1. {INTERVALS}", bars(found)
+            yield part, f"{unit}, {found[0].baseline} = 1. {INTERVALS}", bars(found)
     if grown := timed(benchmark, "growth"):
         caption = (
             "One self-attention, forward and backward: the time of a sentence and what it keeps for the backward pass. "
@@ -68,7 +68,7 @@ def block_figure(measurements: list[Measurement]) -> Figure:
     sizes = by_size(measurements)
     figure = Figure(figsize=(PAGE, 2.9))
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
-    names = [name for name in names_of(measurements) if name != PLAIN.name]
+    names = [name for name in names_of(measurements) if name != measurements[0].baseline]
     for panel, (size, found) in zip(panels, sizes.items(), strict=True):
         panel.axhline(1, color="#777777", linewidth=0.8)
         for name, style in looks(names).items():

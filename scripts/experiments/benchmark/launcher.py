@@ -22,6 +22,7 @@ from experiments.benchmark.load import Reading
 from experiments.benchmark.peer import PEER_WORKLOADS
 from experiments.benchmark.results import Cost
 from experiments.benchmark.samples import Sample
+from experiments.benchmark.series_workloads import SERIES_WORKLOADS
 from experiments.benchmark.translation import Translation
 from experiments.benchmark.workloads import WORKLOADS
 
@@ -36,8 +37,10 @@ class Bench:
         torch.set_num_threads(settings.threads)
         self.device = torch.device(settings.device)
         self.before = memory(self.device, "VmRSS")
-        workloads = PEER_WORKLOADS if variant.peer else WORKLOADS | ENCODER_WORKLOADS | {"translation": Translation}
-        self.workload = workloads[case.part](case, variant, self.device, settings.dictionary, settings.seed)
+        ours = WORKLOADS | ENCODER_WORKLOADS | SERIES_WORKLOADS | {"translation": Translation}
+        self.workload = (PEER_WORKLOADS if variant.peer else ours)[case.part](
+            case, variant, self.device, settings.dictionary, settings.seed
+        )
         return self.workload.words
 
     def warm_up(self, least: float) -> float:

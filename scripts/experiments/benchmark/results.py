@@ -6,7 +6,7 @@ from pathlib import Path
 
 from step import StepError
 
-from experiments.benchmark.cases import PLAIN, Case, Settings, Variant
+from experiments.benchmark.cases import Case, Settings, Variant
 from experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
 from experiments.records import MEGABYTE, read_json
 
@@ -59,9 +59,14 @@ class Measurement:
         """The spread of a variant's seconds for one step, over the rounds."""
         return Spread.of(taken[name].seconds for taken in self.rounds)
 
-    def speed(self, name: str, baseline: str = PLAIN.name) -> Spread:
-        """How many times as fast as the baseline."""
-        return speed(self.rounds, name, baseline)
+    @property
+    def baseline(self) -> str:
+        """The first variant, with which the others are compared."""
+        return self.variants[0].name
+
+    def speed(self, name: str, baseline: str | None = None) -> Spread:
+        """How many times as fast as another variant, by default the baseline."""
+        return speed(self.rounds, name, baseline or self.baseline)
 
     def disturbed_that_count(self, limit: float) -> int:
         """Rounds that count, for want of others, although they were disturbed."""

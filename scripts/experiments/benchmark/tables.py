@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from experiments.benchmark.cases import ENCODER_PARTS, PARTS, PLAIN, TRAINED_PARTS, UNTUNED
+from experiments.benchmark.cases import ENCODER_PARTS, PARTS, SERIES_PARTS, TRAINED_PARTS, UNTUNED
 from experiments.benchmark.results import Benchmark, Measurement
 from experiments.benchmark.samples import Spread
 from experiments.tables import Table
@@ -23,6 +23,7 @@ TITLES = {
     "growth": "Growth with the length of sentences, of one self-attention",
     "tuning": "Tuning a classifier",
     "inference": "Classification",
+    "series": "Training on time series",
     "memory": "Memory and operations",
 }
 
@@ -43,7 +44,7 @@ def heading(benchmark: Benchmark) -> str:
 
 def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
     """Titles and tables of all that was measured."""
-    for part in (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS):
+    for part in (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS):
         if timed := [found for found in benchmark.of(part) if found.rounds]:
             table = time_table(timed) if part in ("block", "growth") else speed_table(timed)
             yield (
@@ -52,7 +53,7 @@ def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
             )
             if part == "growth" and any(exponents(timed)):
                 yield "Exponents of growth", exponent_table(timed)
-    if costly := benchmark.of("block", "training", "tuning"):
+    if costly := benchmark.of("block", "training", "tuning", "series"):
         yield TITLES["memory"], memory_table(costly)
 
 
@@ -64,7 +65,7 @@ def time_table(measurements: list[Measurement]) -> Table:
         for name in found.names:
             milliseconds = times(found.seconds(name), 1000)
             ratio = inverse(found.speed(name))
-            rows.append([f"  {name}", number(milliseconds.median), span(milliseconds), *ratio_cells(ratio, name)])
+            rows.append([f"  {name}", number(milliseconds.median), span(milliseconds), *ratio_cells(ratio)])
     note = "Of the whole batch of B sentences; the Transformer's time in the same round is 1."
     return Table(["", "ms", "from - to", "time", "interval"], rows, [note])
 
@@ -77,7 +78,7 @@ def speed_table(measurements: list[Measurement]) -> Table:
         rows.append([found.case.title, *[""] * (4 + against_untuned)])
         for name in found.names:
             words = times(inverse(found.seconds(name)), found.words)
-            cells = [f"  {name}", number(words.median), span(words), *ratio_cells(found.speed(name), name)]
+            cells = [f"  {name}", number(words.median), span(words), *ratio_cells(found.speed(name))]
             if against_untuned:
                 cells.append(f"{found.speed(name, UNTUNED.name).median:.2f}" if UNTUNED.name in found.names else "")
             rows.append(cells)
@@ -87,6 +88,8 @@ def speed_table(measurements: list[Measurement]) -> Table:
     baseline = "the Transformer's speed in the same round is 1"
     if part in ENCODER_PARTS:
         baseline = "the Transformer, fairseq's RoBERTa of the same size, has a speed of 1"
+    if part in SERIES_PARTS:
+        side, baseline = "Steps of series", "EA-DC-Transformer in plain PyTorch has a speed of 1"
     notes = [f"{side}, padding left out; {baseline}."]
     if against_untuned:
         notes.append(
@@ -118,7 +121,7 @@ def memory_table(measurements: list[Measurement]) -> Table:
     rows = []
     for found in measurements:
         rows.append([found.case.title + ("" if found.case.part == "block" else f" ({found.case.part})"), *[""] * 5])
-        plain = found.costs[PLAIN.name]
+        plain = found.costs[found.baseline]
         for name, cost in found.costs.items():
             maps = f"{(cost.saved - plain.saved) / cost.one_map:+.2f}" if found.case.part == "block" else ""
             ratio = f"{cost.operations / plain.operations:.3f}"
@@ -179,9 +182,9 @@ def times(spread: Spread, factor: float) -> Spread:
     return Spread(factor * spread.median, factor * spread.low, factor * spread.high)
 
 
-def ratio_cells(ratio: Spread, name: str) -> list[str]:
-    """Two cells: a ratio and its interval, empty for the plain model, whose ratio is 1."""
-    return [f"{ratio.median:.2f}", "" if name == PLAIN.name else f"{ratio.low:.2f} - {ratio.high:.2f}"]
+def ratio_cells(ratio: Spread) -> list[str]:
+    """Two cells: a ratio and its interval, empty for the baseline, whose ratio is always 1."""
+    return [f"{ratio.median:.2f}", "" if ratio.low == ratio.high == 1 else f"{ratio.low:.2f} - {ratio.high:.2f}"]
 
 
 def span(spread: Spread) -> str:
