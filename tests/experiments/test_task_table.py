@@ -7,9 +7,12 @@ from step import StepError
 
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.encoder_papers import PRINTED
+from experiments.reports.kept_p_value import NAME
+from experiments.reports.results_page import keep
 from experiments.reports.task_table import difference_table, task_table
 from experiments.runs.sweep import ranking
 from experiments.scoring.exchange import exchange_p_value
+from experiments.scoring.results import PREDICTIONS
 from experiments.tables import NONE, Table
 from fake_encoder_results import write_encoder_results
 from fake_results import make, write_results
@@ -126,6 +129,20 @@ def test_a_sweep_ranks_by_the_first_score_and_low_perplexities_first(tmp_path):
         place = tmp_path / model
         results.append(write_encoder_results(place, model, 1, names=("perplexity",), labels=words, predictions=bits))
     assert [model for model, _ in ranking(results)] == ["b", "a"]
+
+
+def test_what_is_published_has_p_values_and_no_labels(folder, tmp_path, comparison):
+    kept = find_results(keep(comparison, tmp_path))
+    assert not list(tmp_path.rglob(PREDICTIONS)) and len(kept) == len(comparison.all_results())
+    published = Comparison.of(kept, None)
+    assert difference_table(published).rows == difference_table(comparison).rows
+    fewer = Comparison.of([result for result in kept if result.seed < 3], None)
+    with pytest.raises(StepError, match=r"there is no .*predictions\.tsv"):
+        difference_table(fewer)
+    for path in tmp_path.rglob(NAME):
+        path.write_text('{"p": "small"}')
+    with pytest.raises(StepError, match=r"p_value\.json is not what report\.py --keep writes"):
+        difference_table(published)
 
 
 def test_a_page_of_sections_has_encoders_beside_translations(folder, tmp_path, monkeypatch):

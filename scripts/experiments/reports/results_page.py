@@ -11,9 +11,10 @@ from pathlib import Path
 from step import StepError
 
 from experiments.records import is_file_name
-from experiments.reports import relative_speed
+from experiments.reports import kept_p_value, relative_speed
 from experiments.reports.comparison import Comparison, Spread, find_results
-from experiments.reports.comparison_table import listed
+from experiments.reports.comparison_table import common_seeds, listed
+from experiments.reports.kept_p_value import KeptPValue, p_value
 from experiments.reports.report_tables import compare, tables_of
 from experiments.runs.run_facts import run_html
 from experiments.scoring.results import NAME, Results
@@ -89,8 +90,8 @@ def costs_of(results: list[Results]) -> Iterator[str]:
 
 
 def keep(comparison: Comparison, folder: Path) -> list[Path]:
-    """Copies what a page is made of, without the texts, into DATASET/MODEL/seed-N; returns the folders."""
-    kept = []
+    """Copies what a page is made of, without texts and labels, into DATASET/MODEL/seed-N; returns the folders."""
+    kept, values = [], p_values_of_encoders(comparison)
     for result in comparison.all_results():
         model = result.model.replace("/", "-").replace(" ", "_")
         if not is_file_name(model):
@@ -99,4 +100,20 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
         place.mkdir(parents=True, exist_ok=True)
         result.keep(place)
         kept.append(place)
+        if value := values.get((result.model, result.dataset.name)):
+            value.write(place.parent / kept_p_value.NAME)
     return kept
+
+
+def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPValue]:
+    """Of each model and data set with a baseline and several seeds, where predictions tell them."""
+    found = {}
+    for model, dataset in comparison.by_seed:
+        baseline = comparison.baseline_of(model, dataset)
+        if comparison.task(dataset) == "translation" or baseline is None:
+            continue
+        seeds = common_seeds(comparison, model, baseline, dataset)
+        if len(seeds) > 1:
+            p = p_value(comparison, model, baseline, dataset, seeds)
+            found[model, dataset] = KeptPValue(baseline, comparison.names(dataset)[0], seeds, p)
+    return found

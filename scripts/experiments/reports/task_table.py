@@ -7,6 +7,7 @@ from tqdm import tqdm
 from experiments.reports.comparison import Comparison, Spread
 from experiments.reports.comparison_table import common_seeds, listed, pairs, short, signed, spread
 from experiments.reports.encoder_papers import PRINTED, PrintedRow
+from experiments.reports.kept_p_value import p_value
 from experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
 from experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
 from experiments.runs.series_data import SeriesData
@@ -93,12 +94,7 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
     digits = digits_of(comparison.names(dataset)[0])
     cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
     if p_values:
-        from experiments.scoring.exchange import exchange_p_value  # takes a second
-
-        others = comparison.results(baseline, dataset)
-        results = comparison.results(model, dataset)
-        sides = [[found[seed] for seed in seeds] for found in (others, results)]
-        cells.append(f"{exchange_p_value(*sides, comparison.names(dataset)[0]):.3f}")
+        cells.append(f"{p_value(comparison, model, baseline, dataset, seeds):.3f}")
     return cells
 
 

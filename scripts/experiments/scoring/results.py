@@ -162,9 +162,9 @@ class Results:
         unfinished.replace(self.folder / NAME)
 
     def keep(self, folder: Path) -> None:
-        """Writes results.json and, where they are there, counts of sentences or predictions into another folder."""
-        for name in filter(self.has, (COUNTS, PREDICTIONS)):
-            shutil.copyfile(own_file(self.folder / name, LARGEST), folder / name)
+        """Writes results.json and, where they are there, counts of sentences into another folder."""
+        if self.has(COUNTS):
+            shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
         replace(self, folder=folder).write()
 
     def raw(self) -> tuple[list[str], list[str]]:

@@ -1,0 +1,56 @@
+"""p-values of encoders whose predictions are not published: beside these stand the labels of others' data sets."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from step import StepError
+
+from experiments.own_file import own_file
+from experiments.records import MEGABYTE, as_record, read_json
+from experiments.reports.comparison import Comparison
+from experiments.scoring.results import PREDICTIONS
+
+NAME = "p_value.json"  # beside the folders of a model's seeds
+
+
+@dataclass(frozen=True)
+class KeptPValue:
+    """What was found of a model and its baseline while their predictions were there."""
+
+    baseline: str
+    score: str
+    seeds: list[int]
+    p: float
+
+    @classmethod
+    def read(cls, path: Path) -> "KeptPValue":
+        """
+        Raises:
+            StepError: naming the file, where it is not what report.py --keep writes.
+        """
+        try:
+            return as_record(cls, read_json(own_file(path, MEGABYTE)))
+        except ValueError as error:
+            raise StepError(f"{path} is not what report.py --keep writes ({error}): keep the results again.") from None
+
+    def write(self, path: Path) -> None:
+        """Writes it."""
+        path.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+
+def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> float:
+    """How likely the choice of the examples alone makes such a difference of an encoder to its baseline.
+
+    Raises:
+        StepError: where neither predictions nor a kept value of this comparison are there.
+    """
+    from experiments.scoring.exchange import exchange_p_value  # takes a second
+
+    ours, theirs = comparison.results(model, dataset), comparison.results(baseline, dataset)
+    score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
+    if not ours[seeds[0]].has(PREDICTIONS) and kept.is_file():
+        found = KeptPValue.read(kept)
+        if (found.baseline, found.score, found.seeds) == (baseline, score, seeds):
+            return found.p
+    return exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
