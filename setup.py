@@ -35,6 +35,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["ea_fairseq", "ea_fairseq.*"]),
+    package_data={"ea_fairseq.explorer": ["*.html", "*.css", "*.js"]},
     ext_modules=[
         Extension(
             "ea_fairseq.kernels.cpu._native",

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -44,6 +45,30 @@ class AttentionMaps:
             maps = {name: logits.masked_fill(record["masked"], -torch.inf) for name, logits in maps.items()}
         maps["probabilities"] = record["probabilities"]
         return cls(**{name: tensor.squeeze(0).cpu() for name, tensor in maps.items()}, queries=queries, keys=keys)
+
+
+class AttentionByName(dict[str, AttentionMaps]):
+    """The maps of a model's attentions by their names, such as ``encoder.layers.0.self_attn``."""
+
+    def to_html(
+        self, path: str | Path, title: str = "Attention", name: str = "model", **others: "AttentionByName"
+    ) -> Path:
+        """Writes a page on which layers, heads and stages are explored in a browser, without a network.
+
+        Args:
+            name: of the model.
+            others: one more model's maps of the same words, by its name, to stand beside them.
+
+        Returns:
+            The path.
+
+        Raises:
+            UserError: where models read other words.
+        """
+        from ea_fairseq.explorer.page import ModelMaps, write_attention_page
+
+        models = [ModelMaps.of(called, maps) for called, maps in {name: self, **others}.items()]
+        return write_attention_page(path, models, title)
 
 
 def kind_of(name: str) -> str | None:

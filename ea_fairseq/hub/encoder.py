@@ -11,7 +11,7 @@ from fairseq.data.data_utils import collate_tokens
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import loaded, require_subword_file
 from ea_fairseq.user_error import UserError
@@ -197,7 +197,7 @@ class EncoderHub(nn.Module):
             found.append(FilledMask(sentence.replace(MASK, word), word, probability))
         return found
 
-    def attention(self, sentence: str, second: str | None = None) -> dict[str, AttentionMaps]:
+    def attention(self, sentence: str, second: str | None = None) -> AttentionByName:
         """The attention maps of a raw sentence or a pair.
 
         Returns:
@@ -209,11 +209,12 @@ class EncoderHub(nn.Module):
         """
         return self.attention_of_tokens(self.encode(sentence, second))
 
-    def attention_of_tokens(self, tokens: Tensor) -> dict[str, AttentionMaps]:
+    def attention_of_tokens(self, tokens: Tensor) -> AttentionByName:
         """:meth:`attention` of token ids (S,)."""
         ((_, records),) = self.recorded_batches([tokens])
         words = [self.dictionary[token] for token in tokens]
-        return {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
+        found = {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
+        return AttentionByName(found)
 
     def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
         """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` keeps.

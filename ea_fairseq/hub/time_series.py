@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 
-from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import find_checkpoints
 from ea_fairseq.series.dataset import SeriesDataset
@@ -67,7 +67,7 @@ class EATimeSeries:
         return [self.prediction(outputs) for outputs in found]
 
     @torch.no_grad()
-    def attention(self, series: np.ndarray) -> dict[str, AttentionMaps]:
+    def attention(self, series: np.ndarray) -> AttentionByName:
         """The attention maps of a series, as arrays are given to :meth:`predict`.
 
         Returns:
@@ -83,7 +83,8 @@ class EATimeSeries:
         if not records:
             raise UserError("this model has no attention: there is no map to show")
         steps = [str(step) for step in range(1, len(read) + 1)]
-        return {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
+        found = {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
+        return AttentionByName(found)
 
     def outputs(self, read: list[np.ndarray]) -> torch.Tensor:
         """What the model returns of series that :meth:`read` has read, (B, outputs)."""

@@ -12,7 +12,7 @@ from fairseq.data import FairseqDataset, LanguagePairDataset, encoders
 from omegaconf import DictConfig
 from torch import Tensor
 
-from ea_fairseq.analysis.maps import AttentionMaps
+from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import SUBWORD_FILES, loaded, require_subword_file
 from ea_fairseq.hub.sentences import require_length, require_words
@@ -121,7 +121,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 scores[index] = Score(words, hypothesis["positional_scores"].float().cpu())
         return [scores[index] for index in range(len(sources))]
 
-    def attention(self, source: str, target: str, model: int = 0) -> dict[str, AttentionMaps]:
+    def attention(self, source: str, target: str, model: int = 0) -> AttentionByName:
         """The attention maps of a raw sentence pair, from one teacher-forced pass.
 
         Args:
@@ -136,14 +136,14 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         """
         return self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
 
-    def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> dict[str, AttentionMaps]:
+    def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> AttentionByName:
         """:meth:`attention` of token ids: source (S,) and target (T,), each with ``</s>``."""
         ((batch, records),) = self.recorded_batches([source], [target], model)
         words = {
             "encoder": [self.src_dict[token] for token in batch["net_input"]["src_tokens"][0]],
             "decoder": [self.tgt_dict[token] for token in batch["net_input"]["prev_output_tokens"][0]],
         }
-        return {
+        found = {
             name: AttentionMaps.from_record(
                 record,
                 queries=words[name.split(".")[0]],
@@ -151,6 +151,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             )
             for name, record in records.items()
         }
+        return AttentionByName(found)
 
     @torch.no_grad()
     def recorded_batches(

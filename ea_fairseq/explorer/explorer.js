@@ -1,0 +1,124 @@
+"use strict";
+
+// The controls of the page, and what they are set to.
+const TITLES = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "encoder-decoder attention" };
+const STAGE_TITLES = {
+  own: "own logits",
+  input: "logits after mixing",
+  logits: "logits after convolution",
+  probabilities: "probabilities",
+};
+const QUERIES = { encoder: "word that asks", decoder: "target word that asks", cross: "target word that is predicted" };
+const SECONDS = 1.1, CHANGING = 0.45; // of a layer while it plays, and of a change from one to the next
+
+const $ = (name) => document.getElementById(name);
+const data = JSON.parse($("data").textContent);
+const panels = data.models.map((model) => new Panel(model, $("panels")));
+const shown = { attention: null, stage: "probabilities", head: Infinity, layer: 0, view: "map", scale: "all" };
+let timer = null, frame = null;
+
+function options(select, found) {
+  select.replaceChildren(...found.map(([value, text]) => new Option(text, value)));
+}
+
+function layers() {
+  return Math.max(...panels.map((panel) => panel.maps[shown.attention].layers.length));
+}
+
+function heads() {
+  return Math.min(...panels.map((panel) => panel.maps[shown.attention].heads));
+}
+
+function draw(from, part) {
+  for (const panel of panels) panel.draw({ ...shown, head: shown.head >= heads() ? panel.maps[shown.attention].heads : shown.head }, from, part);
+}
+
+// Sets the controls to the state, and draws it.
+function update() {
+  cancelAnimationFrame(frame);
+  const count = heads();
+  options($("head"), [...Array.from({ length: count }, (_, head) => [head, `${head + 1}`]), [count, "mean"]]);
+  shown.head = Math.min(shown.head, count);
+  shown.layer = Math.min(shown.layer, layers() - 1);
+  for (const name of ["attention", "stage", "view", "scale", "head"]) $(name).value = shown[name];
+  $("layer").max = layers();
+  $("layer").value = shown.layer + 1;
+  $("number").textContent = `${shown.layer + 1} of ${layers()}`;
+  const head = shown.head === count ? "the mean over heads" : `head ${shown.head + 1}`;
+  $("about").textContent = `${TITLES[shown.attention]}, ${STAGE_TITLES[shown.stage]}, ${head}. ${shown.view === "map" ? "Rows" : "Left"}: ${
+    QUERIES[shown.attention]
+  }; ${shown.view === "map" ? "columns: word that is read" : "right: word that is read; the stronger a line, the larger the value"}.`;
+  draw();
+}
+
+function set(changes) {
+  Object.assign(shown, changes);
+  update();
+}
+
+// Goes to a layer, the map changing gradually where the reader has nothing against motion.
+function change(layer) {
+  const from = shown.layer;
+  set({ layer });
+  if (from === layer || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  const began = performance.now();
+  const advance = (now) => {
+    const part = Math.min(1, (now - began) / (1000 * CHANGING));
+    draw(from, part);
+    if (part < 1) frame = requestAnimationFrame(advance);
+  };
+  frame = requestAnimationFrame(advance);
+}
+
+function play(on) {
+  clearInterval(timer);
+  timer = on ? setInterval(() => change((shown.layer + 1) % layers()), 1000 * SECONDS) : null;
+  $("play").textContent = on ? "Stop" : "Play";
+  $("play").setAttribute("aria-pressed", String(on));
+  if (on && shown.layer === layers() - 1) change(0);
+}
+
+const KEYS = {
+  ",": () => change(Math.max(0, shown.layer - 1)),
+  ".": () => change(Math.min(layers() - 1, shown.layer + 1)),
+  "[": () => set({ head: Math.max(0, shown.head - 1) }),
+  "]": () => set({ head: Math.min(heads(), shown.head + 1) }),
+  p: () => play(timer === null),
+  v: () => set({ view: shown.view === "map" ? "links" : "map" }),
+};
+
+function start() {
+  const kinds = Object.keys(data.models[0].attentions);
+  const differ = new Set(data.models.flatMap((model) => Object.values(model.attentions).flatMap((found) => found.layers.flatMap(Object.keys))));
+  options($("attention"), kinds.map((kind) => [kind, TITLES[kind]]));
+  options($("stage"), STAGES.filter((stage) => differ.has(stage)).map((stage) => [stage, STAGE_TITLES[stage]]));
+  $("attention").addEventListener("change", (event) => set({ attention: event.target.value }));
+  for (const name of ["stage", "view", "scale"]) $(name).addEventListener("change", (event) => set({ [name]: event.target.value }));
+  $("head").addEventListener("change", (event) => set({ head: Number(event.target.value) }));
+  $("layer").addEventListener("input", (event) => change(Number(event.target.value) - 1));
+  $("play").addEventListener("click", () => play(timer === null));
+  $("theme").addEventListener("click", () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const root = document.documentElement;
+    root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
+    draw();
+  });
+  $("panels").addEventListener("pointed", (event) => {
+    for (const panel of panels) {
+      if (event.detail.keep) panel.picked = event.detail.entry;
+      panel.hovered = event.detail.keep ? null : event.detail.entry;
+    }
+    draw();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName) && event.key.length === 1 && event.target.type !== "range";
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  window.addEventListener("resize", () => draw());
+  set({ attention: kinds[kinds.length - 1] });
+}
+
+start();

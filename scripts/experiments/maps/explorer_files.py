@@ -1,0 +1,36 @@
+"""The page on which maps are explored, and maps.csv, which has the same numbers."""
+
+import csv
+from pathlib import Path
+
+from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
+from experiments.maps.sentence_maps import SentenceMaps
+
+HEADER = ("model", "attention", "stage", "layer", "head", "query", "query word", "key", "key word", "value")
+CSV = "maps.csv"
+
+
+def write_explorer(models: list[SentenceMaps], title: str, page: Path) -> list[Path]:
+    """Writes the page and, beside it, maps.csv, each whole or not at all; returns both.
+
+    Raises:
+        UserError: where two models have no attention in common.
+    """
+    found = [model_maps(model) for model in models]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    paths = [write_attention_page(page, found, title)]
+    unfinished = page.with_name(f"{CSV}.tmp")
+    with unfinished.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        for model in found:
+            writer.writerows((model.name, *row) for row in model.rows())
+    return [*paths, unfinished.replace(page.with_name(CSV))]
+
+
+def model_maps(model: SentenceMaps) -> ModelMaps:
+    """What the page has of a model, its words as figures show them."""
+    axes = {kind: model.axes(kind) for kind in model.layers}
+    words = {kind: (found.queries, found.keys) for kind, found in axes.items()}
+    require_few(words)
+    return ModelMaps(model.name, {kind: list(map(LayerMaps.of, maps)) for kind, maps in model.layers.items()}, words)
