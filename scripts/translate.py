@@ -85,6 +85,9 @@ def load(args: argparse.Namespace) -> Translator:
     )
     # fairseq ends every translation after 200 tokens; only a long source needs more.
     search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    if args.shortlist:
+        model.require_shortlist(args.shortlist)
+        search["shortlist"] = str(args.shortlist)
     return Translator(model.hub, model.preparer("source"), search)
 
 
@@ -140,6 +143,12 @@ def parse_arguments() -> argparse.Namespace:
         default=1.0,
         metavar="F",
         help="length penalty, higher for longer translations (default: 1)",
+    )
+    parser.add_argument(
+        "--shortlist",
+        type=Path,
+        metavar="FILE",
+        help="choose among translations of the source's words alone, which data-prep/make-shortlist.sh wrote",
     )
     parser.add_argument(
         "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"

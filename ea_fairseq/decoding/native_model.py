@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.decoding.beam import room_for
@@ -32,7 +32,8 @@ class NativeModel:
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
         self.symbols = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
-        self.vocabulary = self.linear(model.decoder.output_projection)
+        self.output_projection = model.decoder.output_projection
+        self.vocabulary = self.linear(self.output_projection)
 
     def make_positions(self, source: int, target: int) -> None:
         """Lets the structs know the positions of so many source and target words."""
@@ -49,13 +50,15 @@ class NativeModel:
     def stack(self, stack: MechanismStack, side: str) -> StackFields:
         """An encoder or a decoder."""
         layers = [self.layer(layer, side) for layer in stack.layers]
-        embeddings = stack.embed_scale * stack.embed_tokens.weight
+        embeddings = self.keep((stack.embed_scale * stack.embed_tokens.weight).detach().contiguous())
+        if side == "decoder":
+            self.target_embeddings = embeddings
         fields = StackFields(
             layers=len(layers),
             width=embeddings.size(1),
             normalize_before=stack.layers[0].normalize_before,
             layer=self.keep((LayerFields * len(layers))(*layers)),
-            embeddings=self.keep(embeddings.contiguous()).data_ptr(),
+            embeddings=embeddings.data_ptr(),
             embedding_norm=self.norm(stack.layernorm_embedding),
             final_norm=self.norm(stack.layer_norm),
         )
@@ -107,14 +110,9 @@ class NativeModel:
         """Linear layers of the same input, their outputs side by side."""
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
-        outputs, inputs = weight.shape
-        panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2)
-        return LinearFields(
-            inputs=inputs,
-            outputs=outputs,
-            weight=self.keep(panels.contiguous()).data_ptr(),
-            bias=None if bias is None else self.keep(bias).data_ptr(),
-        )
+        fields, packed = pack(weight, bias)
+        self.keep(packed)
+        return fields
 
     def norm(self, norm: nn.LayerNorm | None) -> NormFields:
         """A layer norm, or none."""
@@ -127,3 +125,16 @@ class NativeModel:
         """The same, which lives as long as the model."""
         self._kept.append(kept)
         return kept
+
+
+def pack(weight: Tensor, bias: Tensor | None) -> tuple[LinearFields, list[Tensor]]:
+    """A linear layer of a weight (outputs, inputs) and a bias (outputs), and the tensors that it points to."""
+    outputs, inputs = weight.shape
+    panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+    fields = LinearFields(
+        inputs=inputs,
+        outputs=outputs,
+        weight=panels.data_ptr(),
+        bias=None if bias is None else bias.data_ptr(),
+    )
+    return fields, [panels] if bias is None else [panels, bias]

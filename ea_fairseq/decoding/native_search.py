@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ea_fairseq.decoding.native_model import NativeModel
 from ea_fairseq.decoding.native_obstacles import ATTENTION, Watch, obstacles
+from ea_fairseq.decoding.native_vocabulary import ShortVocabulary, Vocabulary
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
 
@@ -62,6 +63,7 @@ def generate(
     from ea_fairseq.models.transformer import MechanismTransformer
 
     models = list(self.model.models)
+    shortlist = getattr(self, "shortlist", None)
     if len(models) == 1 and isinstance(models[0], MechanismTransformer):
         model = known(models[0])
         reason = refusal(self, sample, prefix_tokens, constraints) or model.obstacle
@@ -70,11 +72,19 @@ def generate(
             if hypotheses is not None:
                 return hypotheses
             reason = "scores are not finite"
-        if reason not in told:
-            told.add(reason)
-            level = logging.DEBUG if reason == ATTENTION else logging.INFO
-            logger.log(level, f"fairseq's beam search translates, not native code: {reason}")
+        tell(reason, shortlist is not None)
+    elif shortlist is not None:
+        tell("it is an ensemble, or a model of fairseq's own", True)
     return fairseq_generate(self, sample, prefix_tokens, constraints, bos_token)
+
+
+def tell(reason: str, has_shortlist: bool) -> None:
+    """Logs once why fairseq's search translates."""
+    if reason not in told:
+        told.add(reason)
+        without = ", and without the shortlist" if has_shortlist else ""
+        level = logging.DEBUG if reason == ATTENTION else logging.INFO
+        logger.log(level, f"fairseq's beam search translates, not native code{without}: {reason}")
 
 
 def refusal(
@@ -130,7 +140,6 @@ def translate(
     for tokens, symbols in zip((source, in_target), native.symbols, strict=True):
         if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < symbols:
             raise IndexError(f"a token is none of the {symbols:,} that the model knows")
-    prefix, suppressed = prefix.int().contiguous(), suppressed.int()
     beam = generator.beam_size
     limit = min(int(generator.max_len_a * length + generator.max_len_b), generator.max_len - 1)
     if generator.match_source_len:
@@ -140,13 +149,18 @@ def translate(
     begins = torch.cat([torch.zeros(1, dtype=torch.int64), words.sum(dim=1).cumsum(dim=0)])
     tokens = source[words].int()
     native.make_positions(length, limit + 1)
-    found = torch.empty(sentences, beam, limit + 1, dtype=torch.int32)
+    vocabulary = vocabulary_of(generator, native, source, in_target)
+    prefix, suppressed = vocabulary.places(prefix), vocabulary.places(suppressed)
+    first, eos, pad, unk = vocabulary.places(
+        torch.tensor([first, generator.eos, generator.pad, generator.unk])
+    ).tolist()
+    found = torch.zeros(sentences, beam, limit + 1, dtype=torch.int32)
     scores = torch.empty(sentences, beam, limit + 1)
     lengths = torch.zeros(sentences, beam, dtype=torch.int64)
     fields = TranslationFields(
         encoder=native.encoder,
-        decoder=native.decoder,
-        vocabulary=native.vocabulary,
+        decoder=vocabulary.decoder,
+        vocabulary=vocabulary.projection,
         sentences=sentences,
         source=tokens.data_ptr(),
         begins=begins.data_ptr(),
@@ -156,9 +170,9 @@ def translate(
         unk_penalty=generator.unk_penalty,
         temperature=generator.temperature,
         first=first,
-        eos=generator.eos,
-        pad=generator.pad,
-        unk=generator.unk,
+        eos=eos,
+        pad=pad,
+        unk=unk,
         ngram=getattr(generator.repeat_ngram_blocker, "no_repeat_ngram_size", 0),
         prefix_length=prefix.size(1),
         suppressed_words=len(suppressed),
@@ -176,7 +190,16 @@ def translate(
     if failed:
         return None
     longest = source_lengths(generator, net_input) if generator.match_source_len else None
-    return hypotheses_of(generator, found.long(), scores, lengths, longest)
+    return hypotheses_of(generator, vocabulary.words(found), scores, lengths, longest)
+
+
+def vocabulary_of(generator: SequenceGenerator, native: NativeModel, source: Tensor, others: Tensor) -> Vocabulary:
+    """The target words to choose from: those of the generator's shortlist, if it has one, and some others."""
+    shortlist = getattr(generator, "shortlist", None)
+    if shortlist is None:
+        return Vocabulary(native)
+    others = torch.cat([others, others.new_tensor([generator.eos, generator.pad, generator.unk])])
+    return ShortVocabulary(native, shortlist.words(source, others))
 
 
 def is_beyond(generator: SequenceGenerator, net_input: dict[str, Tensor]) -> bool:

@@ -17,6 +17,7 @@ def apply(package_path: list[str]):
 
     require_working_fairseq()
     from ea_fairseq.decoding.native_search import patch_search
+    from ea_fairseq.decoding.shortlist import patch_options
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
@@ -33,3 +34,4 @@ def apply(package_path: list[str]):
     patch_ngrams()
     patch_patience()
     patch_search()
+    patch_options()

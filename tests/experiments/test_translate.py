@@ -72,7 +72,15 @@ def translate(home, text: bytes, *flags) -> tuple[int, list[str], list[str]]:
 
 
 def arguments(folder: Path, **changes) -> Namespace:
-    defaults = {"checkpoint": None, "data": None, "beam": 3, "lenpen": 1.0, "max_tokens": 4096, "cpu": True}
+    defaults = {
+        "checkpoint": None,
+        "data": None,
+        "beam": 3,
+        "lenpen": 1.0,
+        "max_tokens": 4096,
+        "cpu": True,
+        "shortlist": None,
+    }
     return Namespace(model_dir=folder, **defaults | changes)
 
 

@@ -62,6 +62,16 @@ class TrainedModel:
             hub.cuda()
         return cls(hub, preparation)
 
+    def require_shortlist(self, path: Path) -> None:
+        """Raises StepError unless a file is a vocabulary shortlist of the model's words."""
+        from ea_fairseq import UserError
+        from ea_fairseq.decoding.shortlist import Shortlist
+
+        try:
+            Shortlist.of_task(str(path), self.hub.task)
+        except UserError as error:
+            raise StepError(str(error)) from None
+
     def preparer(self, side: str) -> Callable[[str], str]:
         """A function that prepares a raw line of the ``source`` or the ``target``."""
         return self.preparation.preparer(self.hub.task.cfg[f"{side}_lang"])

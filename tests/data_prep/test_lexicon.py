@@ -1,0 +1,122 @@
+"""Vocabulary shortlists are learned from sentence pairs: translations of words, the most probable first."""
+
+import subprocess
+from random import Random
+
+import numpy as np
+import pytest
+from binary_text import make_dictionary, write_token_ids
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learn_shortlist import learn_shortlist
+from lexicon import Lexicon
+from step import StepError
+
+from commands import ROOT
+
+WORDS = 7
+SENTENCE = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=6)
+PAIRS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=20)
+
+
+def arrays(pairs) -> list:
+    return [tuple(np.array(sentence) for sentence in pair) for pair in pairs]
+
+
+@settings(max_examples=30, deadline=None)
+@given(pairs=PAIRS)
+def test_probabilities_are_those_of_words_that_occur_together(pairs):
+    lexicon = Lexicon(arrays(pairs), WORDS)
+    together = {(one, other) for source, target in pairs for one in source for other in target}
+    assert list(zip(lexicon.source.tolist(), lexicon.target.tolist(), strict=True)) == sorted(together)
+    np.testing.assert_allclose(np.bincount(lexicon.source, lexicon.probability)[np.unique(lexicon.source)], 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pairs=PAIRS, count=st.integers(1, WORDS))
+def test_the_best_are_the_most_probable(pairs, count):
+    lexicon = Lexicon(arrays(pairs), WORDS)
+    found = dict(lexicon.best(count))
+    assert found.keys() == {word for source, _ in pairs for word in source}
+    for word, targets in found.items():
+        known = lexicon.source == word
+        probability = dict(zip(lexicon.target[known].tolist(), lexicon.probability[known].tolist(), strict=True))
+        assert len(targets) == min(count, len(probability))
+        left_out = probability.keys() - set(targets.tolist())
+        ranks = [probability[target] for target in targets.tolist()]
+        assert ranks == sorted(ranks, reverse=True)
+        assert all(probability[target] <= ranks[-1] for target in left_out)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pairs=PAIRS, batches=st.integers(1, 3))
+def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
+    whole = Lexicon(arrays(pairs), WORDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lexicon.AT_ONCE", batches)
+        parts = Lexicon(arrays(pairs), WORDS)
+    np.testing.assert_array_equal(whole.target, parts.target)
+    np.testing.assert_allclose(whole.probability, parts.probability)
+
+
+def test_one_round_by_hand():
+    """A source word shares each target word of its sentence evenly with the other source words."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lexicon.ITERATIONS", 1)
+        lexicon = Lexicon(arrays([([0, 1], [0]), ([0], [1])]), WORDS)
+    words = zip(lexicon.source.tolist(), lexicon.target.tolist(), lexicon.probability.tolist(), strict=True)
+    assert list(words) == [(0, 0, 1 / 3), (0, 1, 2 / 3), (1, 0, 1)]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Binarised sentences and their reversal, from which each word translates itself."""
+    draw, folder = Random(1), tmp_path / "data-bin"
+    folder.mkdir()
+    sentences = [[draw.choice("abcdefgh") for _ in range(draw.randint(2, 7))] for _ in range(60)]
+    for language, step in (("src", 1), ("tgt", -1)):
+        text = tmp_path / f"train.{language}"
+        text.write_text("".join(" ".join(words[::step]) + "\n" for words in sentences))
+        dictionary = make_dictionary([text], workers=1)
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+        write_token_ids(text, len(sentences), dictionary, folder / f"train.src-tgt.{language}", workers=1)
+    return folder
+
+
+def test_a_shortlist_has_the_translation_of_each_word(data, tmp_path):
+    path = tmp_path / "made" / "shortlist.tsv"
+    path.parent.mkdir()
+    learn_shortlist(data, path, words=1, frequent=2, most=1000)
+    first, *lines = path.read_text().splitlines()
+    assert sorted(lines) == [f"{letter}\t{letter}" for letter in "abcdefgh"]
+    assert first.startswith("\t") and len(first.split(" ")) == 2
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_data_that_are_no_pairs_are_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(StepError, match="no binarised sentence pairs"):
+            learn_shortlist(folder, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
+
+
+def test_an_output_that_cannot_be_a_file_is_refused(data, tmp_path):
+    for output in (tmp_path, tmp_path / "nowhere" / "shortlist.tsv"):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(StepError, match="cannot be a file"):
+            learn_shortlist(data, output, words=1, frequent=2, most=1000)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--words", "0", "a", "b"], "--words needs a whole number of at least 1, not '0'."),
+        (["--fast"], "there is no option --fast"),
+        (["--pairs"], "--pairs needs a value."),
+        (["a"], "give a folder of binarised data and a file to write"),
+    ],
+)
+def test_bad_flags_are_refused_in_one_sentence(flags, message):
+    command = ["bash", ROOT / "data-prep/make-shortlist.sh", *flags]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 1 and message in found.stderr and found.stderr.count("\n") == 1

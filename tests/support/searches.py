@@ -1,0 +1,52 @@
+"""Models whose beam search is varied, batches for it, and what must be equal of two searches."""
+
+import torch
+from fairseq.data.language_pair_dataset import collate
+
+from tiny import SKIPS, TINY, build, build_loud, dictionary, make_varied, random_tokens, sizes
+
+WORDS = dictionary()
+MODELS = {
+    "evolving": {},
+    "all skips, kernel 5": {"ea_kernel_size": 5, **SKIPS},
+    "kernel 1, norms first": {"ea_kernel_size": 1, "encoder_normalize_before": True, "decoder_normalize_before": True},
+    "no convolution in the decoder": {"no_decoder_conv": True, "no_cross_conv": True, "decoder_skip": True},
+    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "layernorm_embedding": True},
+    "no positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
+    "three heads of 11": {**sizes(embed_dim=33, ffn_embed_dim=70, attention_heads=3), "layernorm_embedding": True},
+    "realformer": {"arch": "realformer", **TINY},
+    "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
+}
+
+
+def model_of(name: str = "evolving"):
+    """A model that seldom repeats a word and ends its sentences at different lengths, as for fairseq-generate."""
+    options = MODELS[name]
+    model = make_varied(build(**options) if "arch" in options else build_loud(**options))
+    with torch.no_grad():
+        model.decoder.output_projection.weight[WORDS.eos()] *= 4  # so that it is likely here and unlikely there
+    model.make_generation_fast_(need_attn=False)
+    return model
+
+
+def batch(lengths: list[int], seed: int) -> dict:
+    generator = torch.Generator().manual_seed(seed)
+    samples = [
+        {"id": i, "source": torch.cat([random_tokens(generator, 1, length)[0], torch.tensor([WORDS.eos()])])}
+        for i, length in enumerate(lengths)
+    ]
+    return collate(samples, WORDS.pad(), WORDS.eos(), left_pad_source=True)
+
+
+def assert_same(found: list, expected: list) -> None:
+    """Words are equal and scores close, but where two hypotheses score alike and have changed places."""
+    assert [len(hypotheses) for hypotheses in found] == [len(hypotheses) for hypotheses in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        scores = (torch.stack([one["score"] for one in side]) for side in (ours, theirs))
+        torch.testing.assert_close(*scores, atol=1e-4, rtol=1e-5)
+        gaps = torch.stack([one["score"] for one in theirs]).diff().abs()
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if all(gaps[max(place - 1, 0) : place + 1] > 1e-4):
+                assert one["tokens"].tolist() == other["tokens"].tolist()
+                torch.testing.assert_close(one["positional_scores"], other["positional_scores"], atol=1e-4, rtol=1e-4)
+                assert one.keys() == other.keys()
