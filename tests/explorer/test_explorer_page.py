@@ -12,11 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import Browser, needs_browser
+from browsers import needs_browser
 from ea_fairseq import UserError
 from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
 from ea_fairseq.explorer.page import STAGES, LayerMaps, ModelMaps, attention_page
+from experiments.demo.browser import Browser
 from experiments.maps.explorer_files import CSV, write_explorer
 from experiments.maps.sentence_maps import SentenceMaps
 

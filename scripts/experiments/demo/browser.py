@@ -9,13 +9,8 @@ import time
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-import pytest
-
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
-needs_browser = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="needs Chromium: apt-get install chromium chromium-driver"
-)
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "tab": "\ue004", "enter": "\ue007"}
 
@@ -82,6 +77,10 @@ class Browser:
     def complaints(self) -> list[str]:
         """What the page has written to the console so far."""
         return [entry["message"] for entry in self.send("/se/log", {"type": "browser"})]
+
+    def settle(self, seconds: float = 1.5) -> None:
+        """Waits until what moves has come to rest."""
+        time.sleep(seconds)
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self.send("/screenshot", method="GET")))

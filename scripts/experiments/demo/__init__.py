@@ -1,0 +1,1 @@
+"""The demo: a local page that translates a sentence and shows its attention."""

@@ -1,0 +1,9 @@
+"""Whether there is a browser for tests to drive."""
+
+import pytest
+
+from experiments.demo.browser import CHROMEDRIVER, CHROMIUM
+
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="needs Chromium: apt-get install chromium chromium-driver"
+)
