@@ -91,6 +91,7 @@ IN_ODD_FOLDERS = {
     "prepare-masked-lm.sh": ["--language", "en", "corpus", "a:b/out"],
     "prepare-multi30k.sh": ["--dry-run", "a:b/out"],
     "prepare-sst5.sh": ["--dry-run", "a:b/out"],
+    "prepare-uea.sh": ["--dry-run", "JapaneseVowels", "a:b/out"],
     "prepare-wmt14-ende.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-enfr.sh": ["--dry-run", "a:b/out"],
     "train.sh --data": ["--data", "a:b/data-bin", RECIPE],
@@ -103,6 +104,7 @@ IN_ODD_FOLDERS = {
     "ablation.sh data": ["--recipe", "toy/ea_transformer_lite", "a:b/data-bin"],
     "quickstart.sh --out": ["--out", "a:b/out"],
     "quickstart.sh --corpus": ["--corpus", "a${c}", "--out", "out"],
+    "demo.sh": ["--port", "0", "a:b/a project"],
     "translate.sh --data": ["--data", "a:b/data-bin", "a project"],
 }
 
