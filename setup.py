@@ -64,10 +64,11 @@ setup(
     extras_require={
         "bert": ["safetensors>=0.4"],
         "demo": ["starlette>=0.40", "uvicorn>=0.30"],
-        "plots": ["matplotlib>=3.8"],
+        "plots": ["matplotlib>=3.8", "plotly>=6"],
         "dev": [
             "hypothesis>=6.100",
             "matplotlib>=3.8",
+            "plotly>=6",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.6",

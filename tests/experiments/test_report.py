@@ -7,7 +7,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 from hypothesis import given
@@ -93,10 +92,8 @@ def test_all_forms_of_a_table_have_the_same_cells(two_models, tmp_path, monkeypa
     lines = [line.partition(r" \\")[0] for line in written["table.tex"].decode().splitlines() if " & " in line]
     assert [line.split(" & ") for line in lines] == [list(map(latex, row)) for row in expected]
     page = written["report.html"].decode()
-    for row in expected:
-        assert (
-            "".join(f"<td>{cell}</td>" for cell in row) in page or "".join(f"<th>{cell}</th>" for cell in row) in page
-        )
+    for tag, row in zip(["th", *["td"] * len(table.rows)], expected, strict=True):
+        assert "".join(f"<{tag}>{cell}</{tag}>" for cell in row) in page
 
 
 @given(st.text("ab\\~^&%$#_{}±|<> ", max_size=20))
@@ -112,21 +109,6 @@ def test_the_order_of_arguments_changes_no_byte(two_models, tmp_path, monkeypatc
     forth = make(monkeypatch, tmp_path / "forth", *folders)
     back = make(monkeypatch, tmp_path / "back", *reversed(folders), two_models / ".." / two_models.name)
     assert forth == back
-
-
-def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, tmp_path, monkeypatch):
-    written = make(monkeypatch, tmp_path / "out", two_models)
-    page = written["report.html"].decode()
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in re.findall(r'src="([^"]*)', page))
-    assert not re.search(r"<link|<script|@import|url\(|href=", page)
-    drawn = {name.removeprefix("figures/multi30k-deen-") for name in written if name.startswith("figures/")}
-    names = ("training-loss", "validation-loss", "validation-bleu")
-    assert drawn == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
-    assert page.count("<img ") == len(names)
-    for name in names:
-        ElementTree.fromstring(written[f"figures/multi30k-deen-{name}.svg"])
-    for fact in ("fairseq-train data --arch", "some processor", "c" * 40, "a" * 64, "nrefs:1|case:mixed", "chrF2 = "):
-        assert fact in page
 
 
 def test_the_papers_figures_stand_beside_ours_on_the_papers_data(tmp_path):

@@ -7,7 +7,7 @@ from step import StepError
 
 from experiments.benchmark.results import Benchmark, is_benchmark
 from experiments.benchmark.tables import heading, tables
-from experiments.page import page
+from experiments.page import page, picture
 
 TITLE = "Evolving attention: speed and memory"
 
@@ -40,6 +40,6 @@ def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
     runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
     written = out / "report.html"
     unfinished = written.with_name("report.html.tmp")
-    unfinished.write_text(page(title, "\n".join(blocks), [(svg, caption) for (_, svg), caption in drawn], runs))
+    unfinished.write_text(page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs))
     unfinished.replace(written)
     return [written, *(path for paths, _ in drawn for path in paths)]

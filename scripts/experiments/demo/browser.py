@@ -69,6 +69,13 @@ class Browser:
             actions += [{"type": kind, "value": KEYS.get(key, key)} for kind in ("keyDown", "keyUp")]
         self.send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
+    def move_to(self, selector: str) -> None:
+        """Moves the mouse to the middle of an element that is in sight."""
+        script = "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+        x, y = self.run(f"{script} return [box.x + box.width / 2, box.y + box.height / 2].map(Math.round)", selector)
+        moves = [{"type": "pointerMove", "x": x + apart, "y": y, "duration": 50} for apart in (-2, 0)]
+        self.send("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": moves}]})
+
     def resize(self, width: int, height: int) -> None:
         """Makes the page as large, narrower than a window can be, too."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

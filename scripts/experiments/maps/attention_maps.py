@@ -13,6 +13,7 @@ from text_lines import printable
 from experiments.environment import require_matplotlib
 from experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
 from experiments.runs.checkpoint import Checkpoint
+from experiments.runs.run_facts import MAPS
 from experiments.runs.series_data import SeriesData
 from experiments.runs.trained_encoder import TrainedEncoder, is_encoder
 from experiments.runs.trained_model import TrainedModel, usual_checkpoint
@@ -150,7 +151,7 @@ def main() -> None:
     from ea_fairseq import UserError
 
     folder = args.checkpoint if args.checkpoint.is_dir() else args.checkpoint.parent
-    out = args.out or folder / "attention_maps"
+    out = args.out or folder / MAPS
     if args.centres:
         from experiments.maps.head_centres import draw_centres
 

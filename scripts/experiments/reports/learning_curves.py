@@ -29,17 +29,7 @@ def label_of(comparison: Comparison, dataset: str, name: str) -> str:
 
 def learning_curves(comparison: Comparison, dataset: str, models: list[str], name: str) -> Figure | None:
     """A curve for each model: on the left against updates, on the right against wall-clock."""
-    curve, _, value = CURVES[name]
-    curves = {
-        model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
-    }
-    longest = max((line[-1].seconds for lines in curves.values() for line in lines if line), default=0)
-    unit, seconds = ("hours", 3600) if longest >= 2 * 3600 else ("minutes", 60)
-    axes = {
-        "updates": lambda point: point.updates,
-        f"wall-clock ({unit})": lambda point: point.seconds / seconds,
-    }
-    drawn = {axis: bands_of(curves, x, value) for axis, x in axes.items()}
+    drawn = bands_by_axis(comparison, dataset, models, name)
     named = list(drawn["updates"])
     if not named:
         return None
@@ -54,9 +44,24 @@ def learning_curves(comparison: Comparison, dataset: str, models: list[str], nam
         panel.set_xlabel(axis)
         panel.set_xlim(left=0)
     panels[0].set_ylabel(label_of(comparison, dataset, name))
-    zoom(panels[0], list(drawn["updates"].values()))
+    panels[0].set_ylim(*range_of(list(drawn["updates"].values())))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figure
+
+
+def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name: str) -> dict[str, dict[str, Band]]:
+    """The bands of models by updates and by the clock, whose unit the second axis tells."""
+    curve, _, value = CURVES[name]
+    curves = {
+        model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
+    }
+    longest = max((line[-1].seconds for lines in curves.values() for line in lines if line), default=0)
+    unit, seconds = ("hours", 3600) if longest >= 2 * 3600 else ("minutes", 60)
+    axes = {
+        "updates": lambda point: point.updates,
+        f"wall-clock ({unit})": lambda point: point.seconds / seconds,
+    }
+    return {axis: bands_of(curves, x, value) for axis, x in axes.items()}
 
 
 def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
@@ -72,10 +77,10 @@ def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> Non
         panel.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def zoom(panel: Axes, lines: list[Band]) -> None:
-    """Leaves out how high curves of losses start, and how low those of scores do."""
+def range_of(lines: list[Band]) -> tuple[float, float]:
+    """From where to where a figure reaches, without how high curves of losses start, and how low those of scores do."""
     shown = np.concatenate(
         [values[line.x >= WARM_UP * line.x[-1]] for line in lines for values in (line.low, line.high)]
     )
     margin = 0.05 * float(np.ptp(shown)) or 0.5
-    panel.set_ylim(shown.min() - margin, shown.max() + margin)
+    return shown.min() - margin, shown.max() + margin

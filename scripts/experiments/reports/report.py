@@ -1,5 +1,7 @@
 """A report of trained models: tables and figures as in the papers, and one page with all of them."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from step import StepError
@@ -8,8 +10,8 @@ from experiments.arguments import Parser
 from experiments.benchmark.report import TITLE as SPEED
 from experiments.benchmark.report import all_benchmarks, write_benchmarks
 from experiments.environment import require_matplotlib
-from experiments.page import page
-from experiments.reports.comparison import find_results
+from experiments.page import figure, page, picture
+from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.report_tables import compare, tables_of
 from experiments.reports.results_page import keep, write_results_page
 from experiments.runs.run_facts import run_html
@@ -83,7 +85,8 @@ def main() -> None:
     tables = tables_of(comparison, p_values=not args.no_p_values)
     figures = draw(comparison, args.out / "figures")
     blocks = "\n".join(table.html() for table in tables.values())
-    text = page(args.title or TITLE, blocks, figures, list(map(run_html, comparison.all_results())))
+    runs = [run_html(result, args.out) for result in comparison.all_results()]
+    text = page(args.title or TITLE, blocks, figures_of_page(comparison, figures), runs)
     files = {f"{name}.{end}": getattr(table, form)() for name, table in tables.items() for end, form in FORMS.items()}
     files[PAGE] = text
     for name, content in files.items():
@@ -91,6 +94,20 @@ def main() -> None:
     print(*(files[f"{name}.md"] for name in tables), sep="\n")
     for path in [*(args.out / name for name in files), *(path for path, _ in figures)]:
         print(path)
+
+
+def figures_of_page(comparison: Comparison, drawn: list[tuple[Path, str]]) -> list[str]:
+    """HTML of the figures: curves answer to the mouse where Plotly is installed."""
+    if find_spec("plotly") is None:
+        print("for curves that answer to the mouse: pip install 'ea-fairseq[plots]'", file=sys.stderr)
+        return [picture(path, caption) for path, caption in drawn]
+    from experiments.reports.interactive_curves import all_interactive_curves, library
+
+    curves = all_interactive_curves(comparison)
+    shown = [
+        figure(curves[path.stem], caption) if path.stem in curves else picture(path, caption) for path, caption in drawn
+    ]
+    return [library(), *shown] if curves else shown
 
 
 def require_folder(out: Path) -> None:

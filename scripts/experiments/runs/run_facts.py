@@ -1,15 +1,24 @@
 """What made a result, for a reader who wants to have it again."""
 
 import html
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from text_lines import printable
 
 from experiments.scoring.results import Results
 from experiments.scoring.task_scores import digits_of
 
+MAPS = "attention_maps"  # beside the checkpoints, where attention_maps.py puts its files
+PAGES = (".html", ".svg")
 
-def run_html(result: Results) -> str:
-    """What made a result, folded away."""
-    facts = "\n".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in facts_of(result))
+
+def run_html(result: Results, out: Path | None = None) -> str:
+    """What made a result, folded away; with links to its attention maps where it is told where the page will be."""
+    facts = [*facts_of(result), *(maps_of(result, out) if out else ())]
+    facts = "\n".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in facts)
     heading = html.escape(f"{result.model}, {result.dataset.name}, seed {result.seed}")
     return f"<details>\n<summary>{heading}</summary>\n<dl>\n{facts}\n</dl>\n</details>"
 
@@ -28,3 +37,15 @@ def facts_of(result: Results) -> Iterator[tuple[str, str]]:
         yield "trained by", f"<code>{html.escape(result.training_command)}</code>"
     tools = ", ".join(f"{name} {number}" for name, number in result.versions.items())
     yield "with", html.escape(f"commit {result.commit or 'unknown'}; {tools}; {result.device}")
+
+
+def maps_of(result: Results, out: Path) -> Iterator[tuple[str, str]]:
+    """Links to the attention maps of a trained model, where there are some."""
+    folder = result.folder.parent / MAPS
+    pages = [path for path in sorted(folder.glob("*")) if path.suffix in PAGES]
+    links = []
+    for path in pages:
+        place, name = quote(os.path.relpath(path.resolve(), out.resolve())), html.escape(printable(path.name))
+        links.append(f'<a href="{place}">{name}</a>')
+    if links:
+        yield "attention maps", ", ".join(links)

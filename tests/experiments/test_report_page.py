@@ -1,0 +1,116 @@
+"""report.html: whole without anything beside it, and what it does when one points, clicks and sorts."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from importlib import util
+
+import pytest
+
+from browsers import needs_browser
+from experiments.demo.browser import Browser
+from experiments.reports.interactive_curves import library
+from fake_results import EVOLVING, PLAIN, make, write_results, write_two_models
+
+NAMES = ("training-loss", "validation-loss", "validation-bleu")
+MARKUP = "</script><img src=x onerror=window.owned=1>"
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory):
+    """Three seeds of one model and two of another."""
+    return write_two_models(tmp_path_factory.mktemp("results of two"))
+
+
+def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, tmp_path, monkeypatch):
+    written = make(monkeypatch, tmp_path / "out", two_models)
+    page = written["report.html"].decode().replace(library(), "")
+    assert not re.search(r"<link|@import|url\(|href=|src=", page)
+    drawn = {name.removeprefix("figures/multi30k-deen-") for name in written if name.startswith("figures/")}
+    assert drawn == {f"{name}.{kind}" for name in NAMES for kind in ("png", "svg")}
+    assert page.count("<figure>") == page.count("Plotly.newPlot") == len(NAMES)
+    for name in NAMES:
+        ElementTree.fromstring(written[f"figures/multi30k-deen-{name}.svg"])
+    for fact in ("fairseq-train data --arch", "some processor", "c" * 40, "a" * 64, "nrefs:1|case:mixed", "chrF2 = "):
+        assert fact in page
+
+
+def test_without_plotly_the_page_has_the_same_figures_as_pictures(two_models, tmp_path, monkeypatch, capsys):
+    find = util.find_spec
+    monkeypatch.setattr("experiments.reports.report.find_spec", lambda name: None if name == "plotly" else find(name))
+    page = make(monkeypatch, tmp_path / "out", two_models)["report.html"].decode()
+    assert len(re.findall(r'<img src="data:image/svg\+xml;base64,', page)) == len(NAMES) and "Plotly" not in page
+    assert "pip install 'ea-fairseq[plots]'" in capsys.readouterr().err
+
+
+def test_attention_maps_are_linked_where_they_are(tmp_path, monkeypatch):
+    write_results(tmp_path / "runs" / "with # maps" / "evaluation", PLAIN)
+    write_results(tmp_path / "runs" / "without" / "evaluation", EVOLVING)
+    maps = tmp_path / "runs" / "with # maps" / "attention_maps"
+    maps.mkdir()
+    for name in ("page.html", "cross-mean.svg", "cross-mean.png", "maps.csv"):
+        (maps / name).touch()
+    page = make(monkeypatch, tmp_path / "a report", tmp_path / "runs")["report.html"].decode()
+    places = re.findall(r'<a href="([^"]*)">([^<]*)</a>', page)
+    folder = "../runs/with%20%23%20maps/attention_maps"
+    assert places == [(f"{folder}/{name}", name) for name in ("cross-mean.svg", "page.html")]
+
+
+@pytest.fixture
+def browser(two_models, tmp_path, monkeypatch):
+    write_results(tmp_path / "large", MARKUP, seed=2, wrong=0.5, parameters=12_500_000)
+    make(monkeypatch, tmp_path / "out", two_models, tmp_path / "large")
+    with Browser() as browser:
+        browser.open((tmp_path / "out" / "report.html").as_uri())
+        yield browser
+        assert browser.complaints() == []
+        assert browser.run("return performance.getEntriesByType('resource').map((found) => found.name)") == []
+        assert browser.run("return window.owned") is None
+
+
+def column(browser, place: int) -> list[str]:
+    return browser.run(f"return [...document.querySelector('tbody').rows].map((row) => row.cells[{place}].textContent)")
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_heading_sorts_the_table_by_what_numbers_are_worth(browser):
+    headings = browser.run("return [...document.querySelectorAll('thead button')].map((one) => one.textContent)")
+    place = headings.index("parameters")
+    for expected in (["12.50M", "2.49M", "2.48M"], ["2.48M", "2.49M", "12.50M"]):
+        browser.run(f"document.querySelectorAll('thead button')[{place}].click()")
+        assert column(browser, place) == expected
+    assert browser.run(f"return document.querySelectorAll('th')[{place}].ariaSort") == "ascending"
+    place = headings.index("difference")  # which the baseline has not
+    for _ in range(2):
+        browser.run(f"document.querySelectorAll('thead button')[{place}].click()")
+        assert column(browser, place)[-1] == "\u2013"
+    browser.run("document.querySelectorAll('thead button')[0].click()")
+    assert column(browser, 0) == sorted([PLAIN, EVOLVING, MARKUP], key=lambda name: name.strip("<"))
+
+
+@needs_browser
+@pytest.mark.slow
+def test_curves_tell_numbers_hide_models_and_change_their_axes(browser):
+    curves = "document.getElementById('curves-1')"
+    browser.wait_for(f"return {curves}.querySelectorAll('.legend .traces').length === 3")
+    browser.run(f"{curves}.scrollIntoView()")
+    browser.move_to("#curves-1 .nsewdrag")
+    said = browser.wait_for(f"return {curves}.querySelector('.hoverlayer').textContent")
+    assert EVOLVING in said and MARKUP[:12] in said and re.search(r"\d\.\d{3}", said)
+    for place, changed, expected in (
+        (1, "layout.xaxis.title.text", "wall-clock (minutes)"),
+        (0, "layout.xaxis.title.text", "updates"),
+        (3, "layout.yaxis.type", "log"),
+        (2, "layout.yaxis.type", "linear"),
+    ):
+        browser.run(
+            f"{curves}.querySelectorAll('.updatemenu-button')[{place}]"
+            ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        )
+        browser.wait_for(f"return {curves}.{changed} === '{expected}'")
+    press = "for (const kind of ['mousedown', 'mouseup']) toggle.dispatchEvent(new MouseEvent(kind, {bubbles: true}))"
+    browser.run(f"const toggle = {curves}.querySelector('.legendtoggle'); {press}")
+    browser.wait_for(f"return {curves}.data.filter((trace) => trace.visible === 'legendonly').length === 2")
+    for width in (1280, 400):
+        browser.resize(width, 900)
+        assert browser.run("return document.documentElement.scrollWidth") <= width
