@@ -79,6 +79,9 @@ def odd(tmp_path_factory) -> Path:
     write_corpus(odd.parent / "corpus")
     write_corpus(odd.parent / "a${c}")
     (odd.parent / "a project/checkpoint_best.pt").touch()
+    (odd / "model").mkdir()
+    for name in ("checkpoint_best.pt", "dict.de.txt"):
+        (odd / "model" / name).touch()
     return odd
 
 
@@ -104,7 +107,7 @@ IN_ODD_FOLDERS = {
     "ablation.sh data": ["--recipe", "toy/ea_transformer_lite", "a:b/data-bin"],
     "quickstart.sh --out": ["--out", "a:b/out"],
     "quickstart.sh --corpus": ["--corpus", "a${c}", "--out", "out"],
-    "demo.sh": ["--port", "0", "a:b/a project"],
+    "demo.sh": ["--port", "0", "a:b/model"],
     "translate.sh --data": ["--data", "a:b/data-bin", "a project"],
 }
 
