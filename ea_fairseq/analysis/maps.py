@@ -1,13 +1,17 @@
 """The attention maps of a forward pass, for analysis."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+STAGES = ("own", "input", "logits", "probabilities")  # of AttentionMaps, in the order of their computation
 KINDS = {"encoder.self": "encoder", "decoder.self": "decoder", "decoder.encoder": "cross"}
 NAME = re.compile(r"(encoder|decoder)\.(?:sentence_encoder\.)?layers\.(\d+)\.(self|encoder)_attn")
 Found = TypeVar("Found")
@@ -48,7 +52,15 @@ class AttentionMaps:
 
 
 class AttentionByName(dict[str, AttentionMaps]):
-    """The maps of a model's attentions by their names, such as ``encoder.layers.0.self_attn``."""
+    """The maps of a model's attentions by their names, such as ``encoder.layers.0.self_attn``.
+
+    Args:
+        series: (T, C) as a model of time series read it.
+    """
+
+    def __init__(self, maps: Mapping[str, AttentionMaps] = MappingProxyType({}), series: np.ndarray | None = None):
+        super().__init__(maps)
+        self.series = series
 
     def to_html(
         self, path: str | Path, title: str = "Attention", name: str = "model", **others: "AttentionByName"
@@ -67,7 +79,7 @@ class AttentionByName(dict[str, AttentionMaps]):
         """
         from ea_fairseq.explorer.page import ModelMaps, write_attention_page
 
-        models = [ModelMaps.of(called, maps) for called, maps in {name: self, **others}.items()]
+        models = [ModelMaps.of(called, maps, maps.series) for called, maps in {name: self, **others}.items()]
         return write_attention_page(path, models, title)
 
 

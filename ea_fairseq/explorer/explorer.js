@@ -8,12 +8,13 @@ const STAGE_TITLES = {
   logits: "logits after convolution",
   probabilities: "probabilities",
 };
-const QUERIES = { encoder: "word that asks", decoder: "target word that asks", cross: "target word that is predicted" };
 const SECONDS = 1.1, CHANGING = 0.45; // of a layer while it plays, and of a change from one to the next
 
 const $ = (name) => document.getElementById(name);
 const data = JSON.parse($("data").textContent);
-const panels = data.models.map((model) => new Panel(model, $("panels")));
+const UNIT = data.series ? "step" : "word";
+const QUERIES = { encoder: `${UNIT} that asks`, decoder: "target word that asks", cross: "target word that is predicted" };
+const panels = data.models.map((model) => new Panel(model, $("panels"), data.series));
 const shown = { attention: null, stage: "probabilities", head: Infinity, layer: 0, view: "map", scale: "all" };
 let timer = null, frame = null;
 
@@ -27,6 +28,12 @@ function layers() {
 
 function heads() {
   return Math.min(...panels.map((panel) => panel.maps[shown.attention].heads));
+}
+
+// Says that a long series is shown in blocks of steps.
+function blocks() {
+  const { keys } = panels[0].maps[shown.attention];
+  return data.series && keys[0] !== "1" ? ` Entries are means over blocks of steps: ${keys[0]}, ${keys[1]} and so on.` : "";
 }
 
 function draw(from, part) {
@@ -47,7 +54,7 @@ function update() {
   const head = shown.head === count ? "the mean over heads" : `head ${shown.head + 1}`;
   $("about").textContent = `${TITLES[shown.attention]}, ${STAGE_TITLES[shown.stage]}, ${head}. ${shown.view === "map" ? "Rows" : "Left"}: ${
     QUERIES[shown.attention]
-  }; ${shown.view === "map" ? "columns: word that is read" : "right: word that is read; the stronger a line, the larger the value"}.`;
+  }; ${shown.view === "map" ? `columns: ${UNIT} that is read` : `right: ${UNIT} that is read; the stronger a line, the larger the value`}.${blocks()}`;
   draw();
 }
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ea_fairseq.analysis.maps import AttentionMaps, by_layer
+from ea_fairseq.analysis.maps import STAGES, AttentionMaps, by_layer
+from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
 from ea_fairseq.user_error import UserError
 
-STAGES = ("own", "input", "logits", "probabilities")
-SCRIPTS = ("colours.js", "maps.js", "panel.js", "explorer.js")
+SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")
 END = "</s>"
+SERIES_DIGITS = 4  # behind the point
 MOST_WORDS = 120  # of a sentence; of so many a page has 14 MB for a model of the Lite size
 Maps = Mapping[str, AttentionMaps]  # by the name of the attention, as models return them
 
@@ -55,27 +56,36 @@ class ModelMaps:
         layers: of each attention, ``encoder``, ``decoder`` or ``cross``.
         words: of each attention the T queries and the S keys. A query of the cross-attention is the word that is
             predicted.
+        series: (T, C) of a model of time series, whose words are steps, and blocks of steps where there are many.
     """
 
     name: str
     layers: dict[str, list[LayerMaps]]
     words: dict[str, tuple[list[str], list[str]]]
+    series: np.ndarray | None = None
 
     @classmethod
-    def of(cls, name: str, maps: Maps) -> "ModelMaps":
+    def of(cls, name: str, maps: Maps, series: np.ndarray | None = None) -> "ModelMaps":
         """
+        Args:
+            series: (T, C) of a model of time series; more than MOST_WORDS steps are shown in blocks.
+
         Raises:
             UserError: where there is no map of a Transformer's attention.
         """
         found = by_layer(dict(maps))
         if not found:
             raise UserError(f"{name} has no attention maps of a Transformer to show")
+        if series is not None:
+            blocks = Blocks.of(len(series), MOST_WORDS)
+            found = {kind: list(map(blocks.maps, layers)) for kind, layers in found.items()}
+            series = blocks.series(series)
         words = {}
         for kind, layers in found.items():
             queries = layers[0].queries
             words[kind] = ([*queries[1:], END] if kind == "cross" else queries, layers[0].keys)
         require_few(words)
-        return cls(name, {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}, words)
+        return cls(name, {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}, words, series)
 
     @property
     def record(self) -> dict:
@@ -127,7 +137,8 @@ def attention_page(models: list[ModelMaps], title: str) -> str:
     records = [model.record for model in models]
     for record in records:
         record["attentions"] = {kind: record["attentions"][kind] for kind in common}
-    data = json.dumps({"title": title, "models": records}, ensure_ascii=True)
+    series = None if first.series is None else np.around(first.series, SERIES_DIGITS).T.tolist()
+    data = json.dumps({"title": title, "models": records, "series": series}, ensure_ascii=True)
     parts = {
         "title": html.escape(title),
         "style": _asset("explorer.css"),

@@ -1,11 +1,13 @@
 "use strict";
 
 // One model's drawing: its maps as a grid of entries, or as links between words.
-const FONT = 12, GAP = 6, LEAST_CELL = 7, MOST_CELL = 40, LINK_ROW = 24, LINK_SPAN = 220;
+const FONT = 12, GAP = 6, LEAST_CELL = 7, MOST_CELL = 40, LEAST_STEP = 3, MOST_STEP = 24, LINK_ROW = 24, LINK_SPAN = 220;
 
 class Panel {
-  constructor(model, place) {
+  // `series` are the channels of a time series, whose steps are the queries and keys; of sentences it is null.
+  constructor(model, place, series) {
     this.name = model.name;
+    this.series = series;
     this.maps = Object.fromEntries(Object.entries(model.attentions).map(([kind, found]) => [kind, new Maps(found)]));
     this.section = document.createElement("section");
     this.section.className = "panel";
@@ -106,9 +108,11 @@ class Panel {
 
   drawMap() {
     const { queries, keys } = this.map;
-    const left = this.longest(queries) + 2 * GAP, top = this.longest(keys) + 2 * GAP;
+    const beside = this.series ? STRIP : 0;
+    const left = this.longest(queries) + 2 * GAP + beside, top = this.longest(keys) + 2 * GAP + beside;
     const room = (this.section.clientWidth || 480) - left - 2;
-    const cell = Math.max(LEAST_CELL, Math.min(MOST_CELL, Math.floor(room / keys.length)));
+    const [least, largest] = this.series ? [LEAST_STEP, MOST_STEP] : [LEAST_CELL, MOST_CELL];
+    const cell = Math.max(least, Math.min(largest, Math.floor(room / keys.length)));
     const pen = this.sized(left + keys.length * cell + 1, top + queries.length * cell + 1);
     this.grid = { left, top, cell };
     const { colours, diverging, most } = this.look;
@@ -117,22 +121,26 @@ class Panel {
       pen.fillStyle = Number.isNaN(value) ? this.ink["--hidden"] : `rgb(${colours[placeOf(value, most, diverging)]})`;
       pen.fillRect(x, y, cell, cell);
     });
-    const every = Math.ceil(FONT / cell);
+    if (this.series) {
+      drawStrip(pen, this.series, { along: top, edge: left, cell, upright: true });
+      drawStrip(pen, this.series, { along: left, edge: top, cell, upright: false });
+    }
+    const every = Math.ceil((FONT * (this.series ? 2 : 1)) / cell);
     const [query, key] = this.pointed() || [-1, -1];
     queries.forEach((word, row) => {
       if (row % every && row !== query) return;
       pen.fillStyle = row === query ? this.ink["--accent"] : this.ink["--text"];
       pen.textAlign = "right";
-      pen.fillText(word, left - GAP, top + (row + 0.5) * cell, left - GAP - 2);
+      pen.fillText(word, left - beside - GAP, top + (row + 0.5) * cell, left - beside - GAP - 2);
     });
     keys.forEach((word, column) => {
       if (column % every && column !== key) return;
       pen.save();
-      pen.translate(left + (column + 0.5) * cell, top - GAP);
+      pen.translate(left + (column + 0.5) * cell, top - beside - GAP);
       pen.rotate(-Math.PI / 2);
       pen.fillStyle = column === key ? this.ink["--accent"] : this.ink["--text"];
       pen.textAlign = "left";
-      pen.fillText(word, 0, 0, top - GAP - 2);
+      pen.fillText(word, 0, 0, top - beside - GAP - 2);
       pen.restore();
     });
     if (query >= 0) {

@@ -1,6 +1,9 @@
 """scripts/attention_maps.py draws what attentions do with a time series, and Python gives the maps."""
 
+import csv
+import json
 import logging
+import re
 import sys
 
 import numpy as np
@@ -68,6 +71,20 @@ def test_two_models_stand_beside_each_other(home, show, tmp_path):
     printed = show("evolving", "--series", "1", "--compare", home / "plain", "--heads", "1", "--out", tmp_path)
     assert "  evolving: " in printed and "  plain: " in printed
     assert "plain: probabilities" in (tmp_path / "series-1-head-1.svg").read_text()
+
+
+def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
+    show("evolving", "--series", "1", "--compare", home / "plain", "--html", tmp_path / "page.html")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1])
+    assert [model["name"] for model in data["models"]] == ["evolving", "plain"]
+    keys = data["models"][0]["attentions"]["encoder"]["keys"]
+    assert len(data["series"]) == 3 and {len(channel) for channel in data["series"]} == {len(keys)}
+    with (tmp_path / "maps.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "evolving" and row["stage"] == "probabilities"]
+    of_first = [float(row["value"]) for row in rows if (row["layer"], row["head"], row["query"]) == ("2", "1", "1")]
+    assert len(of_first) == len(keys) and sum(of_first) == pytest.approx(1, abs=1e-3)
+    maps = EATimeSeries.from_pretrained(home / "evolving").attention(np.ones((6, 3)))
+    assert maps.to_html(tmp_path / "from Python.html").read_text().count('"series": [[') == 1
 
 
 @pytest.mark.parametrize(

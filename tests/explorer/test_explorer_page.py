@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from browsers import needs_browser
 from ea_fairseq import UserError
-from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
+from ea_fairseq.analysis.maps import STAGES, AttentionByName, AttentionMaps
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
-from ea_fairseq.explorer.page import STAGES, LayerMaps, ModelMaps, attention_page
+from ea_fairseq.explorer.page import LayerMaps, ModelMaps, attention_page
 from experiments.demo.browser import Browser
-from experiments.maps.explorer_files import CSV, write_explorer
+from experiments.maps.explorer_files import CSV, model_maps, write_explorer
 from experiments.maps.sentence_maps import SentenceMaps
 
 HEADS, LAYERS = 4, 6
@@ -121,7 +121,7 @@ def write_page(folder: Path, source: list[str], target: list[str]) -> list[dict[
         maps = draw_maps(number, source, target, plain=name == "plain")
         kinds = {kind: [maps[path.format(layer)] for layer in range(LAYERS)] for kind, path in KINDS.items()}
         models.append(SentenceMaps(name, kinds, "none"))
-    write_explorer(models, "drawn", folder / "page.html")
+    write_explorer(list(map(model_maps, models)), "drawn", folder / "page.html")
     with (folder / CSV).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -102,9 +102,9 @@ def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out
     print("source:", printable(first.hub.src_dict.string(source)))
     print("target:", printable(first.hub.tgt_dict.string(target)))
     if args.html is not None:
-        from experiments.maps.explorer_files import write_explorer
+        from experiments.maps.explorer_files import model_maps, write_explorer
 
-        return write_explorer(maps, f"Attention of “{args.source}”", args.html)
+        return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
     return draw(maps, args.attention or ATTENTIONS, args.heads, stages_of(args), out)
 
 
@@ -159,7 +159,7 @@ def main() -> None:
         return
     try:
         if args.series is not None:
-            announce(draw_series_of(args, out), out)
+            announce(show_series(args, out), out if args.html is None else args.html.parent)
             return
         if Checkpoint.read(file_of(args.checkpoint)).task == SeriesData.task:
             raise StepError(f"{args.checkpoint} reads time series: name one with --series.")
@@ -171,15 +171,22 @@ def main() -> None:
     announce(paths, out if args.html is None else args.html.parent)
 
 
-def draw_series_of(args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws the maps of a time series; returns the files."""
-    from experiments.maps.series_maps import draw_series
+def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
+    """Draws the maps of a time series, or writes their page; returns the files."""
+    from experiments.maps.series_maps import draw_series, maps_of_series
 
     paths = checkpoints(args)
     runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
     names = [run.model if run else path.name for run, path in zip(runs, paths, strict=True)]
     models = dict(zip(names if len({*names}) == len(names) else map(str, paths), map(file_of, paths), strict=True))
-    return draw_series(models, args.series, args.subset or "test", args.data, args.heads, stages_of(args), out)
+    maps = maps_of_series(models, args.series, args.subset or "test", args.data)
+    if args.html is None:
+        return draw_series(maps, args.series, args.heads, stages_of(args), out)
+    from ea_fairseq.explorer.page import ModelMaps
+    from experiments.maps.explorer_files import write_explorer
+
+    pages = [ModelMaps.of(name, found, found.series) for name, found in maps.items()]
+    return write_explorer(pages, f"Attention of series {args.series}", args.html)
 
 
 def show(

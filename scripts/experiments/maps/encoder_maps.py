@@ -7,7 +7,7 @@ from step import StepError
 from text_lines import printable
 
 from ea_fairseq.analysis.maps import by_layer
-from experiments.maps.explorer_files import write_explorer
+from experiments.maps.explorer_files import model_maps, write_explorer
 from experiments.maps.map_statistics import statistics_of
 from experiments.maps.sentence_maps import SentenceMaps, draw
 from experiments.maps.statistics_figures import draw_statistics
@@ -45,7 +45,7 @@ def draw_sentence(models: Models, args: argparse.Namespace, stages: tuple[str, .
     ]
     print("tokens:", printable(" ".join(first.hub.dictionary[token] for token in tokens)))
     if args.html is not None:
-        return write_explorer(maps, f"Attention of “{args.source}”", args.html)
+        return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
     return draw(maps, ("encoder",), args.heads, stages, out)
 
 

@@ -10,20 +10,19 @@ HEADER = ("model", "attention", "stage", "layer", "head", "query", "query word",
 CSV = "maps.csv"
 
 
-def write_explorer(models: list[SentenceMaps], title: str, page: Path) -> list[Path]:
+def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path]:
     """Writes the page and, beside it, maps.csv, each whole or not at all; returns both.
 
     Raises:
         UserError: where two models have no attention in common.
     """
-    found = [model_maps(model) for model in models]
     page.parent.mkdir(parents=True, exist_ok=True)
-    paths = [write_attention_page(page, found, title)]
+    paths = [write_attention_page(page, models, title)]
     unfinished = page.with_name(f"{CSV}.tmp")
     with unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEADER)
-        for model in found:
+        for model in models:
             writer.writerows((model.name, *row) for row in model.rows())
     return [*paths, unfinished.replace(page.with_name(CSV))]
 

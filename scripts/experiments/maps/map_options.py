@@ -13,7 +13,7 @@ NEEDED = dict.fromkeys(("target", "second", "attention"), ("source",))  # of eac
 NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
 NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
 NEEDED["subset"] = ("statistics", "series")
-NEEDED["html"] = ("source",)
+NEEDED["html"] = ("source", "series")
 EXAMPLE = """python scripts/attention_maps.py runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
 
@@ -67,7 +67,7 @@ def parse_arguments() -> argparse.Namespace:
         "--out", type=Path, metavar="DIR", help="for the files (default: attention_maps beside the checkpoint)"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
-    sentence = parser.add_argument_group("with --source, and the last two with --series, too")
+    sentence = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too")
     sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
     sentence.add_argument("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
     sentence.add_argument(

@@ -6,7 +6,7 @@ from step import StepError
 from text_lines import printable
 
 from ea_fairseq import EATimeSeries
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.analysis.maps import AttentionByName, by_layer
 from ea_fairseq.series.folder import SeriesFolder
 from ea_fairseq.series.ts_file import SeriesFile
 from experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution
@@ -21,16 +21,8 @@ def truth_of(file: SeriesFile, index: int) -> str:
     return f", {file.targets[index] if file.labels is None else file.labels[file.targets[index]]}"
 
 
-def draw_series(
-    models: dict[str, Path],
-    number: int,
-    subset: str,
-    data: Path | None,
-    heads: list[str] | None,
-    stages: tuple[str, ...],
-    out: Path,
-) -> list[Path]:
-    """Draws a figure for each head, the series along both axes of the maps; returns the files.
+def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path | None) -> dict[str, AttentionByName]:
+    """The maps while models read a series, by their names; says what they predict.
 
     Args:
         models: checkpoints by the names that figures give them.
@@ -46,14 +38,21 @@ def draw_series(
         raise StepError(f"--series: {file.path} has {len(file.series):,} series, and there is no number {number:,}.")
     loaded = {name: EATimeSeries.from_pretrained(path.parent, path.name) for name, path in models.items()}
     series = file.series[number - 1]
-    maps = [SentenceMaps(name, by_layer(model.attention(series)), "none") for name, model in loaded.items()]
+    maps = {name: model.attention(series) for name, model in loaded.items()}
     print(printable(f"series {number} of {file.path.name}{truth_of(file, number - 1)}:"))
     for name, model in loaded.items():
         found = model.predict(series)
         said = f"{found:g}" if isinstance(found, float) else f"{found.label} ({found.probabilities[found.label]:.2f})"
         print(printable(f"  {name}: {said}"))
-    first = next(iter(loaded.values()))
-    shown = first.description.prepare(first.read(series, 0))
+    return maps
+
+
+def draw_series(
+    found: dict[str, AttentionByName], number: int, heads: list[str] | None, stages: tuple[str, ...], out: Path
+) -> list[Path]:
+    """Draws a figure for each head, the series along both axes of the maps; returns the files."""
+    maps = [SentenceMaps(name, by_layer(of_model), "none") for name, of_model in found.items()]
+    shown = next(iter(found.values())).series
     chosen, paths = choose_heads(maps, "encoder", heads), []
     out.mkdir(parents=True, exist_ok=True)
     for head in chosen:
