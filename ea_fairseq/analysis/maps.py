@@ -82,6 +82,20 @@ class AttentionByName(dict[str, AttentionMaps]):
         models = [ModelMaps.of(called, maps, maps.series) for called, maps in {name: self, **others}.items()]
         return write_attention_page(path, models, title)
 
+    def bertviz(self) -> dict[str, list]:
+        """The probabilities as BertViz takes them: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.
+
+        Returns:
+            Lists over layers of maps (1, K, T, S), and the words, by the names of BertViz's arguments; of an encoder
+            alone ``attention`` and ``tokens``.
+        """
+        layers = by_layer(self)
+        maps = {kind: [one.probabilities.unsqueeze(0) for one in found] for kind, found in layers.items()}
+        if set(maps) == {"encoder"}:
+            return {"attention": maps["encoder"], "tokens": layers["encoder"][0].keys}
+        words = {f"{kind}_tokens": layers[kind][0].queries for kind in ("encoder", "decoder") if kind in layers}
+        return {f"{kind}_attention": found for kind, found in maps.items()} | words
+
 
 def kind_of(name: str) -> str | None:
     """``encoder``, ``decoder`` or ``cross`` of a model's attention, by its name; None where it is of no Transformer."""

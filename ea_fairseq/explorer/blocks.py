@@ -30,7 +30,7 @@ class Blocks:
         return [str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
     def maps(self, maps: AttentionMaps) -> AttentionMaps:
-        """Means over blocks of T queries and T keys of what queries may see; where they see nothing, a block is hidden."""
+        """Means over blocks of T queries and T keys of what queries may see; hidden is where they see nothing."""
         if self.size == 1:
             return maps
         seen = maps.own.isfinite()

@@ -203,6 +203,20 @@ def test_any_words_are_shown_and_nothing_of_them_runs(tmp_path):
         assert browser.complaints() == []
 
 
+def test_bertviz_takes_the_maps():
+    source, target = words(4, "s"), words(3, "t")
+    maps = draw_maps(1, source, target)
+    found = maps.bertviz()
+    assert (found.pop("encoder_tokens"), found.pop("decoder_tokens")) == (source, target)
+    sizes = {"encoder": (4, 4), "decoder": (3, 3), "cross": (3, 4)}
+    assert {name: {tuple(layer.shape) for layer in layers} for name, layers in found.items()} == {
+        f"{kind}_attention": {(1, HEADS, *size)} for kind, size in sizes.items()
+    }
+    torch.testing.assert_close(found["cross_attention"][5][0], maps["decoder.layers.5.encoder_attn"].probabilities)
+    alone = AttentionByName({name: one for name, one in maps.items() if name.startswith("encoder.")}).bertviz()
+    assert alone.keys() == {"attention", "tokens"} and alone["tokens"] == source
+
+
 def test_more_words_than_a_page_shows_are_refused(tmp_path):
     maps = draw_maps(1, words(300, "s"), words(3, "t"), layers=1)
     with pytest.raises(UserError, match="a sentence has 300 tokens, and a page shows 120: shorten it"):
