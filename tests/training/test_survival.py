@@ -78,6 +78,7 @@ def train_and_kill(home, folder: str, moment: str, count: int) -> dict[int, floa
     return losses_of(result.stdout + result.stderr)
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_again_and_again_learns_what_it_would_have_learnt(home):
     """An epoch has 7 updates; checkpoints are saved, and copied to checkpoint_last.pt, every 4 updates and epoch."""
     undisturbed = losses_of(run_forked_well(*train_command("undisturbed", UPDATES, *FLAGS), cwd=home))
