@@ -175,6 +175,7 @@ def main() -> None:
         with redirect_stdout(sys.stderr):
             gc.disable()  # imports and a model are no garbage: searching it takes a fifth of the time until here
             translate = load(args)
+            gc.freeze()  # nor at the end of the process, where it takes as long again
             gc.enable()
             lines = read_lines(sys.stdin.buffer)
             told = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
