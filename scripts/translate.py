@@ -88,6 +88,9 @@ def load(args: argparse.Namespace) -> Translator:
     if args.shortlist:
         model.require_shortlist(args.shortlist)
         search["shortlist"] = str(args.shortlist)
+    if args.bf16:
+        model.require_bfloat16("--bf16")
+        search["native_bf16"] = True
     return Translator(model.hub, model.preparer("source"), search)
 
 
@@ -149,6 +152,9 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         metavar="FILE",
         help="choose among translations of the source's words alone, which data-prep/make-shortlist.sh wrote",
+    )
+    parser.add_argument(
+        "--bf16", action="store_true", help="multiply in bfloat16, for which the processor must have instructions"
     )
     parser.add_argument(
         "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"

@@ -24,9 +24,11 @@ class NativeModel:
 
     Args:
         model: one that :func:`~ea_fairseq.decoding.native_obstacles.obstacles` have nothing against.
+        bfloat16: whether linear layers multiply in bfloat16.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, bfloat16: bool = False):
+        self.bfloat16 = bfloat16
         self._kept: list[object] = []  # what the structs point to
         self._positions: dict[str, int] = {}  # how many there are
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
@@ -110,7 +112,7 @@ class NativeModel:
         """Linear layers of the same input, their outputs side by side."""
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
-        fields, packed = pack(weight, bias)
+        fields, packed = pack(weight, bias, self.bfloat16)
         self.keep(packed)
         return fields
 
@@ -127,10 +129,14 @@ class NativeModel:
         return kept
 
 
-def pack(weight: Tensor, bias: Tensor | None) -> tuple[LinearFields, list[Tensor]]:
+def pack(weight: Tensor, bias: Tensor | None, bfloat16: bool) -> tuple[LinearFields, list[Tensor]]:
     """A linear layer of a weight (outputs, inputs) and a bias (outputs), and the tensors that it points to."""
     outputs, inputs = weight.shape
-    panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+    if bfloat16:
+        pairs = F.pad(weight.bfloat16(), (0, inputs % 2, 0, -outputs % PANEL)).unflatten(1, (-1, 2))
+        panels = pairs.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
+    else:
+        panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
     fields = LinearFields(
         inputs=inputs,
         outputs=outputs,

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate
 models_known: WeakKeyDictionary[torch.nn.Module, "KnownModel"] = WeakKeyDictionary()
 told: set[str] = set()  # the reasons that were logged
+ASKED = {"shortlist": "the shortlist", "native_bf16": "bfloat16"}  # what a generator may have of native search
 NO_MEMORY, NOT_FINITE = 1, 2  # what translate returns
 
 Hypothesis = dict[str, Tensor]
@@ -35,7 +36,13 @@ class KnownModel:
         self.watch = Watch(model)
         self.state = self.watch.state()
         self.obstacle = next(obstacles(model), None)
-        self.native = NativeModel(model) if self.obstacle is None else None
+        self.packed: dict[bool, NativeModel] = {}
+
+    def native(self, model: torch.nn.Module, bfloat16: bool) -> NativeModel:
+        """The model's parameters, packed once."""
+        if bfloat16 not in self.packed:
+            self.packed[bfloat16] = NativeModel(model, bfloat16)
+        return self.packed[bfloat16]
 
 
 def known(model: torch.nn.Module) -> KnownModel:
@@ -63,26 +70,27 @@ def generate(
     from ea_fairseq.models.transformer import MechanismTransformer
 
     models = list(self.model.models)
-    shortlist = getattr(self, "shortlist", None)
+    asked = [said for name, said in ASKED.items() if getattr(self, name, None)]
     if len(models) == 1 and isinstance(models[0], MechanismTransformer):
         model = known(models[0])
         reason = refusal(self, sample, prefix_tokens, constraints) or model.obstacle
         if reason is None:
-            hypotheses = translate(self, model.native, sample["net_input"], prefix_tokens, bos_token)
+            native = model.native(models[0], getattr(self, "native_bf16", False))
+            hypotheses = translate(self, native, sample["net_input"], prefix_tokens, bos_token)
             if hypotheses is not None:
                 return hypotheses
             reason = "scores are not finite"
-        tell(reason, shortlist is not None)
-    elif shortlist is not None:
-        tell("it is an ensemble, or a model of fairseq's own", True)
+        tell(reason, asked)
+    elif asked:
+        tell("it is an ensemble, or a model of fairseq's own", asked)
     return fairseq_generate(self, sample, prefix_tokens, constraints, bos_token)
 
 
-def tell(reason: str, has_shortlist: bool) -> None:
-    """Logs once why fairseq's search translates."""
+def tell(reason: str, asked: list[str]) -> None:
+    """Logs once why fairseq's search translates, and without which of native search's options."""
     if reason not in told:
         told.add(reason)
-        without = ", and without the shortlist" if has_shortlist else ""
+        without = f", and without {' and '.join(asked)}" if asked else ""
         level = logging.DEBUG if reason == ATTENTION else logging.INFO
         logger.log(level, f"fairseq's beam search translates, not native code{without}: {reason}")
 
@@ -184,7 +192,8 @@ def translate(
         parallel=native_library.parallel(),
         threads=torch.get_num_threads(),
     )
-    failed = native_library.function("translate", native_library.instruction_set())(byref(fields))
+    instructions = "avx512_bf16" if native.bfloat16 else native_library.instruction_set()
+    failed = native_library.function("translate", instructions)(byref(fields))
     if failed == NO_MEMORY:
         raise MemoryError("there is no memory for the caches of the decoder: translate fewer sentences at once")
     if failed:

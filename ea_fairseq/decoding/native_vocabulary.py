@@ -39,7 +39,7 @@ class ShortVocabulary(Vocabulary):
         self._embeddings = native.target_embeddings[chosen]
         bias = native.output_projection.bias
         self.projection, self._packed = pack(
-            native.output_projection.weight[chosen], None if bias is None else bias[chosen]
+            native.output_projection.weight[chosen], None if bias is None else bias[chosen], native.bfloat16
         )
         self.decoder = StackFields.from_buffer_copy(native.decoder)
         self.decoder.embeddings = self._embeddings.data_ptr()

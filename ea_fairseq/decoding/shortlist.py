@@ -4,21 +4,16 @@ A file of lines, each a source word, a tab, and its translations with spaces bet
 has translations that every batch may have. It is the format of CTranslate2's vocabulary maps.
 """
 
-from argparse import Action, ArgumentParser
 from pathlib import Path
 
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from ea_fairseq.user_error import UserError
 
 LARGEST = 1 << 30  # bytes of a file
-fairseq_build_generator = FairseqTask.build_generator
-fairseq_generation_args = options.add_generation_args
 
 
 class Shortlist:
@@ -81,39 +76,3 @@ class Shortlist:
         translations = [self.translations.get(word, none) for word in source.unique().tolist()]
         may_be[torch.cat([self.always, others, *translations])] = True
         return may_be.nonzero().squeeze(-1)
-
-
-class Choose(Action):
-    """``--shortlist`` of fairseq's commands, whose configuration has no place for an option that fairseq does not know.
-
-    Attributes:
-        path: what the command line names.
-    """
-
-    path: str | None = None
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        Choose.path = values
-
-
-def patch_options():
-    """Gives ``--shortlist`` to fairseq's commands that generate, and to what a task builds for them."""
-    options.add_generation_args = add_generation_args
-    FairseqTask.build_generator = build_generator
-
-
-def add_generation_args(parser: ArgumentParser):
-    """Adds fairseq's options of generation and ``--shortlist``."""
-    group = fairseq_generation_args(parser)
-    Choose.path = None
-    about = "which target words translate which source words, of data-prep/make-shortlist.sh: choose among these alone"
-    group.add_argument("--shortlist", action=Choose, metavar="FILE", help=about)
-    return group
-
-
-def build_generator(self: FairseqTask, models, args, *more, **options):
-    """Builds a generator as fairseq does, with a ``shortlist`` where the arguments or the command line name one."""
-    generator = fairseq_build_generator(self, models, args, *more, **options)
-    if isinstance(generator, SequenceGenerator) and (path := getattr(args, "shortlist", None) or Choose.path):
-        generator.shortlist = Shortlist.of_task(path, self)
-    return generator

@@ -16,8 +16,8 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.version import require_working_fairseq
 
     require_working_fairseq()
+    from ea_fairseq.decoding.generation_options import patch_options
     from ea_fairseq.decoding.native_search import patch_search
-    from ea_fairseq.decoding.shortlist import patch_options
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.distributed import patch_distributed

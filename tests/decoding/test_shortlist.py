@@ -14,7 +14,8 @@ from checkpoints import save_loud
 from commands import PLUGIN
 from ea_fairseq import UserError
 from ea_fairseq.decoding import native_search
-from ea_fairseq.decoding.shortlist import Choose, Shortlist
+from ea_fairseq.decoding.generation_options import Choose
+from ea_fairseq.decoding.shortlist import Shortlist
 from model_checks import native_only
 from reversal import DATA
 from searches import WORDS, assert_same, batch, model_of
@@ -132,7 +133,7 @@ def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
         lines = (tmp_path / "generate-test.txt").read_text().splitlines()
         found = {word for line in lines if line.startswith("H-") for word in line.split("\t")[2].split()}
         assert (found <= {"a", "b", "<unk>", "<s>"}) == bool(more)
-    assert not native_search.told and Choose.path is None
+    assert not native_search.told and not Choose.chosen
 
 
 @pytest.mark.parametrize("models", [2, 1])

@@ -285,6 +285,7 @@ REFUSED = {
     "--models: name two": ["--models", "a,b"],
     "--models: name the folders of two": ["--models", "a", "--text", "b"],
     "--peer: compare on the CPU": ["--peer", "ctranslate2", "--device", "cuda"],
+    "--native-bf16: compare on the CPU": ["--native-bf16", "--device", "cuda"],
     "run 'pip install ctranslate2'": ["--peer", "ctranslate2"],
 }
 

@@ -38,15 +38,15 @@ def batch(lengths: list[int], seed: int) -> dict:
     return collate(samples, WORDS.pad(), WORDS.eos(), left_pad_source=True)
 
 
-def assert_same(found: list, expected: list) -> None:
+def assert_same(found: list, expected: list, near: float = 1e-4) -> None:
     """Words are equal and scores close, but where two hypotheses score alike and have changed places."""
     assert [len(hypotheses) for hypotheses in found] == [len(hypotheses) for hypotheses in expected]
     for ours, theirs in zip(found, expected, strict=True):
         scores = (torch.stack([one["score"] for one in side]) for side in (ours, theirs))
-        torch.testing.assert_close(*scores, atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(*scores, atol=near, rtol=1e-5)
         gaps = torch.stack([one["score"] for one in theirs]).diff().abs()
         for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            if all(gaps[max(place - 1, 0) : place + 1] > 1e-4):
+            if all(gaps[max(place - 1, 0) : place + 1] > near):
                 assert one["tokens"].tolist() == other["tokens"].tolist()
-                torch.testing.assert_close(one["positional_scores"], other["positional_scores"], atol=1e-4, rtol=1e-4)
+                torch.testing.assert_close(one["positional_scores"], other["positional_scores"], atol=near, rtol=1e-4)
                 assert one.keys() == other.keys()

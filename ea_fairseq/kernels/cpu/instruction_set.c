@@ -1,4 +1,6 @@
-#include "workers.h"
+#include <string.h>
+
+#include "translation.h"
 
 // The name of the widest instruction set that this processor has kernels for.
 EXPORTED const char *instruction_set(void) {
@@ -11,5 +13,14 @@ EXPORTED const char *instruction_set(void) {
     return "avx2";
 #else
     return "plain";
+#endif
+}
+
+// Whether this processor has instructions for bfloat16 beside AVX-512.
+EXPORTED int has_bfloat16(void) {
+#ifdef BFLOAT16_COMPILES
+    return strcmp(instruction_set(), "avx512") == 0 && __builtin_cpu_supports("avx512bf16");
+#else
+    return 0;
 #endif
 }

@@ -1,24 +1,52 @@
 // Linear layers, norms and embeddings of rows of numbers. Included once for each instruction set.
 #pragma once
+#ifdef BFLOAT16
+#include "bfloat16.h"
+#else
 #include "matmul.h"
+#endif
 #include "rows.h"
 #include "translation.h"
 
+// Puts into some rows of a panel's outputs, from `first` on, what their products are added to.
+INLINE void start_rows(const struct linear *layer, int64_t first, int64_t columns, int64_t rows, const float *residual,
+                       float *y) {
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < columns; i += LANES) {
+            int64_t index = row * layer->out + first + i;
+            vec start = layer->bias ? masked_load(layer->bias, first + i, columns - i, 0) : (vec){0};
+            if (residual) start += masked_load(residual, index, columns - i, 0);
+            masked_store(y, index, columns - i, start, 0);
+        }
+}
+
 // y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, in), y and residual (rows, out).
+#ifdef BFLOAT16
+static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
+    int64_t pairs = pairs_of(layer->in), stride = round_up(layer->in, 2 * LANES) / 2;
+    int64_t at_once = max_of(MAX_ROWS, BYTES_AT_ONCE / (4 * stride));
+    int32_t rounded[min_of(rows, at_once) * stride] __attribute__((aligned(64)));
+    for (int64_t row = 0; row < rows; row += at_once) {
+        int64_t count = min_of(at_once, rows - row), from = row * layer->out;
+        round_rows(x + row * layer->in, count, layer->in, stride, rounded);
+        for (int64_t first = 0; first < layer->out; first += PANEL) {
+            int64_t columns = min_of(PANEL, layer->out - first);
+            start_rows(layer, first, columns, count, residual ? residual + from : NULL, y + from);
+            matmul_bfloat16(count, rounded, stride, layer->weight + first * pairs, pairs,
+                            (struct result){y + from + first, layer->out, columns, 1, 1});
+        }
+    }
+}
+#else
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
     for (int64_t first = 0; first < layer->out; first += PANEL) {
         int64_t columns = min_of(PANEL, layer->out - first);
-        for (int64_t row = 0; row < rows; row++)
-            for (int64_t i = 0; i < columns; i += LANES) {
-                int64_t index = row * layer->out + first + i;
-                vec start = layer->bias ? masked_load(layer->bias, first + i, columns - i, 0) : (vec){0};
-                if (residual) start += masked_load(residual, index, columns - i, 0);
-                masked_store(y, index, columns - i, start, 0);
-            }
+        start_rows(layer, first, columns, rows, residual, y);
         matmul(rows, layer->in, (struct matrix){x, layer->in, 1}, layer->weight + first * layer->in, PANEL,
                (struct result){y + first, layer->out, columns, 1, 1});
     }
 }
+#endif
 
 // Layer norm of rows of `width`, from x to y, which may be the same; without a norm, a copy.
 static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, const float *x, float *y) {

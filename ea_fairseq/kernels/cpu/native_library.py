@@ -85,6 +85,8 @@ def declare(native: ctypes.CDLL) -> None:
         for name, fields in FUNCTIONS.items():
             function = getattr(native, f"{name}_{instructions}")
             function.argtypes, function.restype = [POINTER(fields)], c_int
+    if native.has_bfloat16():
+        native.translate_avx512_bf16.argtypes = [POINTER(FUNCTIONS["translate"])]
 
 
 def remedy() -> str:
@@ -102,6 +104,12 @@ LIBRARY, WHY_NOT = (None, None) if os.environ.get("EA_BACKEND") == "reference" e
 def instruction_set() -> str:
     """The widest instruction set of this processor that there is code for."""
     return LIBRARY.instruction_set().decode()
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Whether there is code for bfloat16, and this processor can run it."""
+    return LIBRARY is not None and bool(LIBRARY.has_bfloat16())
 
 
 @cache

@@ -3,13 +3,19 @@
 #pragma once
 #include "workers.h"
 
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 10)
+#define BFLOAT16_COMPILES
+#endif
+
 enum { PANEL = 64 };  // outputs of a linear layer that lie side by side
 
 // y = x W^T + b.
 struct linear {
     int64_t in, out;
-    const float *weight;  // panels of PANEL outputs, (ceil(out / PANEL), in, PANEL), zero beyond the last output
-    const float *bias;    // (out); NULL: none
+    // Panels of PANEL outputs, (ceil(out / PANEL), in, PANEL), zero beyond the last output; for translate_avx512_bf16 pairs
+    // of inputs in bfloat16, (ceil(out / PANEL), ceil(in / 2), PANEL, 2), zero beyond the last input, too.
+    const float *weight;
+    const float *bias;  // (out); NULL: none
 };
 
 struct norm {
@@ -65,6 +71,7 @@ struct translation {
 
 // Each returns 0; 1 where there was not enough memory; 2 where no word has a finite score.
 #define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *a);
+DECLARE_TRANSLATE(avx512_bf16)
 DECLARE_TRANSLATE(avx512)
 DECLARE_TRANSLATE(avx2)
 DECLARE_TRANSLATE(plain)

@@ -67,6 +67,7 @@ class Variant:
         family: as ea_fairseq.attention.registry names it.
         model: the folder of one that was trained.
         peer: the type in which CTranslate2 computes where that runs the model, else empty.
+        native_bf16: whether native search multiplies in bfloat16.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Variant:
     family: str = EVOLVING_FAMILY
     model: str = ""
     peer: str = ""
+    native_bf16: bool = False
 
     def of_family(self, family: str) -> "Variant":
         """The same of another family, whose name takes the place of ``EA``."""
@@ -92,6 +94,7 @@ EVOLVING_BF16 = Variant("EA, bf16", bf16=True)
 UNTUNED = Variant("Transformer, untuned", evolving=False, tuned=False)
 PLAIN_ALL = Variant("Transformer, all on", evolving=False, bf16=True, criterion=CHUNKED_CRITERION)
 EVOLVING_ALL = Variant("EA, all on", bf16=True, criterion=CHUNKED_CRITERION)
+NATIVE_BF16 = Variant("EA, native bf16", native_bf16=True)
 PEERS = (
     Variant("CTranslate2", evolving=False, peer="float32"),
     Variant("CTranslate2, int8", evolving=False, peer="int8"),
@@ -147,6 +150,7 @@ class Plan:
         quick: few of all.
         families: what is measured beside fairseq's Transformer; several are measured as they come, without variants.
         peers: whether CTranslate2 searches beside fairseq.
+        native_bf16: whether native search multiplies in bfloat16, too.
         models: folders of a plain and an evolving model that were trained, for TRAINED_PARTS.
         text: what they translate.
     """
@@ -158,6 +162,7 @@ class Plan:
     quick: bool = False
     families: tuple[str, ...] = (EVOLVING_FAMILY,)
     peers: bool = False
+    native_bf16: bool = False
     models: tuple[str, ...] = ("", "")
     text: str = ""
 
@@ -166,6 +171,8 @@ class Plan:
         variants = (QUICK_VARIANTS if self.quick else VARIANTS)[part]
         if part in SERIES_PARTS:
             return variants
+        if self.native_bf16 and part in ("generation", *TRAINED_PARTS):
+            variants += (NATIVE_BF16,)
         if len(self.families) > 1:
             variants = PLAIN, *map(EVOLVING.of_family, self.families)
         else:

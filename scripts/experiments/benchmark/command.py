@@ -96,6 +96,7 @@ def parse_arguments() -> Namespace:
     )
     add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
     add("--peer", choices=("ctranslate2",), help="search with it beside fairseq, where it is installed")
+    add("--native-bf16", action="store_true", help="search in bfloat16, too, where the processor has it")
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
@@ -121,8 +122,9 @@ def parse_arguments() -> Namespace:
         parser.error("--models: name two of them, and with --text what they translate")
     if args.models and len(args.models) != 2:
         parser.error("--models: name the folders of two models with a comma between them")
-    if args.peer and args.device != "cpu":
-        parser.error("--peer: compare on the CPU")
+    for flag, is_given in (("--peer", args.peer), ("--native-bf16", args.native_bf16)):
+        if is_given and args.device != "cpu":
+            parser.error(f"{flag}: compare on the CPU")
     known = (*parts_known(args), MEMORY)
     args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
     if unknown := [part for part in args.only if part not in known]:
@@ -160,6 +162,7 @@ def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
         args.quick,
         args.family,
         peers=args.peer is not None,
+        native_bf16=args.native_bf16,
         models=args.models or ("", ""),
         text=str(args.text or ""),
     )

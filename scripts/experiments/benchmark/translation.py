@@ -40,7 +40,8 @@ class Translation(Workload):
         self.words = sum(len(sentence) for batch in self.batches for sentence in batch)
         self.samples = list(map(self.collated, self.batches))
         hub = self.trained.hub
-        self.generator = hub.task.build_generator(hub.models, Namespace(beam=case.beam, **LONGEST))
+        search = Namespace(beam=case.beam, native_bf16=variant.native_bf16, **LONGEST)
+        self.generator = hub.task.build_generator(hub.models, search)
 
     def collated(self, batch: list[Tensor]) -> dict:
         """A batch as fairseq makes it of sentences."""

@@ -165,6 +165,7 @@ class Generation(Workload):
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=case.beam, max_len_b=steps, min_len=steps
         ).to(self.device)
+        self.generator.native_bf16 = variant.native_bf16
         self.parameters = list(self.model.parameters())
         self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
         self.words = case.sentences * case.length

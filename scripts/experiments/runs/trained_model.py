@@ -72,6 +72,16 @@ class TrainedModel:
         except UserError as error:
             raise StepError(str(error)) from None
 
+    def require_bfloat16(self, flag: str) -> None:
+        """Raises StepError, naming a flag, where native code cannot translate in bfloat16."""
+        from ea_fairseq import UserError
+        from ea_fairseq.decoding.generation_options import require_bfloat16
+
+        try:
+            require_bfloat16(flag)
+        except UserError as error:
+            raise StepError(str(error)) from None
+
     def preparer(self, side: str) -> Callable[[str], str]:
         """A function that prepares a raw line of the ``source`` or the ``target``."""
         return self.preparation.preparer(self.hub.task.cfg[f"{side}_lang"])

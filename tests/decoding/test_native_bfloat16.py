@@ -1,0 +1,89 @@
+"""Native search whose linear layers multiply in bfloat16."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq import options
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq_cli import generate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkpoints import save_loud
+from commands import PLUGIN
+from ea_fairseq import UserError
+from ea_fairseq.decoding import native_search
+from ea_fairseq.decoding.shortlist import Shortlist
+from ea_fairseq.kernels.cpu import native_library
+from reversal import DATA
+from searches import MODELS, WORDS, assert_same, batch, model_of
+
+NEAR = 0.05  # of scores: a sum in another order may be rounded to a neighbour
+needs_bfloat16 = pytest.mark.skipif(not native_library.has_bfloat16(), reason="the processor has no bfloat16")
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float()
+
+
+def search(model, sample: dict, native_bf16: bool = True, **more) -> list:
+    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=12)
+    vars(generator).update(more, native_bf16=native_bf16)
+    native_search.told.clear()
+    found = generator.generate([model], sample)
+    assert not native_search.told
+    return found
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_the_search_of_a_model_that_rounds_what_it_multiplies(name, monkeypatch):
+    model, sample = model_of(name), batch([3, 1, 9, 17, 5], seed=1)
+    found = search(model, sample)
+    linear = F.linear
+    monkeypatch.setenv("EA_BACKEND", "reference")
+    monkeypatch.setattr(F, "linear", lambda x, weight, bias=None: linear(rounded(x), rounded(weight), bias))
+    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=12)
+    assert_same(found, native_search.fairseq_generate(generator, sample), near=NEAR)
+
+
+@needs_bfloat16
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=9), st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_a_sentence_has_the_same_hypotheses_alone(lengths, seed):
+    model, sample = model_of("all skips, kernel 5"), batch(lengths, seed)
+    together = search(model, sample)
+    one = batch(lengths, seed)
+    one["net_input"]["src_tokens"] = sample["net_input"]["src_tokens"][:1]
+    one["net_input"]["src_lengths"] = sample["net_input"]["src_lengths"][:1]
+    (alone,) = search(model, one)
+    assert [found["tokens"].tolist() for found in alone] == [found["tokens"].tolist() for found in together[0]]
+
+
+@needs_bfloat16
+def test_it_goes_with_a_shortlist_and_beside_float32():
+    model, sample = model_of(), batch([3, 9, 1, 14], seed=1)
+    everything = Shortlist(torch.arange(len(WORDS)), {}, len(WORDS))
+    halves = search(model, sample, shortlist=everything)
+    for one, other in zip(halves, search(model, sample), strict=True):
+        assert [found["tokens"].tolist() for found in one] == [found["tokens"].tolist() for found in other]
+    scores = [torch.stack([one["score"] for one in found[0]]) for found in (halves, search(model, sample, False))]
+    assert not torch.equal(*scores)
+
+
+@needs_bfloat16
+def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
+    save_loud(home / DATA, tmp_path / "model.pt")
+    flags = [str(home / DATA), "--path", str(tmp_path / "model.pt"), "--user-dir", str(PLUGIN), "--cpu", "--beam", "2"]
+    flags += ["--results-path", str(tmp_path), "--required-batch-size-multiple", "1", "--max-len-b", "9"]
+    native_search.told.clear()
+    scores = []
+    for more in (["--native-bf16"], []):
+        generate.main(options.parse_args_and_arch(options.get_generation_parser(), flags + more))
+        lines = (tmp_path / "generate-test.txt").read_text().splitlines()
+        scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
+    assert scores[0] != scores[1] and not native_search.told
+    torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions
+    monkeypatch.setattr(native_library, "has_bfloat16", lambda: False)
+    with pytest.raises(UserError, match="--native-bf16: this processor, or what compiled"):
+        generate.main(options.parse_args_and_arch(options.get_generation_parser(), [*flags, "--native-bf16"]))
