@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from step import StepError
 
 from commands import ROOT
 from ea_fairseq import UserError
 from experiments.benchmark.cases import EVOLVING, PLAIN, Case, Plan, Variant
+from experiments.benchmark.command import main
 from experiments.benchmark.peer import PeerGeneration, PeerTranslation, words_of
 from experiments.benchmark.tables import tables
 from experiments.benchmark.translation import Translation
@@ -100,3 +102,11 @@ def test_trained_models_translate_a_text_beside_another_engine():
     ((title, table),) = tables(made)
     assert title == "Translation of a text by trained models"
     assert "Source words" in table.notes[0]
+
+
+def test_a_case_that_no_variant_can_run_says_why(tmp_path, monkeypatch):
+    (tmp_path / "text").write_text("a\n")
+    flags = ["--models", f"{tmp_path / 'none'},{tmp_path / 'none'}", "--text", str(tmp_path / "text"), "--quick"]
+    monkeypatch.setattr("sys.argv", ["benchmark.py", *flags, "--out", str(tmp_path / "out.json")])
+    with pytest.raises(StepError, match=r"nothing can be measured: .*none"):
+        main()

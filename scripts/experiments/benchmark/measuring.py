@@ -29,6 +29,8 @@ def measure(
             words[worker] = worker.answer()
         except LeftOutError as reason:
             left_out[worker.variant.name] = str(reason)
+    if not words:
+        raise StepError(f"{case.title}: nothing can be measured: {next(iter(left_out.values()))}")
     require_same_work(case, words)
     seconds = sum(worker.ask("warm_up", settings.seconds) for worker in words)
     if settings.rounds:
