@@ -1,5 +1,6 @@
 """The papers' tables of encoders with our own figures: a row for each model, a column for each task."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tqdm import tqdm
@@ -154,6 +155,14 @@ def shown_rows(comparison: Comparison) -> list[PrintedRow]:
     ]
 
 
+def by_source(printed: list[PrintedRow]) -> dict[str, list[PrintedRow]]:
+    """Rows by where they are printed."""
+    found = defaultdict(list)
+    for row in printed:
+        found[row.source].append(row)
+    return found
+
+
 def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> list[str]:
     """What the columns mean, and what the figures are of."""
     results = comparison.all_results()
@@ -162,7 +171,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
     found.append("Scores are means over seeds, ± the sample standard deviation where there are several.")
     if averaged:
         found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
-    found += [f"{each.model}: {each.source}." for each in printed]
+    found += [f"{listed(each.model for each in rows)}: {source}." for source, rows in by_source(printed).items()]
     found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
     found += sorted(
         {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
