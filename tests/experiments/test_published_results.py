@@ -1,4 +1,4 @@
-"""docs/results.md: what report.py makes of the results.json files in docs/results, today as when it was written."""
+"""Published results: what report.py makes of the committed results.json files, today as when it was written."""
 
 import re
 from pathlib import Path
@@ -10,18 +10,18 @@ from experiments.reports.comparison import find_results
 from experiments.reports.results_page import write_results_page
 
 DOCS = ROOT / "docs"
-SCORE = "tokenized BLEU"
+SCORES = {"results": "tokenized BLEU", "time-series-results": None}  # of pages, by the names of their folders
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    page = tmp_path_factory.mktemp("docs") / "results.md"
-    write_results_page(page, DOCS / "results", SCORE)
+@pytest.fixture(scope="module", params=SCORES)
+def made(request, tmp_path_factory) -> Path:
+    page = tmp_path_factory.mktemp("docs") / f"{request.param}.md"
+    write_results_page(page, DOCS / request.param, SCORES[request.param])
     return page
 
 
 def test_the_page_is_made_of_the_committed_results(made):
-    assert made.read_text() == (DOCS / "results.md").read_text()
+    assert made.read_text() == (DOCS / made.name).read_text()
 
 
 def test_every_figure_of_the_page_is_there(made):
@@ -30,8 +30,9 @@ def test_every_figure_of_the_page_is_there(made):
     assert {path.name for path in made.parent.glob("figures/*")} <= {Path(figure).name for figure in figures}
 
 
-def test_every_result_tells_clean_commits_and_commands_to_repeat_it():
-    for result in find_results([DOCS / "results"]):
+@pytest.mark.parametrize("folder", SCORES)
+def test_every_result_tells_clean_commits_and_commands_to_repeat_it(folder):
+    for result in find_results([DOCS / folder]):
         *prepare, train, evaluate = result.commands  # without preparation where quickstart.sh ran all three
         assert all(command.startswith("bash data-prep/prepare-") for command in prepare)
         assert prepare or "quickstart/" in train
