@@ -13,6 +13,7 @@ from checkpoints import save_loud
 from commands import PLUGIN
 from ea_fairseq import UserError
 from ea_fairseq.decoding import native_search
+from ea_fairseq.decoding.generation_options import require_bfloat16
 from ea_fairseq.decoding.shortlist import Shortlist
 from ea_fairseq.kernels.cpu import native_library
 from reversal import DATA
@@ -72,7 +73,8 @@ def test_it_goes_with_a_shortlist_and_beside_float32():
 
 
 @needs_bfloat16
-def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_fairseq_generate_has_the_option(home, tmp_path):
     save_loud(home / DATA, tmp_path / "model.pt")
     flags = [str(home / DATA), "--path", str(tmp_path / "model.pt"), "--user-dir", str(PLUGIN), "--cpu", "--beam", "2"]
     flags += ["--results-path", str(tmp_path), "--required-batch-size-multiple", "1", "--max-len-b", "9"]
@@ -84,6 +86,9 @@ def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
         scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
     assert scores[0] != scores[1] and not native_search.told
     torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions
+
+
+def test_a_processor_without_bfloat16_is_told_so(monkeypatch):
     monkeypatch.setattr(native_library, "has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="--native-bf16: this processor, or what compiled"):
-        generate.main(options.parse_args_and_arch(options.get_generation_parser(), [*flags, "--native-bf16"]))
+        require_bfloat16("--native-bf16")
