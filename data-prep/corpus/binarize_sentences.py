@@ -19,7 +19,7 @@ LABEL = "label"
 
 def read_dictionary(path: Path):
     """fairseq's dictionary of a file; raises StepError where it is none."""
-    from fairseq.data import Dictionary
+    from fairseq_data import Dictionary
 
     try:
         return Dictionary.load(str(path))
@@ -34,7 +34,7 @@ def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], w
         StepError: naming a label that is none.
     """
     from binary_text import write_token_ids
-    from fairseq.data import Dictionary
+    from fairseq_data import Dictionary
 
     output.mkdir()
     for split, file in files.items():

@@ -12,7 +12,7 @@ from itertools import repeat
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary
+from fairseq_data import Dictionary
 from step import StepError
 from word_counts import count_words, read_chunks
 from workers import map_in_order

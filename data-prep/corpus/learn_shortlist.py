@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary, data_utils
+from fairseq_data import Dictionary, infer_language_pair, load_indexed_dataset
 from lexicon import Lexicon, Pair
 from step import StepError, run
 from text_lines import progress, writing
@@ -20,14 +20,13 @@ def read_pairs(data: Path, most: int) -> tuple[Iterator[Pair], Dictionary, Dicti
     Raises:
         StepError: where the folder has no binarised sentence pairs.
     """
-    languages = data_utils.infer_language_pair(str(data)) if data.is_dir() else (None, None)
+    languages = infer_language_pair(str(data)) if data.is_dir() else (None, None)
     if None in languages:
         raise StepError(f"{data} has no binarised sentence pairs: give the data-bin of a preparation.")
     dictionaries = [Dictionary.load(str(data / f"dict.{language}.txt")) for language in languages]
     prefixes = [str(data / f"train.{'-'.join(languages)}.{language}") for language in languages]
     sides = [
-        data_utils.load_indexed_dataset(prefix, dictionary)
-        for prefix, dictionary in zip(prefixes, dictionaries, strict=True)
+        load_indexed_dataset(prefix, dictionary) for prefix, dictionary in zip(prefixes, dictionaries, strict=True)
     ]
     if None in sides:
         raise StepError(f"{data} has no training set: give the data-bin of a preparation.")

@@ -17,7 +17,7 @@ def count_tokens(data_bin: Path, layout: Layout, split: str) -> tuple[int, dict[
     Raises:
         StepError: where the sides differ in their number of sentences.
     """
-    from fairseq.data.data_utils import load_indexed_dataset
+    from fairseq_data import load_indexed_dataset
 
     datasets = [load_indexed_dataset(str(data_bin / layout.text(split, side))) for side in layout.sides]
     pairs, *others = map(len, datasets)
@@ -29,7 +29,7 @@ def count_tokens(data_bin: Path, layout: Layout, split: str) -> tuple[int, dict[
 
 def dictionary_sizes(data_bin: Path, layout: Layout) -> dict[str, int]:
     """The size of each dictionary, fairseq's special symbols included."""
-    from fairseq.data import Dictionary
+    from fairseq_data import Dictionary
 
     return {side: len(Dictionary.load(str(data_bin / layout.dictionary(side)))) for side in layout.sides}
 

@@ -6,13 +6,11 @@ import pytest
 import torch
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost_formula import Side
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.state_dict import MECHANISM
-from experiments.costs.profiled_model import ProfiledModel
 from laws import LAWS, draw_padded
 from loops import Oracle
-from model_checks import assert_equals_loops, by_our_forward
+from model_checks import assert_cost_is_counted, assert_equals_loops, by_our_forward
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
 from tiny import TINY, build, make_loud
 
@@ -82,9 +80,7 @@ def test_law_holds(setting, law):
 
 @each_setting
 def test_the_cost_by_formula_is_that_counted(setting):
-    model = setting.build()
-    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
-    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+    assert_cost_is_counted(setting.build())
 
 
 def gradients(model, seed=4):

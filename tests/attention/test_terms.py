@@ -8,17 +8,15 @@ import torch
 
 import loops
 from ea_fairseq import UserError
-from ea_fairseq.analysis.cost_formula import Side
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.terms.dot_product import DotProduct
 from ea_fairseq.terms.t5 import T5Positions
-from experiments.costs.profiled_model import ProfiledModel
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
 from mechanisms import ROWS, build_family
-from model_checks import assert_equals_loops
+from model_checks import assert_cost_is_counted, assert_equals_loops
 from terms import TERMS, convolution, positions
 from tiny import TINY, build
 
@@ -71,9 +69,7 @@ def test_law_holds_without_absolute_positions(options, law, short_reach):
 
 @each_term
 def test_the_cost_by_formula_is_that_counted(options):
-    model = build_with(options)
-    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
-    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
+    assert_cost_is_counted(build_with(options))
 
 
 def step(model, source, target):
