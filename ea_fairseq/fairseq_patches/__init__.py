@@ -25,6 +25,7 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
     from ea_fairseq.fairseq_patches.patience import patch_patience
     from ea_fairseq.fairseq_patches.user_dir import alias_user_dir
+    from ea_fairseq.fairseq_patches.wall_clock import patch_wall_clock
 
     alias_user_dir(package_path)
     patch_checkpoints()
@@ -33,5 +34,6 @@ def apply(package_path: list[str]):
     patch_numpy()
     patch_ngrams()
     patch_patience()
+    patch_wall_clock()
     patch_search()
     patch_options()

@@ -44,13 +44,22 @@ def test_starts_are_joined_and_what_a_resumption_repeats_counts_once(tmp_path):
     assert valid == [Point(25, 60, 7, 1.5), Point(50, 99, 5)]
 
 
+def test_a_start_that_counts_seconds_anew_follows_the_one_before(tmp_path):
+    first = [interval(10, 50, 9), validation(15, 8), end_of_epoch(15, 60), interval(20, 90, 8)]
+    second = [interval(20, 20, 8), interval(30, 45, 7), validation(30, 6), end_of_epoch(30, 49)]
+    third = [interval(40, 30, 6), validation(45, 5), end_of_epoch(45, 39)]
+    train, valid = curves_of(tmp_path, "\n".join([*first, *second, *third]))
+    assert train == [Point(10, 50, 9), Point(20, 80, 8), Point(30, 105, 7), Point(40, 139, 6)]
+    assert valid == [Point(15, 60, 8), Point(30, 109, 6), Point(45, 148, 5)]
+
+
 def test_a_validation_within_an_epoch_has_the_time_of_the_interval_before_it(tmp_path):
     lines = [interval(10, 20, 9.5), validation(12, 7), interval(20, 41, 8), end_of_epoch(25, 60)]
     assert curves_of(tmp_path, "\n".join(lines))[1] == [Point(12, 20, 7)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=8), st.integers(0, 400))
-def test_curves_go_up_in_updates_wherever_a_log_is_cut(tmp_path_factory, starts, cut):
+def test_curves_go_up_in_updates_and_time_wherever_a_log_is_cut(tmp_path_factory, starts, cut):
     folder = tmp_path_factory.mktemp("log")
     lines = [
         line
@@ -62,3 +71,5 @@ def test_curves_go_up_in_updates_wherever_a_log_is_cut(tmp_path_factory, starts,
     for curve in curves_of(folder, text[:cut], text):
         updates = [point.updates for point in curve]
         assert updates == sorted(set(updates))
+        seconds = [point.seconds for point in curve]
+        assert seconds == sorted(seconds)

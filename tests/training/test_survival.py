@@ -1,6 +1,7 @@
 """A training survives kill -9 and a full disk, at any moment, without a trace in what it learns."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -106,6 +107,19 @@ def test_patience_goes_on_counting_in_a_resumed_training(home, tmp_path, resets,
     for more in (["2"], ["10", *resets]):
         run_forked_well(*train_command(tmp_path, 0, *flags, *more), cwd=home)
     assert len(list(tmp_path.glob("checkpoint?.pt"))) == last_epoch
+
+
+@pytest.mark.parametrize("updates", [5, 7], ids=["within an epoch", "between epochs"])
+def test_the_clock_goes_on_in_a_resumed_training(home, tmp_path, updates):
+    run_forked_well(*train_command(tmp_path, updates), cwd=home)
+    last = tmp_path / "checkpoint_last.pt"
+    state = torch.load(last, weights_only=False)
+    state["extra_state"]["previous_training_time"] += 5000
+    torch.save(state, last)
+    log = run_forked_well(*train_command(tmp_path, 9), cwd=home)
+    clock = [float(seconds) for seconds in re.findall(r'"wall": "([0-9.]+)"', log)]
+    assert len(clock) == 9 - updates
+    assert all(5000 <= seconds < 5100 for seconds in clock)
 
 
 def test_a_full_disk_ends_the_training_in_a_sentence_and_leaves_the_previous_checkpoint(home):

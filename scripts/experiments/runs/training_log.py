@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,16 +24,44 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
     train: list[Point] = []
     valid: list[Point] = []
     seconds = 0.0
+    clock = Clock()
     for entry in entries(path) if path.is_file() else ():
         if "loss" in entry and "num_updates" in entry:
-            seconds = entry.get("wall", seconds)
-            extend(train, Point(int(entry["num_updates"]), seconds, entry["loss"]))
+            updates = int(entry["num_updates"])
+            seconds = clock.since_the_beginning(entry.get("wall", seconds), before(updates, train, valid))
+            extend(train, Point(updates, seconds, entry["loss"]))
         elif "valid_loss" in entry and "valid_num_updates" in entry:
             extend(valid, Point(int(entry["valid_num_updates"]), seconds, entry["valid_loss"], entry.get("valid_bleu")))
         elif "train_wall" in entry and valid and valid[-1].updates == entry.get("train_num_updates"):
-            seconds = entry["train_wall"]
+            updates = valid[-1].updates
+            seconds = clock.since_the_beginning(entry["train_wall"], before(updates, train, valid))
             valid[-1] = replace(valid[-1], seconds=seconds)
     return train, valid
+
+
+@dataclass
+class Clock:
+    """Seconds since a training began, by the log of a fairseq that counts them from 0 in each start of it.
+
+    Args:
+        shown: what was logged last.
+        began: when this start did, as far as the log counts from there.
+    """
+
+    shown: float = 0.0
+    began: float = 0.0
+
+    def since_the_beginning(self, shown: float, before: float) -> float:
+        """Of what is logged now, where ``before`` is the time of what is kept of earlier updates."""
+        if shown < self.shown:
+            self.began = before if shown < before else 0.0
+        self.shown = shown
+        return self.began + shown
+
+
+def before(updates: int, *kept: list[Point]) -> float:
+    """The seconds of the last point of any curve with fewer updates, 0 where there is none."""
+    return max(next((point.seconds for point in reversed(curve) if point.updates < updates), 0.0) for curve in kept)
 
 
 def speeds(folder: Path) -> list[float]:
