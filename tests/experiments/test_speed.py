@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from io import BytesIO
+from multiprocessing import Pipe
 
 import pytest
 from step import StepError
@@ -30,7 +32,7 @@ from experiments.benchmark.cases import (
 from experiments.benchmark.figures import figures
 from experiments.benchmark.results import Benchmark
 from experiments.benchmark.tables import exponents, tables
-from experiments.benchmark.workers import TUNED, LeftOutError, Pool
+from experiments.benchmark.workers import TUNED, LeftOutError, Pool, Worker
 from experiments.reports import report
 from fake_benchmarks import fake_benchmark
 from fake_results import write_results
@@ -101,6 +103,22 @@ def test_a_worker_that_dies_ends_with_a_sentence_and_leaves_no_process(launchers
         worker.ask("sample")
     assert "\n" not in str(stopped.value)
     assert not is_alive(launchers[0].pid)
+
+
+@pytest.mark.parametrize(
+    ("complaints", "reason"),
+    [
+        (b"", "often for want of memory"),
+        (b"functional.py:1: UserWarning: deprecated\n  mask = canonical(\n", "often for want of memory"),
+        (b"Traceback (most recent call last):\n  x()\nMemoryError: 3 GiB\n", "MemoryError: 3 GiB"),
+    ],
+    ids=["nothing", "a warning", "an exception"],
+)
+def test_why_a_worker_has_ended(complaints, reason):
+    ours, theirs = Pipe()
+    theirs.close()
+    with pytest.raises(StepError, match=rf"^the process that measures EA has ended \({reason}\): measure less"):
+        Worker(EVOLVING, ours, BytesIO(complaints)).answer()
 
 
 def test_a_worker_at_work_does_not_outlive_its_pool(launchers):

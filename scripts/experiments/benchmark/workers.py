@@ -58,10 +58,12 @@ class Worker:
 
     def _ended(self) -> StepError:
         self._complaints.seek(0)
-        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+        last = self._complaints.read().decode(errors="replace").rstrip().rpartition("\n")[2]
+        if not last or last.startswith(" "):  # the line of code that a warning shows
+            last = "often for want of memory"
         return StepError(
-            f"the process that measures {self.variant.name} has ended ({last or 'often for want of memory'}): measure "
-            "less with --tokens, --sizes, --lengths or --only."
+            f"the process that measures {self.variant.name} has ended ({last}): measure less with --tokens, --sizes, "
+            "--lengths or --only."
         )
 
     def close(self) -> None:
