@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from experiments.benchmark.cases import EVOLVING
+from experiments.benchmark.cases import EVOLVING, PLAIN
 from experiments.benchmark.results import Benchmark
 from experiments.tables import NONE
 
@@ -33,8 +33,9 @@ class RelativeSpeed:
         measured = [found for found in firsts if found]
         for found in measured:
             for variant in found.variants:
-                if variant == EVOLVING.of_family(variant.family):
-                    speeds = ratios.setdefault(f"{variant.family}_{found.case.size}", [NONE] * len(PARTS))
+                if variant in (PLAIN, EVOLVING.of_family(variant.family)):
+                    family = "transformer" if variant == PLAIN else variant.family
+                    speeds = ratios.setdefault(f"{family}_{found.case.size}", [NONE] * len(PARTS))
                     speeds[firsts.index(found)] = f"{found.speed(variant.name).median:.2f}"
         cases = "; ".join(f"{found.case.part}: {found.case.title}" for found in measured)
         threads = benchmark.settings.threads
