@@ -94,8 +94,10 @@ def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
         shutil.copytree(result.folder, place)
         rewrite(place, dataset=replace(result.dataset, subset="valid"))
     write_results(sections / "3-another" / "plain-4", PLAIN, seed=4)
+    shutil.copytree(sections / "1-test", sections / "3-another" / "known")
     make(monkeypatch, page.parent, "--page", page, sections)
     first, second, third = re.split("# Section [1-3]", page.read_text())[1:]
     assert all("hours each" in text and "training-loss.png" in text for text in (first, third))
     assert "hours each" not in second and ".png" not in second
+    assert "Lines are means over seeds" in third
     assert first.count("<summary>") == second.count("<summary>") == 5

@@ -47,7 +47,7 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
             yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, score)
         if figure := comparison.task(dataset) == "translation" and score_by_size(comparison, dataset, models):
             caption = f"{dataset}: {score} by parameters (without embeddings and output projection)."
-            bars = "Bars are standard deviations over seeds."
+            bars = several_seeds(comparison, dataset) and "Bars are standard deviations over seeds."
             yield f"{dataset}-parameters", " ".join(filter(None, [caption, bars, remarks[1]])), figure
 
 
@@ -66,8 +66,14 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
 
 def bands(comparison: Comparison, dataset: str) -> str:
     """What lines and bands are, for a caption."""
-    several = any(len(seeds) > 1 for (_, name), seeds in comparison.by_seed.items() if name == dataset)
-    return "Lines are means over seeds, bands reach from the lowest to the highest." if several else "One seed each."
+    if several_seeds(comparison, dataset):
+        return "Lines are means over seeds, bands reach from the lowest to the highest."
+    return "One seed each."
+
+
+def several_seeds(comparison: Comparison, dataset: str) -> bool:
+    """Whether a model was trained more than once on a data set."""
+    return any(len(seeds) > 1 for (_, name), seeds in comparison.by_seed.items() if name == dataset)
 
 
 def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:

@@ -1,8 +1,8 @@
 """A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
 
 A section is a folder with section.md, its heading and text, and results.json files at any depth below it, and may have
-speed.json, a benchmark of its models. What a training took, and its curves, stand in the first section that has results
-of it.
+speed.json, a benchmark of its models. What a training took stands in the first section that has results of it; figures
+of all its results stand in each section with a training that none before it has.
 """
 
 from collections.abc import Iterator
@@ -45,12 +45,11 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
             tables = tables_of(comparison, losses=True, speeds=speeds)
             blocks += [table.markdown().strip() for table in tables.values()]
             trained = [result for result in comparison.all_results() if result.training_command not in told]
-            new = compare(trained, score)
             if trained:
-                blocks.append(cost_table(new).markdown().strip())
-            for path, caption in draw(new, page.parent / "figures", f"{section.name}-", ("png",)):
-                blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
-                written.append(path)
+                blocks.append(cost_table(compare(trained, score)).markdown().strip())
+                for path, caption in draw(comparison, page.parent / "figures", f"{section.name}-", ("png",)):
+                    blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
+                    written.append(path)
             blocks += map(run_html, comparison.all_results())
             told |= {result.training_command for result in trained} - {None}
     unfinished = page.with_name(f"{page.name}.tmp")
