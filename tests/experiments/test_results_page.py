@@ -43,9 +43,12 @@ def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
 
 def test_a_section_tells_the_speed_of_its_models(two_models, tmp_path):
     """Of each family as it comes, and in no row of a model that the benchmark does not have."""
-    fake_benchmark(sizes=("lite",), families=("realformer", "pa_transformer")).write(tmp_path / "speed.json")
-    speeds = RelativeSpeed.read(tmp_path / "speed.json")
-    assert speeds.of("realformer_lite") == ["0.91", "0.91"] and speeds.of("pa_transformer_lite") == ["0.83", "0.83"]
+    places = [tmp_path / "speed-1.json", tmp_path / "speed-2.json"]
+    for path, families in zip(places, (("realformer", "pa_transformer"), ("shaw",)), strict=True):
+        fake_benchmark(sizes=("lite",), families=families).write(path)
+    speeds = RelativeSpeed.read(places)
+    assert speeds.of("realformer_lite") == speeds.of("shaw_lite") == ["0.91", "0.91"]
+    assert speeds.of("pa_transformer_lite") == ["0.83", "0.83"] and len(speeds.notes) == 1
     table = comparison_table(Comparison.of(find_results([two_models]), SCORE), losses=True, speeds=speeds)
     assert {"training speed", "generation speed", "loss"} <= set(table.header)
     cells = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}

@@ -72,7 +72,7 @@ def comparison_table(
     told = notes(comparison, seeds, compared, p_values)
     if losses:
         told.insert(1, "loss: label-smoothed, of the validation set after the last epoch, in bits per token.")
-    return Table(header, rows, [*told, *([speeds.note] if speeds else [])])
+    return Table(header, rows, [*told, *(speeds.notes if speeds else ())])
 
 
 def last_loss(results: Iterable[Results]) -> str:

@@ -1,7 +1,7 @@
 """A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
 
 A section is a folder with section.md, its heading and text, and results.json files at any depth below it, and may have
-speed.json, a benchmark of its models. What a training took stands in the first section that has results of it; figures
+speed*.json, benchmarks of its models. What a training took stands in the first section that has results of it; figures
 of all its results stand in each section with a training that none before it has.
 """
 
@@ -40,8 +40,8 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
         blocks.append(text_of(section))
         if any(section.rglob(NAME)):
             comparison = compare(find_results([section]), score)
-            speed = section / relative_speed.NAME
-            speeds = relative_speed.RelativeSpeed.read(speed) if speed.is_file() else None
+            benchmarks = sorted(section.glob(relative_speed.NAMES))
+            speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
             tables = tables_of(comparison, losses=True, speeds=speeds)
             blocks += [table.markdown().strip() for table in tables.values()]
             trained = [result for result in comparison.all_results() if result.training_command not in told]
