@@ -23,4 +23,5 @@ USAGE
 enter_environment
 cd "$repository"
 export OMP_NUM_THREADS=1
+unset PYTHONDONTWRITEBYTECODE # hundreds of processes would each compile the package anew
 exec python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder "$@"
