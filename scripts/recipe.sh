@@ -11,7 +11,7 @@ find_recipe() {
   elif grep -qxF -- "$1" < <(list_recipes | tr ' ' '\n'); then # no pipe, whose writer grep may leave behind
     printf '%s\n' "$1"
   else
-    die "there is no recipe $1: give a file, or one of $(list_recipes)."
+    die "there is no recipe $1: give a file, or DATASET/MODEL, which bash scripts/train.sh --help lists."
   fi
 }
 
@@ -27,6 +27,20 @@ list_recipes() {
     done
   done
   echo "${names[@]}"
+}
+
+# describe_recipes: prints all recipes for people: data sets that have the same models in one block, their models beneath.
+describe_recipes() {
+  list_recipes | tr ' ' '\n' | awk -F/ '
+    { if (!($1 in models)) datasets[++count] = $1; models[$1] = models[$1] " " $2 }
+    END {
+      for (i = 1; i <= count; i++) {
+        of = models[datasets[i]]
+        if (!(of in sharing)) blocks[++last] = of
+        sharing[of] = sharing[of] " " datasets[i]
+      }
+      for (i = 1; i <= last; i++) print sharing[blocks[i]] ":\n" blocks[i]
+    }' | fold -s -w 112 | sed 's/^ *//; s/ *$//; /:$/! s/^/    /; /:$/ s/^/  /'
 }
 
 # name_of RECIPE: prints its name: DATASET/MODEL, or that of its file.

@@ -64,7 +64,7 @@ while (($#)); do
   esac
   shift
 done
-[[ $recipe ]] || die "name a recipe: one of $(list_recipes)."
+[[ $recipe ]] || die "name a recipe, DATASET/MODEL, which bash scripts/train.sh --help lists."
 [[ ${combinations[0]} ]] || die "say what to try, such as --try --lr 5e-4 1e-3: see --help."
 recipe=$(find_recipe "$recipe")
 find_data "$recipe"

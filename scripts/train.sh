@@ -24,7 +24,8 @@ folder; stopped at any moment, the same command goes on, and when all is trained
 
 These flags tell no models apart:$undistinguishing
 
-recipes: $(list_recipes)
+recipes, DATASET/MODEL:
+$(describe_recipes)
 
 example:
   bash scripts/train.sh multi30k-deen/ea_transformer_lite --seed 2

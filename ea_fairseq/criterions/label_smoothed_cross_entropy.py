@@ -2,23 +2,20 @@
 
 import inspect
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.criterions import label_smoothed_cross_entropy as fairseq_criterion
 from fairseq.criterions import register_criterion
-from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
 from fairseq.models import FairseqDecoder
 from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
-from omegaconf import II
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from ea_fairseq.criterions.autocast import Autocast, AutocastConfig, autocast_dtype
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
-from ea_fairseq.user_error import UserError
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss
@@ -29,20 +26,12 @@ FAIRSEQ_METHODS = {  # between features and loss; a subclass that overrides one 
 
 
 @dataclass
-class EALabelSmoothedCrossEntropyConfig(fairseq_criterion.LabelSmoothedCrossEntropyCriterionConfig):
+class EALabelSmoothedCrossEntropyConfig(AutocastConfig, fairseq_criterion.LabelSmoothedCrossEntropyCriterionConfig):
     """fairseq's options of label smoothing, and ``--autocast``."""
-
-    autocast: ChoiceEnum(["none", "bf16"]) = field(
-        default="none",
-        metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
-    )
-    fp16: bool = II("common.fp16")
-    bf16: bool = II("common.bf16")
-    amp: bool = II("common.amp")
 
 
 @register_criterion("ea_label_smoothed_cross_entropy", dataclass=EALabelSmoothedCrossEntropyConfig)
-class LabelSmoothedCrossEntropyCriterion(fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
+class LabelSmoothedCrossEntropyCriterion(Autocast, fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, computed a chunk of the batch at a time.
 
     Loss, gradients and logged figures are fairseq's. Where the model ends in a plain linear layer, the logits of only
@@ -52,10 +41,8 @@ class LabelSmoothedCrossEntropyCriterion(fairseq_criterion.LabelSmoothedCrossEnt
 
     def __init__(self, task, cfg: EALabelSmoothedCrossEntropyConfig):
         """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
-        if cfg.autocast == "bf16" and (cfg.fp16 or cfg.bf16 or cfg.amp):
-            raise UserError("--autocast bf16 takes the place of --fp16, --bf16 and --amp: leave those out.")
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
-        self.autocast = torch.bfloat16 if cfg.autocast == "bf16" else None
+        self.autocast = autocast_dtype(cfg)
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss (a scalar, or (B * T, 1) without ``reduce``), sample size and logged figures of a batch, as fairseq's.
@@ -65,11 +52,9 @@ class LabelSmoothedCrossEntropyCriterion(fairseq_criterion.LabelSmoothedCrossEnt
             sample: a batch of fairseq's: ``net_input``, ``target`` (B, T), ``ntokens``.
             reduce: whether to sum over words.
         """
-        device = sample["target"].device.type
-        with torch.autocast(device, self.autocast) if self.autocast else nullcontext():
-            if reduce and output_weight(model) is not None:
-                sample = {**sample, "net_input": {**sample["net_input"], "features_only": True}}
-            return super().forward(model, sample, reduce)
+        if reduce and output_weight(model) is not None:
+            sample = {**sample, "net_input": {**sample["net_input"], "features_only": True}}
+        return super().forward(model, sample, reduce)
 
     def compute_loss(self, model, net_output: tuple, sample: dict, reduce: bool = True) -> tuple[Tensor, Tensor]:
         """Loss and negative log-likelihood in nats: sums over words, or (B * T, 1) without ``reduce``.

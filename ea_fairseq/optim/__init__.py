@@ -1,3 +1,3 @@
 """Optimizers that fairseq does not have, which ``--optimizer`` names."""
 
-from ea_fairseq.optim import radam  # noqa: F401
+from ea_fairseq.optim import torch_optimizers  # noqa: F401

@@ -1,8 +1,8 @@
-"""The optimizer ``radam``: torch's Rectified Adam (Liu et al., ICLR 2020, arXiv 1908.03265)."""
+"""Optimizers of torch with the options of fairseq's ``adam``: ``radam`` and ``adamw``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import List  # noqa: UP035
+from typing import ClassVar, List  # noqa: UP035
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -13,22 +13,34 @@ from ea_fairseq.user_error import UserError
 
 
 @dataclass
-class RAdamConfig(FairseqDataclass):
-    """fairseq's names of Adam's flags; defaults are those of CEAN, section 4.1."""
+class AdamWConfig(FairseqDataclass):
+    """fairseq's names and defaults of Adam's flags."""
 
     adam_betas: List[float] = field(  # noqa: UP006  fairseq parses no other way of writing it
-        default_factory=lambda: [0.9, 0.99], metadata={"help": "decay of both averages"}
+        default_factory=lambda: [0.9, 0.999], metadata={"help": "decay of both averages"}
     )
     adam_eps: float = field(default=1e-8, metadata={"help": "added to the root of the second average"})
     weight_decay: float = field(default=0.0, metadata={"help": "weight decay, apart from the gradient as in AdamW"})
     lr: list[float] = field(default=II("optimization.lr"))
 
 
-@register_optimizer("radam", dataclass=RAdamConfig)
-class RAdam(FairseqOptimizer):
-    """torch's ``RAdam`` with fairseq's options."""
+@dataclass
+class RAdamConfig(AdamWConfig):
+    """The same; defaults are those of CEAN, section 4.1."""
 
-    def __init__(self, cfg: RAdamConfig, params: Iterable[torch.nn.Parameter]):
+    adam_betas: List[float] = field(  # noqa: UP006
+        default_factory=lambda: [0.9, 0.99], metadata={"help": "decay of both averages"}
+    )
+
+
+class TorchOptimizer(FairseqOptimizer):
+    """An optimizer of torch that is called ``NAME`` and built with ``SETTINGS``, which no flag changes."""
+
+    NAME: ClassVar[str]
+    OPTIMIZER: ClassVar[type[torch.optim.Optimizer]]
+    SETTINGS: ClassVar[dict[str, object]]
+
+    def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]):
         """
         Raises:
             UserError: where an option is out of range.
@@ -37,18 +49,40 @@ class RAdam(FairseqOptimizer):
         if len(cfg.adam_betas) != 2:
             raise UserError(f"--adam-betas must be two numbers, such as '(0.9, 0.99)', not {list(cfg.adam_betas)}")
         try:
-            self._optimizer = torch.optim.RAdam(params, decoupled_weight_decay=True, **self.optimizer_config)
+            self._optimizer = self.OPTIMIZER(params, **self.optimizer_config)
         except ValueError as error:
-            raise UserError(f"--optimizer radam cannot be used so: {str(error)[0].lower()}{str(error)[1:]}") from None
+            sentence = f"{str(error)[0].lower()}{str(error)[1:]}"
+            raise UserError(f"--optimizer {self.NAME} cannot be used so: {sentence}") from None
 
     @property
     def optimizer_config(self) -> dict[str, object]:
         """Options that take the place of a checkpoint's when a training goes on."""
         cfg = self.cfg
         betas = tuple(cfg.adam_betas)
-        return {"lr": cfg.lr[0], "betas": betas, "eps": cfg.adam_eps, "weight_decay": cfg.weight_decay}
+        options = {"lr": cfg.lr[0], "betas": betas, "eps": cfg.adam_eps, "weight_decay": cfg.weight_decay}
+        return {**options, **self.SETTINGS}
 
     @property
     def supports_flat_params(self) -> bool:
         """Whether parameters may be joined into one vector."""
         return True
+
+
+@register_optimizer("radam", dataclass=RAdamConfig)
+class RAdam(TorchOptimizer):
+    """Rectified Adam (Liu et al., ICLR 2020, arXiv 1908.03265)."""
+
+    NAME, OPTIMIZER = "radam", torch.optim.RAdam
+    SETTINGS: ClassVar = {"decoupled_weight_decay": True}
+
+
+@register_optimizer("adamw", dataclass=AdamWConfig)
+class AdamW(TorchOptimizer):
+    """Adam in one pass over each parameter, where fairseq's takes ten on a CPU.
+
+    ``--adam-eps`` is added to the root of the unbiased average (Kingma and Ba, 2015, algorithm 1), by fairseq's
+    ``adam``, which decays weights alike, to that of the biased one (the end of their section 2).
+    """
+
+    NAME, OPTIMIZER = "adamw", torch.optim.AdamW
+    SETTINGS: ClassVar = {"fused": True}

@@ -159,4 +159,4 @@ def test_the_gpus_of_a_training_are_those_it_sees(tmp_path, monkeypatch, visible
 def test_help_has_an_example_and_the_recipes(project):
     usage = train(project, "--help")
     assert "example:\n  bash scripts/train.sh" in usage
-    assert f"recipes: {NAME} toy/transformer_lite" in usage
+    assert "recipes, DATASET/MODEL:\n  toy:\n    ea_transformer_lite transformer_lite\n" in usage

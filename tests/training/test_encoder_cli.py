@@ -78,6 +78,23 @@ def test_other_words_are_masked_in_each_epoch(home):
     assert len(set(losses.values())) == 4
 
 
+def test_our_criterion_tunes_as_fairseqs_and_in_bfloat16_nearly_so(home):
+    exact = ["--dropout", "0", "--attention-dropout", "0"]
+    ours = ["--criterion", "ea_sentence_prediction"]
+
+    def tune(folder, updates, *flags):
+        return train(home, "sentence_prediction", folder, updates, *exact, *flags)[0]
+
+    losses = tune("fairseq's", 8)
+    assert tune("ours", 8, *ours) == losses
+    half = [*ours, "--autocast", "bf16", "--optimizer", "adamw"]
+    rounded = tune("bfloat16", 4, *half) | tune("bfloat16", 8, *half)
+    assert rounded != losses
+    assert rounded == pytest.approx(losses, abs=0.05)
+    saved = torch.load(home / "bfloat16" / "checkpoint_last.pt")
+    assert {tensor.dtype for tensor in saved["model"].values()} == {torch.float32}
+
+
 def test_sentences_can_be_blocks_of_their_own(home):
     assert len(train(home, "masked_lm", "by sentence", 2, "--sample-break-mode", "eos")[0]) == 2
 

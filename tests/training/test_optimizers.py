@@ -1,4 +1,4 @@
-"""``--optimizer radam`` is torch's Rectified Adam with fairseq's options."""
+"""``--optimizer radam`` and ``adamw`` are torch's, with fairseq's options."""
 
 import pytest
 import torch
@@ -6,12 +6,15 @@ from fairseq.optim import build_optimizer
 from omegaconf import OmegaConf
 
 from ea_fairseq import UserError
-from ea_fairseq.optim.radam import RAdamConfig
+from ea_fairseq.optim.torch_optimizers import AdamWConfig, RAdamConfig
+
+TORCHS = {"radam": (torch.optim.RAdam, {"decoupled_weight_decay": True}), "adamw": (torch.optim.AdamW, {"fused": True})}
+OPTIMIZERS = pytest.mark.parametrize("name", TORCHS)
 
 
-def build(parameter, **given):
-    options = {"_name": "radam", "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.0, "lr": [0.1], **given}
-    return build_optimizer(OmegaConf.create(options), [parameter])
+def build(name: str, parameter, **given):
+    options = {"_name": name, "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.0, "lr": [0.1]}
+    return build_optimizer(OmegaConf.create({**options, **given}), [parameter])
 
 
 def steps(optimizer, parameter, count: int = 12) -> torch.Tensor:
@@ -23,35 +26,47 @@ def steps(optimizer, parameter, count: int = 12) -> torch.Tensor:
     return parameter.detach()
 
 
-def test_steps_are_torchs_and_weight_decay_is_apart_from_the_gradient():
+@OPTIMIZERS
+def test_steps_are_torchs_and_weight_decay_is_apart_from_the_gradient(name):
+    optimizer, settings = TORCHS[name]
     for decay in (0.0, 0.1):
         ours, torchs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
-        expected = torch.optim.RAdam([torchs], 0.1, (0.9, 0.99), weight_decay=decay, decoupled_weight_decay=True)
-        assert torch.equal(steps(build(ours, weight_decay=decay), ours), steps(expected, torchs))
+        expected = optimizer([torchs], 0.1, (0.9, 0.99), weight_decay=decay, **settings)
+        assert torch.equal(steps(build(name, ours, weight_decay=decay), ours), steps(expected, torchs))
 
 
-def test_a_state_is_taken_and_the_options_that_are_given_count():
+def test_adamw_steps_as_fairseqs_adam_where_eps_is_small():
+    ours, fairseqs = (torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5])) for _ in range(2))
+    given = {"adam_betas": [0.9, 0.999], "weight_decay": 0.1}
+    expected = steps(build("adam", fairseqs, tpu=False, **given), fairseqs)
+    torch.testing.assert_close(steps(build("adamw", ours, **given), ours), expected, rtol=1e-5, atol=0)
+
+
+@OPTIMIZERS
+def test_a_state_is_taken_and_the_options_that_are_given_count(name):
     first, second = (torch.nn.Parameter(torch.tensor([1.0])) for _ in range(2))
-    whole, half = build(first), build(second)
+    whole, half = build(name, first), build(name, second)
     steps(half, second, 6)
-    resumed = build(second, lr=[0.5])
+    resumed = build(name, second, lr=[0.5])
     resumed.load_state_dict(half.state_dict(), {"lr": 0.1})
     assert resumed.get_lr() == 0.1
     assert torch.equal(steps(resumed, second, 6), steps(whole, first))
 
 
-def test_defaults_are_the_papers():
+def test_defaults_are_the_papers_and_fairseqs():
     assert (RAdamConfig().adam_betas, RAdamConfig().weight_decay) == ([0.9, 0.99], 0.0)
+    assert (AdamWConfig().adam_betas, AdamWConfig().weight_decay) == ([0.9, 0.999], 0.0)
 
 
+@OPTIMIZERS
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         ({"adam_betas": [0.9]}, r"--adam-betas must be two numbers, such as '\(0.9, 0.99\)', not \[0.9\]"),
-        ({"adam_betas": [0.9, 1.0]}, "--optimizer radam cannot be used so: invalid beta parameter at index 1: 1.0"),
-        ({"adam_eps": -1.0}, "--optimizer radam cannot be used so: invalid epsilon value: -1.0"),
+        ({"adam_betas": [0.9, 1.0]}, "--optimizer {} cannot be used so: invalid beta parameter at index 1: 1.0"),
+        ({"adam_eps": -1.0}, "--optimizer {} cannot be used so: invalid epsilon value: -1.0"),
     ],
 )
-def test_a_bad_option_is_refused(given, sentence):
-    with pytest.raises(UserError, match=f"^{sentence}"):
-        build(torch.nn.Parameter(torch.ones(1)), **given)
+def test_a_bad_option_is_refused(name, given, sentence):
+    with pytest.raises(UserError, match=f"^{sentence.format(name)}"):
+        build(name, torch.nn.Parameter(torch.ones(1)), **given)
