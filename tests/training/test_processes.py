@@ -75,12 +75,14 @@ def accumulated(home):
 
 @pytest.fixture(scope="module")
 def parallel(home):
-    return train_by_torchrun(home, "two processes")
+    return train_as_by_torchrun(home, "two processes")
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_with_twice_the_update_freq(accumulated, parallel):
+@pytest.mark.parametrize("train", [train_by_torchrun, train_as_by_torchrun])
+def test_two_processes_train_as_one_with_twice_the_update_freq(home, accumulated, train):
     """The last batch of an epoch is without a partner: the other process trains on none."""
+    parallel = train(home, train.__name__)
     assert len(parallel) == UPDATES
     assert loss(parallel[-1]) < loss(parallel[0])
     assert_same_training(parallel, accumulated, tolerance=1e-5)
