@@ -57,6 +57,7 @@ def test_a_killed_training_holds_up_nobody_and_one_that_waits_is_stopped_quietly
     assert status == 0 and "waiting" not in output
 
 
+@pytest.mark.slow
 def test_two_preparations_of_a_folder_make_everything_once(tmp_path, path):
     corpus, out = write_corpus(tmp_path / "a corpus"), tmp_path / "out"
     command = ["bash", SCRIPT, *LOWERCASED, corpus, out]

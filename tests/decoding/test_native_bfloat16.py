@@ -19,7 +19,7 @@ from ea_fairseq.kernels.cpu import native_library
 from reversal import DATA
 from searches import MODELS, WORDS, assert_same, batch, model_of
 
-NEAR = 0.05  # of scores: a sum in another order may be rounded to a neighbour
+NEAR = 0.15  # of scores: a sum in another order may be rounded to a neighbour, and layers above go on from there
 needs_bfloat16 = pytest.mark.skipif(not native_library.has_bfloat16(), reason="the processor has no bfloat16")
 
 

@@ -113,6 +113,7 @@ def test_attention_maps_show_them(home):
     assert statistics["pairs"] == 5
 
 
+@pytest.mark.slow
 def test_a_release_translates_and_has_the_scores_of_its_card(home):
     (home / "about.md").write_text("## License\n\nNone.\n")
     command = [*script("release.py"), "--about", "about.md", "runs/ea_transformer_lite/seed-1"]

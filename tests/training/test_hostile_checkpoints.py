@@ -20,7 +20,7 @@ from forked import run_forked
 from hostile_checkpoints import SECRET, TEXTS, Mutation, as_of_old, changed_options, other_changes, set_option, watching
 from reversal import DATA, train_command
 
-CHUNK, CHUNKS = 35, 100
+CHUNK, CHUNKS = 20, 175
 SENTENCE = "w1 w2 w3"
 
 
