@@ -60,6 +60,7 @@ def run_sanitized(request, tmp_path_factory):
             "LD_PRELOAD": " ".join(runtimes),
             "ASAN_OPTIONS": "detect_leaks=0",  # Python leaves much to the end of its process
             "UBSAN_OPTIONS": "print_stacktrace=1",
+            "PYTHONMALLOC": "malloc",  # else what Python allocates lies side by side, and nobody watches between
             "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "tests" / "support")]),
             "OMP_NUM_THREADS": "2",
             "EA_BACKEND": "native",
