@@ -119,11 +119,19 @@ def test_the_table_has_means_and_ranks_of_models_whose_size_depends_on_the_data(
     assert [found[name]["mean rank"] for name in ours] == ["2.00", "3.00", "1.00"] and len(ours) == 3
     assert found["gru_series"]["parameters"] == "0.30M to 0.50M"
     assert found["EA-DC-Transformer (printed)"]["mean rank"] == "1.00"
-    assert found["LSTM (printed)"]["mean rank"] == "7.00"
+    assert found["GRU (printed)"]["mean rank"] == "3.00"
     assert found["DC-Transformer (printed)"]["japanese-vowels: accuracy"] == "98.2"
+    assert len([name for name in found if name.endswith("(printed)")]) == 3  # those of the models that are there
     differences = difference_table(Comparison.of(results, None))
     compared = {(row[0], row[1]): row[6] for row in differences.rows}
     assert compared["ea_dc_transformer_series", "handwriting"].startswith("+")
+
+
+def test_a_row_of_the_ablation_stands_beside_the_papers(tmp_path):
+    models = ("with 5x5", "ea_dc_transformer_series")
+    results = [each for model in models for each in write(tmp_path, model, "handwriting", 0.1, 1)]
+    shown = {row[0]: row[3] for row in task_table(Comparison.of(results, None)).rows if row[0].endswith("(printed)")}
+    assert shown == {"EA-DC-Transformer (printed)": "32.9", "with 5x5 (printed)": "34.2"}
 
 
 def test_errors_are_compared_by_their_relative_differences(tmp_path):

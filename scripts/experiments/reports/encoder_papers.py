@@ -16,6 +16,7 @@ class PrintedRow:
         family: as results.json names it; None for a baseline.
         parameters: as printed, or empty.
         scores: as printed, by data set.
+        beside: the model of ours that it is shown with; empty where it is shown with all of its family.
     """
 
     model: str
@@ -23,6 +24,7 @@ class PrintedRow:
     parameters: str
     scores: dict[str, str]
     source: str
+    beside: str = ""
 
 
 def glue_row(model: str, family: str | None, parameters: str, scores: str, source: str) -> PrintedRow:

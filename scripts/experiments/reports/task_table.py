@@ -146,12 +146,13 @@ def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
 
 
 def shown_rows(comparison: Comparison) -> list[PrintedRow]:
-    """The papers' rows of the data sets and of the families that are compared."""
+    """The papers' rows of the data sets, and of the families or models, that are compared."""
     families = {comparison.example(model).family for model in comparison.models}
     return [
         each
         for each in [*PRINTED, *PRINTED_OF_SERIES]
-        if each.family in families and each.scores.keys() & {*comparison.datasets}
+        if each.scores.keys() & {*comparison.datasets}
+        and (each.beside in comparison.models if each.beside else each.family in families)
     ]
 
 
