@@ -12,16 +12,34 @@ usage() {
 usage: bash scripts/test.sh [pytest arguments]
 
 Makes the environment .venv if needed and runs the tests, as many files at once as there are cores. Those marked slow
-run with -m slow.
+run with -m slow. What they write goes into memory where 8 GB are free, and is gone at the end; with TMPDIR set it goes
+there, and that of the last three runs stays.
 
 example:
   bash scripts/test.sh tests/attention/test_laws.py -k causal
 USAGE
 }
 
+# use_memory: lets the tests write into memory where there is enough of it and programs may run there. They make and
+# remove ten thousand files and folders, and a disk may take milliseconds to remove one.
+use_memory() {
+  local gigabytes
+  [[ ! ${TMPDIR-} ]] || return 0
+  for gigabytes in "$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -n 1)" \
+    "$(awk '/^MemAvailable/ { print int($2 / 2 ^ 20) }' /proc/meminfo 2>/dev/null)"; do
+    ((gigabytes >= 8)) || return 0
+  done
+  memory=$(mktemp -d /dev/shm/ea-fairseq-tests.XXXXXX 2>/dev/null) || return 0
+  trap 'rm -rf "$memory"' EXIT
+  printf '#!/bin/sh\n' >"$memory/program"
+  chmod +x "$memory/program"
+  ! "$memory/program" 2>/dev/null || export TMPDIR=$memory
+}
+
 [[ ${1:-} != --help && ${1:-} != -h ]] || { usage && exit; }
 enter_environment
+use_memory
 cd "$repository"
 export OMP_NUM_THREADS=1
 unset PYTHONDONTWRITEBYTECODE # hundreds of processes would each compile the package anew
-exec python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder "$@"
+python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder "$@"

@@ -3,19 +3,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq import options
 from fairseq.sequence_generator import SequenceGenerator
-from fairseq_cli import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import save_loud
-from commands import PLUGIN
 from ea_fairseq import UserError
 from ea_fairseq.decoding import native_search
 from ea_fairseq.decoding.generation_options import require_bfloat16
 from ea_fairseq.decoding.shortlist import Shortlist
 from ea_fairseq.kernels.cpu import native_library
+from generation import generated
 from reversal import DATA
 from searches import MODELS, WORDS, assert_same, batch, model_of
 
@@ -76,13 +74,11 @@ def test_it_goes_with_a_shortlist_and_beside_float32():
 @pytest.mark.slow
 def test_fairseq_generate_has_the_option(home, tmp_path):
     save_loud(home / DATA, tmp_path / "model.pt")
-    flags = [str(home / DATA), "--path", str(tmp_path / "model.pt"), "--user-dir", str(PLUGIN), "--cpu", "--beam", "2"]
-    flags += ["--results-path", str(tmp_path), "--required-batch-size-multiple", "1", "--max-len-b", "9"]
+    flags = ["--path", tmp_path / "model.pt", "--beam", 2, "--max-len-b", 9]
     native_search.told.clear()
     scores = []
     for more in (["--native-bf16"], []):
-        generate.main(options.parse_args_and_arch(options.get_generation_parser(), flags + more))
-        lines = (tmp_path / "generate-test.txt").read_text().splitlines()
+        lines = generated(home / DATA, tmp_path, *flags, *more).splitlines()
         scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
     assert scores[0] != scores[1] and not native_search.told
     torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions

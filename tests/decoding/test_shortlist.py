@@ -4,18 +4,16 @@ import logging
 
 import pytest
 import torch
-from fairseq import options
 from fairseq.sequence_generator import SequenceGenerator
-from fairseq_cli import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import save_loud
-from commands import PLUGIN
 from ea_fairseq import UserError
 from ea_fairseq.decoding import native_search
 from ea_fairseq.decoding.generation_options import Choose
 from ea_fairseq.decoding.shortlist import Shortlist
+from generation import generated
 from model_checks import native_only
 from reversal import DATA
 from searches import WORDS, assert_same, batch, model_of
@@ -125,12 +123,10 @@ def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
 def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
     save_loud(home / DATA, tmp_path / "model.pt")
     (tmp_path / "shortlist.tsv").write_text("\ta b\n")
-    flags = [str(home / DATA), "--path", str(tmp_path / "model.pt"), "--user-dir", str(PLUGIN), "--cpu", "--beam", "2"]
-    flags += ["--results-path", str(tmp_path), "--required-batch-size-multiple", "1", "--max-len-b", "9"]
+    flags = ["--path", tmp_path / "model.pt", "--beam", 2, "--max-len-b", 9]
     native_search.told.clear()
-    for more in (["--shortlist", str(tmp_path / "shortlist.tsv")], []):
-        generate.main(options.parse_args_and_arch(options.get_generation_parser(), flags + more))
-        lines = (tmp_path / "generate-test.txt").read_text().splitlines()
+    for more in (["--shortlist", tmp_path / "shortlist.tsv"], []):
+        lines = generated(home / DATA, tmp_path, *flags, *more).splitlines()
         found = {word for line in lines if line.startswith("H-") for word in line.split("\t")[2].split()}
         assert (found <= {"a", "b", "<unk>", "<s>"}) == bool(more)
     assert not native_search.told and not Choose.chosen

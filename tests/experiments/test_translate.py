@@ -14,18 +14,17 @@ from pathlib import Path
 import pytest
 import torch
 from apply_subword import make_segmenter
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq_cli import generate
 from learn_subword import learn_sentencepiece
 from step import StepError
 from text_lines import read_lines as prepared_lines
 
 from checkpoints import save_loud
-from commands import PLUGIN, ROOT
+from commands import ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
 from experiments.runs.preparation import Preparation
 from experiments.scoring.translation import best_lines
+from generation import generated
 from scripts.translate import Translator, load, read_lines, uninterrupted
 
 SCRIPT = ROOT / "scripts" / "translate.sh"
@@ -91,13 +90,10 @@ def translator(home) -> Translator:
 
 
 def test_translations_are_those_of_fairseq_generate_line_for_line(home):
-    checkpoints = [home / "a model" / name for name in ("a.pt", "b.pt")]
-    flags = [str(home / "data-bin"), "--path", ":".join(map(str, checkpoints)), "--user-dir", str(PLUGIN), "--cpu"]
-    flags += ["-s", "de", "-t", "en", "--results-path", str(home / "results")]
-    flags += ["--beam", "4", "--lenpen", "2", "--remove-bpe", "--tokenizer", "moses", "--max-tokens", "300"]
-    flags += ["--required-batch-size-multiple", "1"]
-    generate.main(options.parse_args_and_arch(options.get_generation_parser(), flags))
-    expected = best_lines((home / "results/generate-test.txt").read_text(encoding="utf-8"), "D", SIZES["test"])
+    checkpoints = ":".join(str(home / "a model" / name) for name in ("a.pt", "b.pt"))
+    flags = ["-s", "de", "-t", "en", "--path", checkpoints, "--remove-bpe", "--tokenizer", "moses"]
+    flags += ["--beam", 4, "--lenpen", 2, "--max-tokens", 300]
+    expected = best_lines(generated(home / "data-bin", home / "results", *flags), "D", SIZES["test"])
     assert len(set(expected)) > 3
 
     first, second, third, fourth, fifth = RAW["de"]
