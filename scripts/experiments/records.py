@@ -5,6 +5,7 @@ import re
 import shlex
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -55,7 +56,7 @@ def as_record(kind: type[Record], found: object, **given: object) -> Record:
     """
     if not isinstance(found, dict):
         raise ValueError("it is not an object")
-    kinds = get_type_hints(kind)
+    kinds = types_of(kind)
     for field in fields(kind):
         if field.name in given:
             continue
@@ -64,6 +65,12 @@ def as_record(kind: type[Record], found: object, **given: object) -> Record:
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"it has no '{field.name}'")
     return kind(**given)
+
+
+@cache
+def types_of(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields, by name."""
+    return get_type_hints(kind)
 
 
 def fitted(name: str, value: object, kind: Any) -> object:

@@ -70,8 +70,9 @@ def test_a_model_equals_loops(term, family):
 @each_family
 @each_term
 def test_law_holds(term, family, law):
+    model = build_with(term, family)
     for seed in range(2):
-        law(build_with(term, family), seed)
+        law(model, seed)
 
 
 @pytest.mark.parametrize(

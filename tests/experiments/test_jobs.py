@@ -99,6 +99,7 @@ def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
     assert f"report.py '{tmp_path}/out'/*/*/evaluation" in output
 
 
+@pytest.mark.slow
 def test_the_ablation_of_an_encoder_leaves_out_what_is_about_a_decoder(project, tmp_path):
     succeed(project, "ablation.sh", "--encoder", project / "data/toy/data-bin", "--out", tmp_path / "out")
     found = {TrainingRun.read(run).model for run in runs_in(tmp_path / "out")}

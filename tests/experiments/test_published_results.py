@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from commands import ROOT
 from experiments.reports.comparison import find_results
@@ -15,8 +16,11 @@ SCORES = {"results": "tokenized BLEU", "time-series-results": None}  # of pages,
 
 @pytest.fixture(scope="module", params=SCORES)
 def made(request, tmp_path_factory) -> Path:
+    """A page, its figures drawn but empty."""
     page = tmp_path_factory.mktemp("docs") / f"{request.param}.md"
-    write_results_page(page, DOCS / request.param, SCORES[request.param])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda _, path, **options: path.touch())
+        write_results_page(page, DOCS / request.param, SCORES[request.param])
     return page
 
 

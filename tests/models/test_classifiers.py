@@ -148,7 +148,7 @@ def home(tmp_path_factory):
     return binarize_sentences(tmp_path_factory.mktemp("user"))
 
 
-@pytest.mark.parametrize("name", ["cnn", "pa_conv_transformer"])
+@pytest.mark.parametrize("name", [pytest.param("cnn", marks=pytest.mark.slow), "pa_conv_transformer"])
 def test_fairseqs_command_trains_it_and_goes_on(home, name):
     arch, flags = f"{name}_classifier", ["--dense-connections", "--segments", "2"]
     log = ""

@@ -141,7 +141,7 @@ def test_activation_checkpointing_changes_no_gradient(option):
         torch.testing.assert_close(gradient, expected[1][name], rtol=0, atol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("family", ["ea_transformer", "composite_transformer"])
+@pytest.mark.parametrize("family", ["ea_transformer", pytest.param("composite_transformer", marks=pytest.mark.slow)])
 def test_one_compiled_graph_serves_all_lengths(family):
     torch.compiler.reset()
     model = build_encoder(family, "bert")

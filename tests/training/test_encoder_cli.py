@@ -46,7 +46,15 @@ def test_masked_words_are_learned_and_a_training_goes_on(home, evolving):
     assert halves[0] | halves[1] == evolving
 
 
-@pytest.mark.parametrize("arch", ["ea_roberta_tiny", "ea_bert_tiny", "composite_roberta_tiny", "pa_roberta_tiny"])
+@pytest.mark.parametrize(
+    "arch",
+    [
+        "ea_roberta_tiny",
+        "ea_bert_tiny",
+        pytest.param("composite_roberta_tiny", marks=pytest.mark.slow),
+        pytest.param("pa_roberta_tiny", marks=pytest.mark.slow),
+    ],
+)
 def test_fairseqs_roberta_is_tuned_by_restore_file_alone(home, roberta, arch):
     restore = ["--restore-file", roberta, *RESETS, "--max-positions", "16"]
     metrics = ["--report-mcc", "--best-checkpoint-metric", "mcc", "--maximize-best-checkpoint-metric"]

@@ -88,7 +88,10 @@ def test_two_processes_train_as_one_with_twice_the_update_freq(home, accumulated
     assert_same_training(parallel, accumulated, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("updates", [10, 18], ids=["within an epoch", "between epochs"])
+@pytest.mark.parametrize(
+    "updates",
+    [pytest.param(10, id="within an epoch"), pytest.param(18, id="between epochs", marks=pytest.mark.slow)],
+)
 def test_two_processes_continue_as_if_undisturbed(home, parallel, updates):
     folder = f"resumed after {updates}"
     (home / folder).mkdir()
