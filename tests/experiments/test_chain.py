@@ -103,6 +103,7 @@ def test_report_compares_them(home):
     assert page.count("<summary>") == 4
 
 
+@pytest.mark.slow
 def test_attention_maps_show_them(home):
     show = [*script("attention_maps.py"), "runs/ea_transformer_lite/seed-1"]
     sentence = ["--source", "Der Hund läuft.", "--compare", "runs/transformer_lite/seed-1"]

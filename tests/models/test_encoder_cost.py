@@ -43,7 +43,7 @@ def test_formula_counts_models_of_each_family(arch):
     assert_formula_counts(arch, **(options_of(arch) if arch in MODELS else {}))
 
 
-@pytest.mark.parametrize("arch", ["ea_roberta", "composite_bert"])
+@pytest.mark.parametrize("arch", ["ea_roberta", pytest.param("composite_bert", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", CHANGES, ids=lambda options: next(iter(options)))
 def test_formula_counts_single_options(arch, options):
     assert_formula_counts(arch, **options)
