@@ -136,15 +136,25 @@ TRANSLATIONS = {
 }
 
 
-ALIKE = {  # what is refused as another is, at the same place
-    *("negative alpha", "alpha not a number", "infinite beta", "no kernel", "broken kernel"),
-    *("base layers", "xFormers, decoder", "heads, decoder"),
-    *("beginning.pt", "empty.pt", "zeros.pt", "zip.pt", "tensor.pt"),
+ALIKE = {  # each refused at the same place as another
+    "negative alpha",
+    "alpha not a number",
+    "infinite beta",
+    "no kernel",
+    "broken kernel",
+    "base layers",
+    "xFormers, decoder",
+    "heads, decoder",
+    "beginning.pt",
+    "empty.pt",
+    "zeros.pt",
+    "zip.pt",
+    "tensor.pt",
 }
 
 
-def once(cases: dict[str, tuple]) -> list:
-    """Parameters of tests by their names, those that are ALIKE only where there is time."""
+def named(cases: dict[str, tuple]) -> list:
+    """Parameters of tests by their names; those that are ALIKE run where there is time."""
     return [
         pytest.param(*case, id=name, marks=[pytest.mark.slow] if name in ALIKE else []) for name, case in cases.items()
     ]
@@ -166,13 +176,13 @@ def assert_refused(command, home: Path, culprit: str):
     assert files(home) == before
 
 
-@pytest.mark.parametrize(("flags", "culprit"), once(FLAGS))
+@pytest.mark.parametrize(("flags", "culprit"), named(FLAGS))
 def test_a_flag(home, flags, culprit):
     assert_refused(train_command(NEW, 1, *flags), home, culprit)
 
 
 @pytest.mark.parametrize("load", ["finetune", pytest.param("generate", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "culprit"), once({name: (name, CHECKPOINTS[name]) for name in CHECKPOINTS}))
+@pytest.mark.parametrize(("name", "culprit"), named({name: (name, told) for name, told in CHECKPOINTS.items()}))
 def test_a_checkpoint(home, name, culprit, load):
     assert_refused(LOADING[load](name), home, culprit)
 
