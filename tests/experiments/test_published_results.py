@@ -34,6 +34,13 @@ def test_every_figure_of_the_page_is_there(made):
     assert {path.name for path in made.parent.glob("figures/*")} <= {Path(figure).name for figure in figures}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCORES)
+def test_its_figures_are_drawn(name, tmp_path):
+    _, *figures = write_results_page(tmp_path / f"{name}.md", DOCS / name, SCORES[name])
+    assert figures and all(figure.read_bytes().startswith(b"\x89PNG") for figure in figures)
+
+
 @pytest.mark.parametrize("folder", SCORES)
 def test_every_result_tells_clean_commits_and_commands_to_repeat_it(folder):
     for result in find_results([DOCS / folder]):
