@@ -31,9 +31,16 @@ from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
 from ea_fairseq.user_error import UserError, flags_refused
 
-# Classes in a translation checkpoint that torch does not know: options, and with --eval-bleu counts in NumPy arrays.
-SAFE_CLASSES = (argparse.Namespace, np.ndarray, np.dtype, np.dtypes.Int64DType, np.dtypes.Float64DType)
-numpy_reconstruct = np.empty(0).__reduce__()[0]  # the function in a pickled array
+# Classes in a checkpoint that torch does not know: options, and NumPy's arrays and numbers in which --eval-bleu counts
+# and --report-pearson-and-spearman correlates.
+SAFE_CLASSES = (argparse.Namespace, np.ndarray, np.dtype)
+SAFE_TYPES = tuple(type(np.dtype(name)) for name in ("int32", "int64", "float32", "float64"))
+# The functions in a pickled array and number, by NumPy's names for them before and since its version 2.
+NUMPY_FUNCTIONS = tuple(
+    (function, f"{package}.multiarray.{function.__name__}")
+    for function in (np.empty(0).__reduce__()[0], np.float64().__reduce__()[0])
+    for package in ("numpy.core", "numpy._core")
+)
 
 fairseq_load_checkpoint = checkpoint_utils.load_checkpoint
 fairseq_load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
@@ -44,7 +51,7 @@ fairseq_copy = PathManager.copy
 
 def patch_checkpoints():
     """Tells torch of the classes in fairseq's checkpoints, and replaces five functions of fairseq by those below."""
-    torch.serialization.add_safe_globals([*SAFE_CLASSES, numpy_reconstruct])
+    torch.serialization.add_safe_globals([*SAFE_CLASSES, *SAFE_TYPES, *NUMPY_FUNCTIONS])
     checkpoint_utils.load_checkpoint = load_checkpoint
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
     checkpoint_utils.load_model_ensemble_and_task = load_model_ensemble_and_task

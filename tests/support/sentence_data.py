@@ -11,14 +11,20 @@ TEXT, PAIRS = "my text", "my pairs"
 
 
 def binarize_sentences(home: Path) -> Path:
-    """Puts the folders TEXT and PAIRS into a user's folder, which it returns; a pair is one where both share a word."""
+    """Puts the folders TEXT and PAIRS into a user's folder, which it returns.
+
+    A pair's label is 1 where both share a word, and its score, for ``--regression-target``, is the number they share.
+    """
     letters = random.Random(1)
     for split, count in SIZES.items():
         pairs = [[letters.choices("abcdefgh", k=letters.randint(2, 5)) for _ in range(2)] for _ in range(count)]
         for number, name in enumerate(("input0", "input1")):
             (home / f"{split}.{name}").write_text("".join(" ".join(pair[number]) + "\n" for pair in pairs))
-        labels = (f"{int(bool(set(first) & set(second)))}\n" for first, second in pairs)
-        (home / f"{split}.label").write_text("".join(labels))
+        shared = [len(set(first) & set(second)) for first, second in pairs]
+        (home / f"{split}.label").write_text("".join(f"{int(count > 0)}\n" for count in shared))
+        scores = home / PAIRS / "label" / f"{split}.label"
+        scores.parent.mkdir(parents=True, exist_ok=True)
+        scores.write_text("".join(f"{count}\n" for count in shared))
     for name, folder in (("input0", TEXT), *((name, f"{PAIRS}/{name}") for name in ("input0", "input1", "label"))):
         prefixes = [part for split in SIZES for part in (f"--{split}pref", f"{split}.{name}")]
         words = ["--srcdict", f"{TEXT}/dict.txt"] * folder.startswith(f"{PAIRS}/input")

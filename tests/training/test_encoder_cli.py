@@ -70,6 +70,15 @@ def test_fairseqs_roberta_is_tuned_by_restore_file_alone(home, roberta, arch):
     assert "plain Transformer" not in log
 
 
+def test_a_regression_that_keeps_its_best_correlation_goes_on(home):
+    regression = ["--regression-target", "--num-classes", "1", "--report-pearson-and-spearman"]
+    best = ["--best-checkpoint-metric", "pearson_and_spearman", "--maximize-best-checkpoint-metric"]
+    for updates, expected in ((6, range(1, 7)), (12, range(7, 13))):
+        losses, log = train(home, "sentence_prediction", "scores", updates, *regression, *best)
+        assert list(losses) == list(expected)
+        assert "valid_best_pearson_and_spearman" in log or updates == 6
+
+
 @pytest.mark.usefixtures("evolving")
 def test_fairseqs_roberta_refuses_an_evolving_checkpoint(home):
     sizes = ["--encoder-embed-dim", "128", "--encoder-ffn-embed-dim", "512", "--encoder-attention-heads", "4"]
