@@ -89,7 +89,9 @@ def test_the_counts_of_validation_bleu_load_and_what_arrays_could_hide_does_not(
         torch.load(checkpoint)
 
 
-@pytest.mark.parametrize("number", [np.float64(86.6), np.float32(0.5), np.int64(-3)], ids=lambda number: str(number.dtype))
+@pytest.mark.parametrize(
+    "number", [np.float64(86.6), np.float32(0.5), np.int64(-3)], ids=lambda number: str(number.dtype)
+)
 @pytest.mark.parametrize("module", ["numpy._core", "numpy.core"], ids=["of NumPy 2", "of NumPy 1"])
 def test_a_number_of_numpy_that_a_metric_gave_loads(tmp_path, number, module):
     checkpoint = tmp_path / "checkpoint.pt"
