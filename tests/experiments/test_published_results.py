@@ -11,7 +11,8 @@ from experiments.reports.comparison import find_results
 from experiments.reports.results_page import write_results_page
 
 DOCS = ROOT / "docs"
-SCORES = {"results": "tokenized BLEU", "time-series-results": None}  # of pages, by the names of their folders
+# Of pages, by the names of their folders.
+SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-results": None}
 
 
 @pytest.fixture(scope="module", params=SCORES)
