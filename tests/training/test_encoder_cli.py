@@ -73,10 +73,10 @@ def test_fairseqs_roberta_is_tuned_by_restore_file_alone(home, roberta, arch):
 def test_a_regression_that_keeps_its_best_correlation_goes_on(home):
     regression = ["--regression-target", "--num-classes", "1", "--report-pearson-and-spearman"]
     best = ["--best-checkpoint-metric", "pearson_and_spearman", "--maximize-best-checkpoint-metric"]
-    for updates, expected in ((6, range(1, 7)), (12, range(7, 13))):
-        losses, log = train(home, "sentence_prediction", "scores", updates, *regression, *best)
-        assert list(losses) == list(expected)
-        assert "valid_best_pearson_and_spearman" in log or updates == 6
+    train(home, "sentence_prediction", "scores", 6, *regression, *best)
+    losses, log = train(home, "sentence_prediction", "scores", 12, *regression, *best)
+    assert list(losses) == list(range(7, 13))
+    assert "valid_best_pearson_and_spearman" in log
 
 
 @pytest.mark.usefixtures("evolving")
