@@ -1,3 +1,9 @@
 """Criteria: training losses, which ``--criterion`` names."""
 
-from ea_fairseq.criterions import label_smoothed_cross_entropy, masked_values, r_drop, sentence_prediction  # noqa: F401
+from ea_fairseq.criterions import (  # noqa: F401
+    label_smoothed_cross_entropy,
+    masked_lm,
+    masked_values,
+    r_drop,
+    sentence_prediction,
+)

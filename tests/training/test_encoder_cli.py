@@ -95,20 +95,21 @@ def test_other_words_are_masked_in_each_epoch(home):
     assert len(set(losses.values())) == 4
 
 
-def test_our_criterion_tunes_as_fairseqs_and_in_bfloat16_nearly_so(home):
+@pytest.mark.parametrize("task", ["masked_lm", "sentence_prediction"])
+def test_our_criterion_trains_as_fairseqs_and_in_bfloat16_nearly_so(home, task):
     exact = ["--dropout", "0", "--attention-dropout", "0"]
-    ours = ["--criterion", "ea_sentence_prediction"]
+    ours = ["--criterion", f"ea_{task}"]
 
-    def tune(folder, updates, *flags):
-        return train(home, "sentence_prediction", folder, updates, *exact, *flags)[0]
+    def losses_of_training(folder, updates, *flags):
+        return train(home, task, f"{task} {folder}", updates, *exact, *flags)[0]
 
-    losses = tune("fairseq's", 8)
-    assert tune("ours", 8, *ours) == losses
+    losses = losses_of_training("fairseq's", 8)
+    assert losses_of_training("ours", 8, *ours) == losses
     half = [*ours, "--autocast", "bf16", "--optimizer", "adamw"]
-    rounded = tune("bfloat16", 4, *half) | tune("bfloat16", 8, *half)
+    rounded = losses_of_training("bfloat16", 4, *half) | losses_of_training("bfloat16", 8, *half)
     assert rounded != losses
     assert rounded == pytest.approx(losses, abs=0.05)
-    saved = torch.load(home / "bfloat16" / "checkpoint_last.pt")
+    saved = torch.load(home / f"{task} bfloat16" / "checkpoint_last.pt")
     assert {tensor.dtype for tensor in saved["model"].values()} == {torch.float32}
 
 
