@@ -16,10 +16,11 @@ from torch.utils.checkpoint import checkpoint
 
 from ea_fairseq.criterions.autocast import Autocast, AutocastConfig, autocast_dtype
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
+from ea_fairseq.models.stack import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss
-FAIRSEQ_METHODS = {  # between features and loss; a subclass that overrides one of them gets its logits as usual
+FAIRSEQ_METHODS = {  # between features and loss; a stranger's that overrides one of them gets its logits as usual
     TransformerModelBase: ("get_targets", "get_normalized_probs", "get_normalized_probs_scriptable"),
     TransformerDecoderBase: ("output_layer", "get_normalized_probs", "get_normalized_probs_scriptable"),
 }
@@ -115,12 +116,17 @@ def output_weight(model: nn.Module) -> Tensor | None:
     parts = {TransformerModelBase: model, TransformerDecoderBase: decoder}
     for kind, names in FAIRSEQ_METHODS.items():
         part = type(parts[kind])
-        if not issubclass(part, kind) or any(getattr(part, name) is not getattr(kind, name) for name in names):
+        if not issubclass(part, kind) or any(getattr(part, name) not in known_methods(kind, name) for name in names):
             return None
     layer = decoder.output_projection
     plain = type(layer) is nn.Linear and layer.bias is None and not layer._forward_hooks
     takes_features_only = "features_only" in inspect.signature(model.forward).parameters
     return layer.weight if plain and takes_features_only and product_dtype(layer.weight) in DTYPES else None
+
+
+def known_methods(kind: type, name: str) -> tuple:
+    """fairseq's method and our decoder's, which differ in decoding alone."""
+    return getattr(kind, name), getattr(MechanismDecoder, name, None)
 
 
 def product_dtype(weight: Tensor) -> torch.dtype:
