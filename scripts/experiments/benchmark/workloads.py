@@ -9,7 +9,7 @@ from ea_fairseq import UserError
 from ea_fairseq.attention.registry import PLAIN
 from experiments.arguments import Parser
 from experiments.benchmark.batches import batch, lengths
-from experiments.benchmark.cases import Case, Variant
+from experiments.benchmark.cases import CHUNKED_CRITERION, Case, Variant
 from experiments.costs.built_model import build, dictionary, parse
 from experiments.runs.recipe import model_flags
 
@@ -45,7 +45,9 @@ class Workload:
         if variant.criterion not in CRITERION_REGISTRY:
             raise UserError(f"there is no criterion {variant.criterion}")
         flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
-        return [*flags, "--share-all-embeddings", "--criterion", variant.criterion, "--label-smoothing", "0.1"]
+        autocast = ["--autocast", "bf16"] * (variant.bf16 and variant.criterion == CHUNKED_CRITERION)
+        criterion = ["--criterion", variant.criterion, "--label-smoothing", "0.1", *autocast]
+        return [*flags, "--share-all-embeddings", *criterion]
 
     @property
     def one_map(self) -> int:
