@@ -13,12 +13,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor, nn
 
+from ea_fairseq.criterions.autocast import Autocast, AutocastConfig, autocast_dtype
 from ea_fairseq.user_error import UserError
 
 
 @dataclass
-class RDropConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    """fairseq's options of label smoothing, and the weight of the divergence."""
+class RDropConfig(AutocastConfig, LabelSmoothedCrossEntropyCriterionConfig):
+    """fairseq's options of label smoothing, ``--autocast``, and the weight of the divergence."""
 
     r_drop_alpha: float = field(
         default=5.0,
@@ -29,19 +30,20 @@ class RDropConfig(LabelSmoothedCrossEntropyCriterionConfig):
 
 
 @register_criterion("r_drop", dataclass=RDropConfig)
-class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
+class RDropCriterion(Autocast, LabelSmoothedCrossEntropyCriterion):
     """Label-smoothed cross-entropy of two passes over a batch, and how far apart their predictions are.
 
     Training takes twice the time of ``label_smoothed_cross_entropy``, which validation is. The loss is half of the
     paper's, so that it is of the size of one pass: gradients that are clipped, or a penalty of weights, mean the same.
     """
 
-    def __init__(self, task, sentence_avg, label_smoothing, r_drop_alpha, ignore_prefix_size=0, report_accuracy=False):
-        """Raises UserError where the weight is negative or no number."""
-        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
-        if not 0 <= r_drop_alpha < math.inf:
-            raise UserError(f"--r-drop-alpha must be a number of at least 0, not {r_drop_alpha}")
-        self.alpha, self.divergence = r_drop_alpha, None
+    def __init__(self, task, cfg: RDropConfig):
+        """Raises UserError where the weight is negative or no number, or ``--autocast`` meets fairseq's own flags."""
+        super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
+        if not 0 <= cfg.r_drop_alpha < math.inf:
+            raise UserError(f"--r-drop-alpha must be a number of at least 0, not {cfg.r_drop_alpha}")
+        self.autocast = autocast_dtype(cfg)
+        self.alpha, self.divergence = cfg.r_drop_alpha, None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss, sample size and logged figures of a batch; in training of both passes, each half."""

@@ -17,7 +17,7 @@ TASK = SimpleNamespace(source_dictionary=WORDS, target_dictionary=WORDS)
 
 def criterion(name: str, **options):
     """A criterion as fairseq's command line would build it."""
-    common = {"fp16": False, "bf16": False, "amp": False} if name == OURS else {}
+    common = {} if name == FAIRSEQS else {"fp16": False, "bf16": False, "amp": False}
     chosen = {"_name": name, "label_smoothing": 0.1, "sentence_avg": False, **common, **options}
     return build_criterion(OmegaConf.create(chosen), TASK)
 

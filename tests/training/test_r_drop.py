@@ -71,6 +71,13 @@ def test_without_dropout_it_is_the_ordinary_loss(sentence_avg):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
+def test_autocast_rounds_and_no_more():
+    sample = batch(3, 20)
+    loss, rounded = (step(model(), "r_drop", sample, **options)[0] for options in ({}, {"autocast": "bf16"}))
+    assert rounded != loss
+    torch.testing.assert_close(rounded, loss, rtol=0.01, atol=0)
+
+
 def test_validation_is_one_pass_and_logs_no_divergence():
     noisy, sample = build("ea_transformer", **{**TINY, "dropout": 0.3}).eval(), batch(4)
     found = [criterion(name)(noisy, sample) for name in (FAIRSEQS, "r_drop")]
