@@ -12,7 +12,7 @@ from experiments.reports.curves import Band, band
 from experiments.scoring.results import Point
 
 WARM_UP = 0.25  # the part of a training that does not decide how high and low a figure reaches
-UNITS = {"translation": "bits per token", "masked_lm": "bits per masked word"}  # of losses, by task
+UNITS = {"translation": "bits per token", "masked_lm": "bits per word"}  # of losses, by task
 CURVES: dict[str, tuple[str, str, Callable[[Point], float | None]]] = {
     "training-loss": ("train_curve", "training loss", lambda point: point.loss),
     "validation-loss": ("valid_curve", "validation loss", lambda point: point.loss),
