@@ -24,7 +24,7 @@ def card(name: str, results: Results, size: int, checksum: str, about: str, is_h
         "translates": f"{dataset.source_lang} to {dataset.target_lang}",
         "file": f"`model.pt`, float16, without the optimizer, {size / 1e6:.1f} MB, SHA-256 `{checksum}`",
         "recipe": f"`{results.recipe}`, seed {results.seed}",
-        "training": f"{results.updates:,} updates, {results.epochs} epochs",
+        "training": results.length,
         "cost": f"{hours:.1f} hours on {results.training_device}",
         "checkpoints": " + ".join(results.checkpoints),
         "commit": f"`{results.commit}`",

@@ -29,8 +29,8 @@ def facts_of(result: Results) -> Iterator[tuple[str, str]]:
         value = f"{score.score:.{digits_of(name)}f}"
         yield name, f"{value}: {html.escape(score.detail)}<br><code>{html.escape(score.signature)}</code>"
     hours = f"{result.seconds / 3600:.2f} hours" if result.seconds >= 3600 else f"{result.seconds / 60:.1f} minutes"
-    trained = f"{result.updates:,} updates, {result.epochs} epochs, {hours}"
-    yield "training", html.escape(f"{trained}, on {result.training_device or 'a device that was not recorded'}")
+    device = result.training_device or "a device that was not recorded"
+    yield "training", html.escape(f"{result.length}, {hours}, on {device}")
     yield "checkpoints", html.escape(", ".join(result.checkpoints))
     yield "made by", "<br>".join(f"<code>{html.escape(command)}</code>" for command in result.commands)
     if result.training_command:

@@ -138,6 +138,11 @@ class Results:
         """Whether the model is of a family of ours, and no baseline; the first results told no family."""
         return self.family is not None or "ea_alpha" in self.settings
 
+    @property
+    def length(self) -> str:
+        """How long the training was, as a reader says it: ``918 updates, 2 epochs``."""
+        return f"{self.updates:,} update{'s' * (self.updates != 1)}, {self.epochs} epoch{'s' * (self.epochs != 1)}"
+
     @classmethod
     def read(cls, path: Path) -> "Results":
         """Reads results.json, or that in a folder.
