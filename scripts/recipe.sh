@@ -101,8 +101,8 @@ find_data() {
   check_path "$data"
 }
 
-# The flags that do not tell models apart: those of the seed, the device and the log.
-undistinguishing=' --seed --cpu --fp16 --autocast --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
+# The flags that do not tell models apart: those of the seed, the device, the speed and the log.
+undistinguishing=' --seed --cpu --fp16 --autocast --fast-dropout --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
 
 # distinguishing FLAGS...: prints a space and each of the words that tell models apart, values like their flags.
 distinguishing() {

@@ -1,4 +1,4 @@
-"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's in less time and memory, and with autocast."""
+"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's in less time and memory, and with options of speed."""
 
 import inspect
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from ea_fairseq.criterions.autocast import Autocast, AutocastConfig, autocast_dtype
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
+from ea_fairseq.criterions.speed import Speed, SpeedConfig
 from ea_fairseq.models.stack import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
@@ -27,12 +27,12 @@ FAIRSEQ_METHODS = {  # between features and loss; a stranger's that overrides on
 
 
 @dataclass
-class EALabelSmoothedCrossEntropyConfig(AutocastConfig, fairseq_criterion.LabelSmoothedCrossEntropyCriterionConfig):
-    """fairseq's options of label smoothing, and ``--autocast``."""
+class EALabelSmoothedCrossEntropyConfig(SpeedConfig, fairseq_criterion.LabelSmoothedCrossEntropyCriterionConfig):
+    """fairseq's options of label smoothing, and of speed."""
 
 
 @register_criterion("ea_label_smoothed_cross_entropy", dataclass=EALabelSmoothedCrossEntropyConfig)
-class LabelSmoothedCrossEntropyCriterion(Autocast, fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
+class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, computed a chunk of the batch at a time.
 
     Loss, gradients and logged figures are fairseq's. Where the model ends in a plain linear layer, the logits of only
@@ -43,7 +43,7 @@ class LabelSmoothedCrossEntropyCriterion(Autocast, fairseq_criterion.LabelSmooth
     def __init__(self, task, cfg: EALabelSmoothedCrossEntropyConfig):
         """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
-        self.autocast = autocast_dtype(cfg)
+        self.speed_up(cfg)
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss (a scalar, or (B * T, 1) without ``reduce``), sample size and logged figures of a batch, as fairseq's.

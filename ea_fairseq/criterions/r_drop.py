@@ -13,13 +13,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor, nn
 
-from ea_fairseq.criterions.autocast import Autocast, AutocastConfig, autocast_dtype
+from ea_fairseq.criterions.speed import Speed, SpeedConfig
 from ea_fairseq.user_error import UserError
 
 
 @dataclass
-class RDropConfig(AutocastConfig, LabelSmoothedCrossEntropyCriterionConfig):
-    """fairseq's options of label smoothing, ``--autocast``, and the weight of the divergence."""
+class RDropConfig(SpeedConfig, LabelSmoothedCrossEntropyCriterionConfig):
+    """fairseq's options of label smoothing, those of speed, and the weight of the divergence."""
 
     r_drop_alpha: float = field(
         default=5.0,
@@ -30,7 +30,7 @@ class RDropConfig(AutocastConfig, LabelSmoothedCrossEntropyCriterionConfig):
 
 
 @register_criterion("r_drop", dataclass=RDropConfig)
-class RDropCriterion(Autocast, LabelSmoothedCrossEntropyCriterion):
+class RDropCriterion(Speed, LabelSmoothedCrossEntropyCriterion):
     """Label-smoothed cross-entropy of two passes over a batch, and how far apart their predictions are.
 
     Training takes twice the time of ``label_smoothed_cross_entropy``, which validation is. The loss is half of the
@@ -42,7 +42,7 @@ class RDropCriterion(Autocast, LabelSmoothedCrossEntropyCriterion):
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         if not 0 <= cfg.r_drop_alpha < math.inf:
             raise UserError(f"--r-drop-alpha must be a number of at least 0, not {cfg.r_drop_alpha}")
-        self.autocast = autocast_dtype(cfg)
+        self.speed_up(cfg)
         self.alpha, self.divergence = cfg.r_drop_alpha, None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:

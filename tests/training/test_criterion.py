@@ -286,3 +286,13 @@ def test_trainings_under_autocast_learn_and_go_on(home, fairseqs):
     assert losses == pytest.approx(fairseqs, abs=0.05)
     saved = torch.load(home / "autocast" / "checkpoint_last.pt")
     assert {tensor.dtype for tensor in saved["model"].values()} == {torch.float32}
+
+
+def test_trainings_with_fast_dropout_go_on(home):
+    flags = ["--criterion", OURS, "--dropout", "0.3"]
+    fast = [*flags, "--fast-dropout"]
+    losses = train(home, "fast dropout", UPDATES, *EXACT, *fast)
+    assert train_from(home, "fast dropout", *fast) == losses[PART:]
+    slow = train(home, "dropout", UPDATES, *EXACT, *flags)
+    assert losses != slow
+    assert losses == pytest.approx(slow, abs=0.5)

@@ -1,4 +1,4 @@
-"""The option ``--autocast`` of our criteria: bfloat16 where torch's autocast allows it, on a CPU, too."""
+"""Options of our criteria that make trainings faster: ``--autocast`` and ``--fast-dropout``."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -9,26 +9,41 @@ from omegaconf import II
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ea_fairseq.kernels.cpu.bernoulli import draw_fast
 from ea_fairseq.user_error import UserError
 
 
 @dataclass
-class AutocastConfig(FairseqDataclass):
-    """``--autocast``, and fairseq's own flags of half precision, which cannot stand beside it."""
+class SpeedConfig(FairseqDataclass):
+    """``--autocast`` and ``--fast-dropout``, and fairseq's flags of half precision, to be refused beside autocast."""
 
     autocast: ChoiceEnum(["none", "bf16"]) = field(
         default="none",
         metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
+    )
+    fast_dropout: bool = field(
+        default=False,
+        metadata={"help": "on a CPU, draw what dropout leaves out faster; for a seed, not what fairseq leaves out"},
     )
     fp16: bool = II("common.fp16")
     bf16: bool = II("common.bf16")
     amp: bool = II("common.amp")
 
 
-class Autocast:
-    """What stands before a criterion of fairseq as a base, so that it runs under ``autocast``, a dtype or None."""
+class Speed:
+    """What stands before a criterion of fairseq as a base, so that it takes these options."""
 
     autocast: torch.dtype | None
+
+    def speed_up(self, cfg: SpeedConfig) -> None:
+        """Takes the options; ``--fast-dropout`` holds for the rest of the process.
+
+        Raises:
+            UserError: where ``--autocast bf16`` meets fairseq's own flags of half precision.
+        """
+        self.autocast = autocast_dtype(cfg)
+        if cfg.fast_dropout:
+            draw_fast()
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss, sample size and logged figures of a batch, as fairseq's."""
@@ -41,7 +56,7 @@ class Autocast:
             return super().forward(model, sample, reduce)
 
 
-def autocast_dtype(cfg: AutocastConfig) -> torch.dtype | None:
+def autocast_dtype(cfg: SpeedConfig) -> torch.dtype | None:
     """The dtype that ``--autocast`` names, None where it is off.
 
     Raises:
