@@ -61,7 +61,7 @@ class Variant:
     Args:
         evolving: a family of ours, or fairseq's Transformer, or what plain PyTorch computes of the family.
         backend: EA_BACKEND.
-        bf16: under torch.autocast in bfloat16, by ``--autocast`` where the criterion has it.
+        bf16: under torch.autocast in bfloat16, where the criterion has it by ``--autocast``, with ``--fast-dropout``.
         criterion: of a training.
         tuned: with the allocator settings of scripts/environment.sh.
         family: as ea_fairseq.attention.registry names it.

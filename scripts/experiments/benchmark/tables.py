@@ -94,7 +94,7 @@ def speed_table(measurements: list[Measurement]) -> Table:
     if against_untuned:
         notes.append(
             "Untuned is without the allocator's settings of scripts/environment.sh, which all others have; all on is "
-            "bf16, the criterion ea_label_smoothed_cross_entropy and these settings."
+            "bf16, the criterion ea_label_smoothed_cross_entropy with --fast-dropout, and these settings."
         )
     return Table(header, rows, notes)
 

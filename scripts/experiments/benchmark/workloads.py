@@ -45,8 +45,8 @@ class Workload:
         if variant.criterion not in CRITERION_REGISTRY:
             raise UserError(f"there is no criterion {variant.criterion}")
         flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
-        autocast = ["--autocast", "bf16"] * (variant.bf16 and variant.criterion == CHUNKED_CRITERION)
-        criterion = ["--criterion", variant.criterion, "--label-smoothing", "0.1", *autocast]
+        speed = ["--autocast", "bf16", "--fast-dropout"] * (variant.bf16 and variant.criterion == CHUNKED_CRITERION)
+        criterion = ["--criterion", variant.criterion, "--label-smoothing", "0.1", *speed]
         return [*flags, "--share-all-embeddings", *criterion]
 
     @property
