@@ -4,23 +4,23 @@ import functools
 import warnings
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 STEPS = 2**16  # probabilities that 16 bits tell apart
 
 
 @functools.cache
-def draw_fast() -> torch.library.Library:
+def draw_fast() -> library.Library:
     """Lets torch's ``bernoulli_`` of one probability draw by :func:`bernoulli_` on a CPU, for the rest of the process.
 
     Where torch has no generator of Intel's, it draws one number at a time. What it draws is still determined by
     torch's seed, but is not what it draws otherwise.
     """
-    library = torch.library.Library("aten", "IMPL")
+    operators = library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
-        library.impl("bernoulli_.float", bernoulli_, "CPU")
-    return library
+        operators.impl("bernoulli_.float", bernoulli_, "CPU")
+    return operators
 
 
 def bernoulli_(drawn: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
