@@ -42,4 +42,4 @@ use_memory
 cd "$repository"
 export OMP_NUM_THREADS=1
 unset PYTHONDONTWRITEBYTECODE # hundreds of processes would each compile the package anew
-python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder "$@"
+python -m pytest --numprocesses auto --max-worker-restart 1 --dist loadfile --no-loadscope-reorder "$@"
