@@ -39,8 +39,10 @@ class KeptPValue:
         path.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
 
-def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> float:
+def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> KeptPValue:
     """How likely the choice of the examples alone makes such a difference of an encoder to its baseline.
+
+    Where predictions are not there, it is what was kept, maybe of some of the seeds.
 
     Raises:
         StepError: where neither predictions nor a kept value of this comparison are there.
@@ -51,6 +53,7 @@ def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, see
     score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
     if not ours[seeds[0]].has(PREDICTIONS) and kept.is_file():
         found = KeptPValue.read(kept)
-        if (found.baseline, found.score, found.seeds) == (baseline, score, seeds):
-            return found.p
-    return exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
+        if (found.baseline, found.score) == (baseline, score) and set(found.seeds) <= set(seeds):
+            return found
+    p = exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
+    return KeptPValue(baseline, score, seeds, p)

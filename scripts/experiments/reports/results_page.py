@@ -113,6 +113,5 @@ def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPV
             continue
         seeds = common_seeds(comparison, model, baseline, dataset)
         if len(seeds) > 1:
-            p = p_value(comparison, model, baseline, dataset, seeds)
-            found[model, dataset] = KeptPValue(baseline, comparison.names(dataset)[0], seeds, p)
+            found[model, dataset] = p_value(comparison, model, baseline, dataset, seeds)
     return found

@@ -26,6 +26,7 @@ TEST = (
     "seed {seed}: how likely the choice of the examples alone makes such a difference. It says nothing of the "
     "choice of the seeds; the deviation of the difference does."
 )
+SOME_SEEDS = "p (seeds ...): of these seeds alone, whose predictions were not there any more when others were trained."
 Scores = Mapping[int, float]
 
 
@@ -71,7 +72,9 @@ def difference_table(comparison: Comparison, p_values: bool = True) -> Table | N
         "sample standard deviation of the seeds' differences, where there are several.",
         "The papers' single numbers may be those of the best seed.",
     ]
-    return Table(header, rows, told + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
+    told += [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values
+    told += [SOME_SEEDS] * any("(seeds" in cells[-1] for cells in rows)
+    return Table(header, rows, told)
 
 
 def difference_row(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
@@ -95,7 +98,9 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
     digits = digits_of(comparison.names(dataset)[0])
     cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
     if p_values:
-        cells.append(f"{p_value(comparison, model, baseline, dataset, seeds):.3f}")
+        found = p_value(comparison, model, baseline, dataset, seeds)
+        some = "" if found.seeds == seeds else f" (seeds {', '.join(map(str, found.seeds))})"
+        cells.append(f"{found.p:.3f}{some}")
     return cells
 
 
