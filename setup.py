@@ -69,7 +69,7 @@ setup(
             "hypothesis>=6.100",
             "matplotlib>=3.8",
             "plotly>=6",
-            "pytest>=8",
+            "pytest>=9",
             "pytest-xdist>=3.6",
             "ruff>=0.6",
             "safetensors>=0.4",

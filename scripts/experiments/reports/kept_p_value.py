@@ -53,7 +53,7 @@ def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, see
     score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
     if not ours[seeds[0]].has(PREDICTIONS) and kept.is_file():
         found = KeptPValue.read(kept)
-        if (found.baseline, found.score) == (baseline, score) and set(found.seeds) <= set(seeds):
+        if (found.baseline, found.score) == (baseline, score) and len(found.seeds) > 1 and {*found.seeds} <= {*seeds}:
             return found
     p = exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
     return KeptPValue(baseline, score, seeds, p)

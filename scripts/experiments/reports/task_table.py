@@ -22,11 +22,11 @@ SIZE = (
 )
 SIZE_OF_SERIES = "Parameters: all of them; input and read-out are as large as the data asks for."
 TEST = (
-    "p: approximate randomisation over examples, all seeds of both models together, {resamples:,} exchanges of random "
-    "seed {seed}: how likely the choice of the examples alone makes such a difference. It says nothing of the "
-    "choice of the seeds; the deviation of the difference does."
+    "p: approximate randomisation over examples, all seeds of both models together, or those beside it where others "
+    "were trained after their predictions were gone, {resamples:,} exchanges of random seed {seed}: how likely the "
+    "choice of the examples alone makes such a difference. It says nothing of the choice of the seeds; the deviation "
+    "of the difference does."
 )
-SOME_SEEDS = "p (seeds ...): of these seeds alone, whose predictions were not there any more when others were trained."
 Scores = Mapping[int, float]
 
 
@@ -72,9 +72,7 @@ def difference_table(comparison: Comparison, p_values: bool = True) -> Table | N
         "sample standard deviation of the seeds' differences, where there are several.",
         "The papers' single numbers may be those of the best seed.",
     ]
-    told += [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values
-    told += [SOME_SEEDS] * any("(seeds" in cells[-1] for cells in rows)
-    return Table(header, rows, told)
+    return Table(header, rows, told + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
 
 
 def difference_row(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
