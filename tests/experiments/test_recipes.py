@@ -35,11 +35,13 @@ PARAMETERS = {
 SIZES = ("lite", "base")  # of models for translation
 MODEL_FILES = [model for model in models() if model.endswith(SIZES)]
 SMALL = [model for model in MODEL_FILES if model.endswith("lite")]
-MODELS = dict.fromkeys(("iwslt14-deen", "wmt14-ende", "wmt14-enfr", "de-en-mix"), MODEL_FILES)
-MODELS |= {f"multi30k-{pair}": SMALL for pair in ("deen", "ende")}
+MODELS = dict.fromkeys(("iwslt14-deen", "iwslt14-58k", "wmt14-ende", "wmt14-enfr", "de-en-mix"), MODEL_FILES)
+MODELS |= {f"multi30k-{pair}": SMALL for pair in ("deen", "deen-short", "ende", "ende-short")}
 QUICK_START = {"quickstart": SMALL}
 EVOLUTION = {"ea_transformer_lite": (0.1, 0.1), "ea_transformer_base": (0.5, 0.1)}
 PAPERS = {"adam_betas": "(0.9, 0.98)", "lr_scheduler": "inverse_sqrt", "label_smoothing": 0.1, "optimizer": "adam"}
+LITTLE_TEXT = PAPERS | {"lr_scheduler": "polynomial_decay", "optimizer": "adamw", "adam_betas": [0.9, 0.98]}
+OURS = ("iwslt14-58k", "multi30k-deen", "multi30k-ende")
 
 
 def plain_of(model: str) -> str:
@@ -65,15 +67,16 @@ def test_every_data_set_has_every_model():
 
 
 @each_recipe
-def test_the_flags_are_the_papers(recipe):
-    args, model_name = parse(recipe), recipe.partition("/")[2]
-    assert {name: getattr(args, name) for name in PAPERS} == PAPERS
-    small_data = recipe.startswith("multi30k")
-    assert args.warmup_updates == (800 if small_data else 4000)
+def test_the_flags_are_the_papers_but_where_text_is_little(recipe):
+    args, (data, _, model) = parse(recipe), recipe.partition("/")
+    expected = LITTLE_TEXT if data in OURS else PAPERS
+    assert {name: getattr(args, name) for name in expected} == expected
+    warmup = {"iwslt14-58k": 2000, "multi30k-deen": 1000, "multi30k-ende": 1000}
+    assert args.warmup_updates == warmup.get(data, 800 if data.endswith("-short") else 4000)
     assert args.dropout in {0.1, 0.2, 0.3} and args.lr[0] in {1e-4, 5e-4, 1e-3}
-    assert args.eval_bleu and args.eval_tokenized_bleu and args.seed == 1
-    if model_name in EVOLUTION:
-        assert (args.ea_alpha, args.ea_beta) == EVOLUTION[model_name]
+    assert (args.eval_bleu and args.eval_tokenized_bleu) != (data == "iwslt14-58k") and args.seed == 1
+    if model in EVOLUTION:
+        assert (args.ea_alpha, args.ea_beta) == EVOLUTION[model]
 
 
 @pytest.mark.parametrize(  # a data set's part of them seldom changes a model's size
@@ -121,7 +124,7 @@ def test_the_plain_model_of_a_size_has_the_architecture_less_evolving_attention(
 def test_the_data_script_knows_the_options_and_its_dictionaries_fit_the_embeddings(data, tmp_path):
     (command,) = {tuple(section(f"{data}/{model}", "data")) for model in MODELS[data]}
     *script, out = command[0].split()
-    assert out == f"data/{data}"
+    assert out == f"data/{data.removesuffix('-short')}"
     if script[-1] == f"{out}-text":  # a corpus of one's own
         script[-1] = str(write_corpus(tmp_path / "corpus"))
     plan = subprocess.run(
