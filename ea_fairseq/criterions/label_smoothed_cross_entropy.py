@@ -64,15 +64,20 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
             net_output: the model's output, of which the first is logits (B, T, V) or features (B, T, C).
         """
         if has_features(sample):
-            features, target = (whole[:, self.ignore_prefix_size :] for whole in (net_output[0], sample["target"]))
-            not_padding = target.ne(self.padding_idx)
             weight = output_weight(model)
-            return smoothed_loss(features[not_padding], weight, target[not_padding], self.eps, product_dtype(weight))
+            features, target = self.words(net_output, sample)
+            return smoothed_loss(features, weight, target, self.eps, product_dtype(weight))
         fairseq_loss = super().compute_loss
         chunks = self.chunks(model, net_output, sample)
         losses = [checkpoint(fairseq_loss, model, *chunk, reduce, use_reentrant=False) for chunk in chunks]
         join = sum if reduce else torch.cat
         return join([loss for loss, _ in losses]), join([nll for _, nll in losses])
+
+    def words(self, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
+        """Features (R, C) and targets (R,) of the words that the loss is of: all but padding and an ignored prefix."""
+        features, target = (whole[:, self.ignore_prefix_size :] for whole in (net_output[0], sample["target"]))
+        not_padding = target.ne(self.padding_idx)
+        return features[not_padding], target[not_padding]
 
     @torch.no_grad()
     def compute_accuracy(self, model, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:

@@ -2,23 +2,27 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from fairseq.criterions import register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import (
-    LabelSmoothedCrossEntropyCriterion,
-    LabelSmoothedCrossEntropyCriterionConfig,
-    label_smoothed_nll_loss,
-)
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
 from torch import Tensor, nn
 
-from ea_fairseq.criterions.speed import Speed, SpeedConfig
+from ea_fairseq.criterions.label_smoothed_cross_entropy import (
+    EALabelSmoothedCrossEntropyConfig,
+    LabelSmoothedCrossEntropyCriterion,
+    has_features,
+    output_weight,
+    product_dtype,
+)
+from ea_fairseq.criterions.smoothed_loss import chunked_loss, loss_and_grad_
 from ea_fairseq.user_error import UserError
 
 
 @dataclass
-class RDropConfig(SpeedConfig, LabelSmoothedCrossEntropyCriterionConfig):
+class RDropConfig(EALabelSmoothedCrossEntropyConfig):
     """fairseq's options of label smoothing, those of speed, and the weight of the divergence."""
 
     r_drop_alpha: float = field(
@@ -30,7 +34,7 @@ class RDropConfig(SpeedConfig, LabelSmoothedCrossEntropyCriterionConfig):
 
 
 @register_criterion("r_drop", dataclass=RDropConfig)
-class RDropCriterion(Speed, LabelSmoothedCrossEntropyCriterion):
+class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
     """Label-smoothed cross-entropy of two passes over a batch, and how far apart their predictions are.
 
     Training takes twice the time of ``label_smoothed_cross_entropy``, which validation is. The loss is half of the
@@ -39,10 +43,9 @@ class RDropCriterion(Speed, LabelSmoothedCrossEntropyCriterion):
 
     def __init__(self, task, cfg: RDropConfig):
         """Raises UserError where the weight is negative or no number, or ``--autocast`` meets fairseq's own flags."""
-        super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
+        super().__init__(task, cfg)
         if not 0 <= cfg.r_drop_alpha < math.inf:
             raise UserError(f"--r-drop-alpha must be a number of at least 0, not {cfg.r_drop_alpha}")
-        self.speed_up(cfg)
         self.alpha, self.divergence = cfg.r_drop_alpha, None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
@@ -60,6 +63,12 @@ class RDropCriterion(Speed, LabelSmoothedCrossEntropyCriterion):
         """Loss and negative log-likelihood in nats, summed over words; in training the mean of both passes."""
         if not model.training or not reduce:
             return super().compute_loss(model, net_output, sample, reduce)
+        if has_features(sample):
+            weight = output_weight(model)
+            features, target = (side_by_side(words) for words in self.words(net_output, sample))
+            loss_of = partial(two_pass_loss_and_grad_, eps_i=self.eps / (len(weight) - 1), alpha=self.alpha)
+            loss, nll, self.divergence = chunked_loss(features, weight, target, loss_of, product_dtype(weight))
+            return loss / 2, nll / 2
         lprobs, target = self.get_lprobs_and_target(model, net_output, sample)
         loss, nll = label_smoothed_nll_loss(lprobs, target, self.eps, ignore_index=self.padding_idx)
         first, second = lprobs.chunk(2)
@@ -84,3 +93,34 @@ class RDropCriterion(Speed, LabelSmoothedCrossEntropyCriterion):
 def twice(value):
     """A tensor whose first dimension is the batch, behind itself; anything else as it is."""
     return torch.cat([value, value]) if isinstance(value, Tensor) else value
+
+
+def side_by_side(words: Tensor) -> Tensor:
+    """Rows of two passes, (2R, ...), first those of the one and then those of the other, as pairs of rows."""
+    return words.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
+
+
+def two_pass_loss_and_grad_(
+    log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: float, alpha: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Writes the gradient of R-Drop's loss of pairs of rows; returns the sums of loss, likelihood and divergence.
+
+    With P and Q of a pair, the divergence is that of R-Drop eq. 4, (KL(P || Q) + KL(Q || P)) / 2. Its gradient by the
+    logits of P is (P (log P/Q - KL(P || Q)) + P - Q) / 2.
+
+    Args:
+        log_probs, target, d_logits, eps_i: as for loss_and_grad_, two rows for each word.
+        alpha: weight of the divergence in the loss.
+    """
+    log_p, log_q = log_probs.unflatten(0, (-1, 2)).unbind(1)
+    log_ratio, p, q = log_p - log_q, log_p.exp(), log_q.exp()
+    difference = p - q
+    loss, nll = loss_and_grad_(log_probs, target, d_logits, eps_i)
+    divergence = 0
+    for pair, (probs, sign) in enumerate(((p, 1), (q, -1))):
+        weighted = probs * log_ratio
+        kl = weighted.sum(1, keepdim=True)
+        weighted.addcmul_(probs, kl, value=-1).add_(difference)
+        d_logits[pair::2].add_(weighted, alpha=sign * alpha / 2)
+        divergence += sign * kl.sum() / 2
+    return loss + alpha * divergence, nll, divergence

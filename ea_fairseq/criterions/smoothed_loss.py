@@ -4,11 +4,14 @@
 smoothing, sums the losses of bfloat16 inputs in bfloat16, and returns no negative log-likelihood beside the loss.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = 512  # rows of logits at a time: with 10,000 classes in float32, 20 MB, which stay in a cache
+CHUNK = 256  # rows of logits at a time: with 10,000 classes in float32, 10 MB, which stay in a cache
 CHUNK_ON_GPU = 4096  # there, fewer and larger kernels matter more
 
 
@@ -34,64 +37,78 @@ def smoothed_loss(
     Returns:
         The loss and the negative log-likelihood, scalars in nats; only the loss has a gradient.
     """
-    return SmoothedLoss.apply(features, weight, target, epsilon, dtype, torch.is_grad_enabled())
+    eps_i = epsilon / (len(weight) - 1)
+    return chunked_loss(features, weight, target, partial(loss_and_grad_, eps_i=eps_i), dtype)
 
 
-class SmoothedLoss(torch.autograd.Function):
+def chunked_loss(
+    features: Tensor, weight: Tensor, target: Tensor, loss_of: Callable[..., tuple[Tensor, ...]], dtype: torch.dtype
+) -> tuple[Tensor, ...]:
+    """A loss of the logits ``features @ weight.T`` and other figures of them, summed over rows.
+
+    Args:
+        features, weight, target, dtype: as for :func:`smoothed_loss`.
+        loss_of: takes what :func:`loss_and_grad_` takes but eps_i, and returns scalars, the loss first. An even number
+            of rows is in each call but the last, from the first row on.
+
+    Returns:
+        These scalars; only the loss has a gradient.
+    """
+    return ChunkedLoss.apply(features, weight, target, loss_of, dtype, torch.is_grad_enabled())
+
+
+class ChunkedLoss(torch.autograd.Function):
     """Computes the gradients in the forward pass, while a chunk's logits are there; backward only scales them."""
 
     @staticmethod
-    def forward(ctx, features, weight, target, epsilon, dtype, needs_grad):
-        """See :func:`smoothed_loss`; ``needs_grad`` is False under ``torch.no_grad``, where no gradient is computed."""
-        classes, chunk = len(weight), chunk_rows(features.device)
-        eps_i = epsilon / (classes - 1)
-        sum_dtype = torch.promote_types(dtype, torch.float32)
+    def forward(ctx, features, weight, target, loss_of, dtype, needs_grad):
+        """See :func:`chunked_loss`; ``needs_grad`` is False under ``torch.no_grad``, where no gradient is computed."""
+        chunk, sum_dtype = chunk_rows(features.device), torch.promote_types(dtype, torch.float32)
         projection = weight.to(dtype)
-        logits = features.new_empty(min(chunk, len(target)), classes, dtype=dtype)
+        logits = features.new_empty(min(chunk, len(target)), len(weight), dtype=dtype)
         scratch = logits if dtype == sum_dtype else torch.empty_like(logits, dtype=sum_dtype)
-        loss, nll = (features.new_zeros((), dtype=sum_dtype) for _ in range(2))
         if needs_grad:
             d_features, d_weight = torch.empty_like(features), torch.zeros_like(weight, dtype=sum_dtype)
-        for begin in range(0, len(target), chunk):
+        sums = []
+        for begin in range(0, max(1, len(target)), chunk):
             rows = slice(begin, begin + chunk)
             inputs, labels = features[rows].to(dtype), target[rows].unsqueeze(1)
-            torch.mm(inputs, projection.t(), out=logits[: len(labels)])
-            sums = loss_and_grad_(logits[: len(labels)], labels, eps_i, scratch[: len(labels)])
-            loss += sums[0]
-            nll += sums[1]
+            d_logits, log_probs = logits[: len(labels)], scratch[: len(labels)]
+            torch.mm(inputs, projection.t(), out=d_logits)
+            torch.log_softmax(log_probs.copy_(d_logits), 1, out=log_probs)
+            sums.append(torch.stack(loss_of(log_probs, labels, d_logits)))
             if needs_grad:
-                d_logits = logits[: len(labels)]
                 d_features[rows] = d_logits @ projection
                 add_matmul_(d_weight, d_logits.t(), inputs)
         if needs_grad:
             ctx.save_for_backward(d_features, d_weight)
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
+        loss, *figures = torch.stack(sums).sum(0).unbind()
+        ctx.mark_non_differentiable(*figures)
+        return loss, *figures
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, d_loss, _):
+    def backward(ctx, d_loss, *_):
         """The gradients of features (R, C) and weight (V, C), times the gradient of the loss, a scalar."""
         d_features, d_weight = ctx.saved_tensors
         return d_features * d_loss, d_weight * d_loss, None, None, None, None
 
 
-def loss_and_grad_(logits: Tensor, target: Tensor, eps_i: float, scratch: Tensor) -> tuple[Tensor, Tensor]:
-    """Overwrites logits with the loss's gradient by them; returns the sums of loss and negative log-likelihood.
+def loss_and_grad_(log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: float) -> tuple[Tensor, Tensor]:
+    """Writes the loss's gradient by the logits; returns the sums of loss and negative log-likelihood.
 
     Args:
-        logits: (R, V), overwritten.
+        log_probs: (R, V), float32 or float64, overwritten.
         target: (R, 1).
+        d_logits: (R, V), where the gradient goes; may be ``log_probs``.
         eps_i: smoothed probability of each class but the target.
-        scratch: (R, V), float32 or float64, overwritten; may be ``logits``.
     """
-    excess = 1 - logits.size(1) * eps_i  # probability of the target beyond eps_i
-    log_probs = torch.log_softmax(scratch.copy_(logits), 1, out=scratch)
+    excess = 1 - log_probs.size(1) * eps_i  # probability of the target beyond eps_i
     nll = -log_probs.gather(1, target).sum()
     loss = excess * nll - eps_i * log_probs.sum()
     probs = log_probs.exp_()
     probs.scatter_add_(1, target, probs.new_full(target.shape, -excess))
-    torch.sub(probs, eps_i, out=logits)
+    torch.sub(probs, eps_i, out=d_logits)
     return loss, nll
 
 

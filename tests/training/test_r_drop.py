@@ -1,5 +1,6 @@
 """The criterion ``r_drop`` computes the paper's loss of two passes."""
 
+import copy
 import json
 import math
 
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 
 from criterion_steps import FAIRSEQS, PAD, batch, criterion, model, step
 from ea_fairseq import UserError
+from ea_fairseq.criterions import smoothed_loss
 from forked import run_forked_well
 from reversal import train_command
 from tiny import TINY, build
 
 SMOOTHING = 0.1
+NOISY = {**TINY, "dropout": 0.3}
 
 
 def paper_loss(sample: dict, both: torch.Tensor, alpha: float) -> torch.Tensor:
@@ -42,15 +45,40 @@ def paper_loss(sample: dict, both: torch.Tensor, alpha: float) -> torch.Tensor:
 def test_the_loss_is_half_of_the_papers(seed, alpha, sentences):
     torch.manual_seed(seed)
     sample = batch(seed, sentences, 6)
-    noisy = build("ea_transformer", **{**TINY, "dropout": 0.3}).train()
+    noisy = build("ea_transformer", **NOISY).train()
     outputs = []
     handle = noisy.register_forward_hook(lambda module, inputs, output: outputs.append(output[0]))
     loss, size, figures = criterion("r_drop", r_drop_alpha=alpha)(noisy, sample)
     handle.remove()
-    (logits,) = outputs
+    (features,) = outputs
+    logits = noisy.decoder.output_layer(features)
     assert size == sample["ntokens"] and figures["nsentences"] == sentences
     expected = paper_loss(sample, logits.unflatten(0, (2, sentences)).detach(), alpha)
     torch.testing.assert_close(loss.double(), torch.as_tensor(expected).double(), rtol=1e-4, atol=1e-4)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    chunk=st.sampled_from([2, 6, 60]),
+    options=st.fixed_dictionaries({"r_drop_alpha": st.floats(0, 10), "ignore_prefix_size": st.integers(0, 2)}),
+)
+@settings(max_examples=10, deadline=None)
+def test_gradients_are_those_of_a_model_whose_logits_are_of_its_own(seed, chunk, options):
+    """Of features the gradients are written down, of logits they are autograd's."""
+    ours = build("ea_transformer", **NOISY).double().train()
+    strangers = copy.deepcopy(ours)
+    strangers.decoder.output_projection.register_forward_hook(lambda module, inputs, logits: logits)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smoothed_loss, "CHUNK", chunk)
+        for noisy in (ours, strangers):
+            torch.manual_seed(seed)
+            loss, _, logged, gradients = step(noisy, "r_drop", batch(seed, 4, 6), **options)
+            figures = torch.stack([loss, logged["nll_loss"], logged["divergence"]]).double()
+            found.append((figures, torch.cat([gradient.flatten() for gradient in gradients])))
+    (figures, gradient), (expected_figures, expected) = found
+    torch.testing.assert_close(figures, expected_figures, rtol=1e-5, atol=1e-6)
+    assert (gradient - expected).norm() <= 1e-5 * expected.norm()  # fairseq's probabilities are float32
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])
@@ -79,7 +107,7 @@ def test_autocast_rounds_and_no_more():
 
 
 def test_validation_is_one_pass_and_logs_no_divergence():
-    noisy, sample = build("ea_transformer", **{**TINY, "dropout": 0.3}).eval(), batch(4)
+    noisy, sample = build("ea_transformer", **NOISY).eval(), batch(4)
     found = [criterion(name)(noisy, sample) for name in (FAIRSEQS, "r_drop")]
     torch.testing.assert_close(found[0][0], found[1][0])
     assert found[0][2].keys() == found[1][2].keys()
