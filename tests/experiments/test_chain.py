@@ -115,10 +115,10 @@ def test_attention_maps_show_them(home):
 
 
 @pytest.mark.slow
-def test_a_release_translates_and_has_the_scores_of_its_card(home):
+def test_a_release_translates_and_has_the_scores_of_its_card(home, tmp_path):
     (home / "about.md").write_text("## License\n\nNone.\n")
-    command = [*script("release.py"), "--about", "about.md", "runs/ea_transformer_lite/seed-1"]
-    run([*command, "released/small"], home)
+    command = [*script("release.py"), "--about", home / "about.md", "--data", home / "prepared" / "data-bin"]
+    run([*command, home / "runs/ea_transformer_lite/seed-1", home / "released" / "small"], tmp_path)
     folder = home / "released" / "small"
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         checksum, name = line.split("  ")

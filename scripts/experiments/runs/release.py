@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training, evaluated by evaluate.sh")
     parser.add_argument("out", type=Path, metavar="DIR", help="folder to write; its name is the model's")
     parser.add_argument("--about", type=Path, required=True, metavar="FILE", help="what the card says of data and use")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate.sh")
     parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")
     args = parser.parse_args()
@@ -48,7 +49,7 @@ def main() -> None:
     trained = Results.read(args.run / "evaluation")
     if trained.is_encoder:
         raise StepError(f"{args.run} has an encoder, and release.py is for models that translate.")
-    data = recorded_data(args.run / "evaluation" / MODEL)
+    data = args.data or recorded_data(args.run / "evaluation" / MODEL)
     results = evaluated(args, halved(args.run), data)
     commands = [*trained.commands, portable(shlex.join(["python", "scripts/release.py", *sys.argv[1:]]))]
     release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
