@@ -117,8 +117,12 @@ def test_attention_maps_show_them(home):
 @pytest.mark.slow
 def test_a_release_translates_and_has_the_scores_of_its_card(home, tmp_path):
     (home / "about.md").write_text("## License\n\nNone.\n")
-    command = [*script("release.py"), "--about", home / "about.md", "--data", home / "prepared" / "data-bin"]
-    run([*command, home / "runs/ea_transformer_lite/seed-1", home / "released" / "small"], tmp_path)
+    folders = [home / "runs/ea_transformer_lite/seed-1", home / "released" / "small"]
+    command = [*map(str, script("release.py")), "--about", home / "about.md", *folders]
+    refused = subprocess.run(command, cwd=tmp_path, env=warm_environment(), capture_output=True, text=True)
+    assert refused.returncode and "name the folder of its data with --data" in refused.stderr
+    assert not folders[1].exists()
+    run([*command, "--data", home / "prepared" / "data-bin"], tmp_path)
     folder = home / "released" / "small"
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         checksum, name = line.split("  ")
