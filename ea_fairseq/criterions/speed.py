@@ -1,7 +1,9 @@
 """Options of our criteria that make trainings faster: ``--autocast`` and ``--fast-dropout``."""
 
+import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -50,6 +52,8 @@ class Speed:
         device = sample["target"].device.type
         with ExitStack() as contexts:
             if self.autocast:
+                if device == "cpu" and not has_bfloat16():
+                    say_slow()
                 contexts.enter_context(torch.autocast(device, self.autocast))
                 if device == "cpu":  # torch's flash attention takes six times as long for gradients as in float32
                     contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
@@ -67,3 +71,17 @@ def autocast_dtype(cfg: SpeedConfig) -> torch.dtype | None:
     if cfg.fp16 or cfg.bf16 or cfg.amp:
         raise UserError("--autocast bf16 takes the place of --fp16, --bf16 and --amp: leave those out.")
     return torch.bfloat16
+
+
+def has_bfloat16() -> bool:
+    """Whether torch has fast matrix products in bfloat16 on this processor."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+@cache
+def say_slow() -> None:
+    """Warns, once, that bfloat16 is slower than float32 here."""
+    logging.getLogger(__name__).warning(
+        "--autocast bf16: torch has no fast matrix products in bfloat16 on this processor, and training takes several "
+        "times as long as in float32: leave the flag out"
+    )

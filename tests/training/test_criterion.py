@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from criterion_steps import FAIRSEQS, OURS, PAD, WORDS, assert_same_step, batch, criterion, model, step
 from ea_fairseq import UserError
-from ea_fairseq.criterions import smoothed_loss
+from ea_fairseq.criterions import smoothed_loss, speed
 from forked import Forked
 from reversal import train
 from tiny import TINY, build
@@ -208,6 +208,16 @@ def test_autocast_rounds_in_each_chunk_alike(monkeypatch):
     torch.testing.assert_close(chunked[0], whole[0], rtol=1e-6, atol=0)
     for one, other in zip(chunked[3], whole[3], strict=True):
         assert (one - other).norm() < 0.01 * other.norm() + 1e-3
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_processor_without_bfloat16_is_warned_of_once(monkeypatch, caplog, there):
+    monkeypatch.setattr(speed, "has_bfloat16", lambda: there)
+    speed.say_slow.cache_clear()
+    for autocast in ("none", "bf16", "bf16"):
+        criterion(OURS, autocast=autocast)(model(), batch())
+        assert ("no fast matrix products in bfloat16" in caplog.text) == (autocast == "bf16" and not there)
+    assert len(caplog.records) == (not there)
 
 
 @pytest.mark.parametrize("flag", ["fp16", "bf16", "amp"])
