@@ -115,9 +115,10 @@ def test_padding_and_other_series_change_nothing(arch, given):
     model = build_tiny(arch, **given) if arch not in BASELINES else build(arch, width=16, blocks=2, dropout=0.0)
     source, padding = draw(1)
     together, outputs = represent(model, source, padding), classes(model, source, padding)
+    rounding = max(1e-4, 1e-5 * together.abs().max())  # of float32: some models' representations are large
     for row in range(len(source)):
         alone = source[row : row + 1, ~padding[row]], padding[row : row + 1, ~padding[row]]
-        assert_close(together[row, ~padding[row]], represent(model, *alone)[0], 1e-4)
+        assert_close(together[row, ~padding[row]], represent(model, *alone)[0], rounding)
         assert_close(outputs[row], classes(model, *alone)[0], 1e-4)
     shorter = source[1:3, :6], padding[1:3, :6]
     longer = F.pad(shorter[0], (0, 0, 0, 3), value=7.0), F.pad(shorter[1], (0, 3), value=True)

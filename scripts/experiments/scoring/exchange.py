@@ -14,6 +14,7 @@ from experiments.scoring.significance import ALTERED, RESAMPLES, SEED
 from experiments.scoring.task_scores import LOW_IS_GOOD, METRICS, digits_of
 
 BATCH = 100  # exchanges at once
+DECIMALS = 9  # of differences: more are rounding, by which equal ones must not differ
 DISTANCES = {  # of SciPy, which are one less the score: so many exchanges are scored at once
     "accuracy": "hamming",
     "F1": "dice",
@@ -53,7 +54,7 @@ def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], sc
         return np.mean([scores_of(score, labels, seed[numbers]) for seed in predictions], axis=0)
 
     def difference(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
-        return np.squeeze(mean_scores(second) - mean_scores(first))
+        return np.squeeze(np.round(mean_scores(second) - mean_scores(first), DECIMALS))
 
     size = len(labels)
     sides = np.arange(size), np.arange(size, 2 * size)
