@@ -14,7 +14,6 @@ from ea_fairseq.analysis.maps import by_layer
 from experiments.maps.attention_alignment import AttentionAlignment
 from experiments.runs.trained_model import TrainedModel
 
-MEASURES = {"entropy": "bits", "similarity": "cosine", "alignment error": "rate"}
 DEFINITIONS = {
     "entropy": "of the probabilities that a query gives the keys it sees, in bits; mean over all queries",
     "similarity": "cosine between the probabilities of a query in a layer and in the next; mean over all queries",
