@@ -38,7 +38,7 @@ INLINE void matmul_pairs(const int32_t *pairs, int64_t stride, const float *pane
     for (int row = 0; row < rows; row++)
         FULLY_UNROLLED
         for (int v = 0; v < MAX_VECTORS; v++) {
-            int64_t index = (m + row) * c.row_stride + v * LANES, room = c.columns - v * LANES;
+            int64_t index = (m + row) * c.row_stride + v * LANES, room = max_of(0, c.columns - v * LANES);
             masked_store(c.data, index, room, total[row][v] + masked_load(c.data, index, room, 0), 0);
         }
 }
