@@ -20,7 +20,7 @@ from experiments.runs.model_card import CARD, card
 from experiments.runs.preparation import PREPARATION, Preparation
 from experiments.runs.trained_model import recorded_data
 from experiments.scoring.evaluation import portable
-from experiments.scoring.results import RELEASED, Results
+from experiments.scoring.results import COUNTS, NAME, RELEASED, Results
 
 MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
 EXAMPLE = (
@@ -50,6 +50,7 @@ def main() -> None:
     if trained.is_encoder:
         raise StepError(f"{args.run} has an encoder, and release.py is for models that translate.")
     data = args.data or recorded_data(args.run / "evaluation" / MODEL)
+    require_replaceable(args, data)
     results = evaluated(args, halved(args.run), data)
     commands = [*trained.commands, portable(shlex.join(["python", "scripts/release.py", *sys.argv[1:]]))]
     release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
@@ -82,15 +83,33 @@ def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
     return Results.read(out)
 
 
+def files_of(args: Namespace, data: Path) -> dict[str, Path]:
+    """The files that a release is a copy of, by name."""
+    files = {path.name: path for path in sorted(data.glob("dict.*.txt"))}
+    files |= {name: data / name for name in (*Preparation.read(data).models, PREPARATION)}
+    return files | {MODEL: args.run / RELEASED / MODEL}
+
+
+def require_replaceable(args: Namespace, data: Path) -> None:
+    """Raises StepError where the folder has what a release would not write anew."""
+    if not args.out.exists():
+        return
+    if not args.out.is_dir():
+        raise StepError(f"{args.out} is not a folder: give another place.")
+    written = {CARD, CHECKSUMS} | (set() if args.card_only else {NAME, COUNTS, *files_of(args, data)})
+    lost = sorted(path.name for path in args.out.iterdir() if path.name not in written or path.is_dir())
+    if lost:
+        raise StepError(
+            f"{args.out} has {lost[0]}, which would be lost: give a new folder, or that of an older release."
+        )
+
+
 def release(args: Namespace, results: Results, data: Path) -> None:
     """Writes the folder: complete, or not at all."""
     unfinished = args.out.with_name(f"{args.out.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    preparation = Preparation.read(data)
-    files = {path.name: path for path in sorted(data.glob("dict.*.txt"))}
-    files |= {name: data / name for name in (*preparation.models, PREPARATION)}
-    files[MODEL] = args.run / RELEASED / MODEL
+    files = files_of(args, data)
     sums = {name: sha256(path) for name, path in sorted(files.items())}
     if not args.card_only:
         for name, path in files.items():

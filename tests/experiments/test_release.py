@@ -1,0 +1,58 @@
+"""A release takes the place of an older one, and of nothing else."""
+
+import json
+import shutil
+from argparse import Namespace
+
+import pytest
+from step import StepError
+
+from commands import ROOT
+from experiments.runs.release import require_replaceable
+from preparations import CODES, WHOLE
+
+RELEASED = ROOT / "checkpoints" / "embedded-ea_transformer_lite"
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data-bin"
+    folder.mkdir()
+    (folder / "preparation.json").write_text(json.dumps(WHOLE))
+    (folder / "bpe.codes").write_text(CODES)
+    for language in ("de", "en"):
+        (folder / f"dict.{language}.txt").write_text("Hund 1\n")
+    return folder
+
+
+def replaceable(tmp_path, data, card_only: bool = False) -> None:
+    require_replaceable(Namespace(run=tmp_path, out=tmp_path / "models", card_only=card_only), data)
+
+
+@pytest.mark.parametrize("card_only", [False, True])
+def test_a_folder_that_is_new_or_empty_is_taken(tmp_path, data, card_only):
+    replaceable(tmp_path, data, card_only)
+    (tmp_path / "models").mkdir()
+    replaceable(tmp_path, data, card_only)
+
+
+def test_an_older_release_is_replaced_but_by_no_card_alone(tmp_path, data):
+    shutil.copytree(RELEASED, tmp_path / "models")
+    replaceable(tmp_path, data)
+    with pytest.raises(StepError, match="models has .*, which would be lost"):
+        replaceable(tmp_path, data, card_only=True)
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "embedded-ea_transformer_lite", "dict.fr.txt"])
+def test_a_folder_with_anything_else_is_refused(tmp_path, data, name):
+    out = tmp_path / "models"
+    shutil.copytree(RELEASED, out)
+    (out / name).mkdir() if name == RELEASED.name else (out / name).touch()
+    with pytest.raises(StepError, match=f"models has {name}, which would be lost"):
+        replaceable(tmp_path, data)
+
+
+def test_a_file_in_its_place_is_refused(tmp_path, data):
+    (tmp_path / "models").touch()
+    with pytest.raises(StepError, match="models is not a folder"):
+        replaceable(tmp_path, data)
