@@ -109,6 +109,7 @@ def refusal(
         "sources that are no words": source is None,
         "--match-source-len of such long sentences": is_beyond(generator, sample["net_input"]),
         "sentences without words": has_empty_sentence(source, generator.pad),
+        "sentences of more words than there are positions": has_long_sentence(generator, source),
     }
     return next((f"it does not know {option}" for option, is_asked in refused.items() if is_asked), None)
 
@@ -116,6 +117,12 @@ def refusal(
 def has_empty_sentence(source: Tensor | None, padding: int) -> bool:
     """Whether one of the sentences (B, S) is all padding, or there is none."""
     return source is not None and not (len(source) and source.ne(padding).any(dim=1).all())
+
+
+def has_long_sentence(generator: SequenceGenerator, source: Tensor | None) -> bool:
+    """Whether sentences (B, S) may have more words than the encoder has positions."""
+    positions = generator.model.single_model.encoder.embed_positions
+    return source is not None and positions is not None and source.size(1) > positions.max_positions
 
 
 def has_odd_prefix(generator: SequenceGenerator, source: Tensor | None, prefix: Tensor | None) -> bool:

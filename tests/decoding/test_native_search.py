@@ -162,6 +162,19 @@ def test_a_sentence_of_padding_is_left_to_fairseqs_search():
     assert len(hypotheses) == 2 and native_search.told == {"it does not know sentences without words"}
 
 
+def test_a_sentence_of_more_words_than_there_are_positions_is_left_to_fairseqs_search():
+    model = model_of("learned positions")
+    longest = model.encoder.embed_positions.max_positions
+    generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
+    native_search.told.clear()
+    generator.generate([model], batch([longest - 1], seed=1))  # and the end of the sentence
+    assert not native_search.told
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            generator.generate([model], batch([longest], seed=1))
+    assert native_search.told == {"it does not know sentences of more words than there are positions"}
+
+
 def test_a_token_that_the_model_does_not_know_is_refused():
     model, sample = model_of(), batch([3], seed=8)
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
