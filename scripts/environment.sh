@@ -16,6 +16,7 @@ find_base_python() {
 # enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH.
 enter_environment() {
   local environment=$repository/.venv wanted
+  check_version "$environment"
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
   if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]]; then
     say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
@@ -26,14 +27,21 @@ enter_environment() {
   hash -r
 }
 
+# check_version FOLDER: dies if PYTHON is set, and the environment that is there of another version.
+check_version() {
+  local base there
+  [[ ${PYTHON:-} ]] || return 0
+  base=$(find_base_python)
+  there=$(version_of "$1/bin/python" 2>/dev/null) || return 0
+  [[ $there == "$(version_of "$base")" ]] ||
+    die "$1 is of Python $there, and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
+}
+
 # make_environment FOLDER: makes the environment, or completes it.
 make_environment() {
   local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
   base=$(find_base_python)
-  if "$python" -m pip --version >/dev/null 2>&1; then
-    [[ ! ${PYTHON:-} || $(version_of "$python") == "$(version_of "$base")" ]] ||
-      die "$environment is of Python $(version_of "$python"), and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
-  else
+  if ! "$python" -m pip --version >/dev/null 2>&1; then
     "$base" -m venv --clear "$environment" ||
       die "could not make $environment: check the space on its disk and that Python's venv module is installed."
   fi

@@ -4,6 +4,7 @@
 
 OUT_DIR=''
 unset CDPATH # with it, cd prints folders and goes to others than the one named
+shopt -u patsub_replacement 2>/dev/null || true # with it, from bash 5.2 on, '&' in a path stands for something else
 script=$(basename "$0" .sh)
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -43,7 +44,7 @@ find_python() {
   local candidate
   for candidate in python python3 "$repository/.venv/bin/python"; do
     python=$(command -v "$candidate") || continue
-    "$python" -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' \
+    "$python" -P -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' \
       >/dev/null 2>&1 && return
   done
   die "no active Python has fairseq: activate the environment that this project is installed in, or make one in $repository/.venv and run '.venv/bin/pip install -e . -c constraints.txt' there."
@@ -96,7 +97,8 @@ stamp() {
 }
 
 # stage OUTPUT SETTINGS COMMAND...: makes the file or folder OUT_DIR/OUTPUT with `COMMAND... OUT_DIR/OUTPUT.tmp`,
-# unless it is there and was made with the same SETTINGS, a text that names all that it depends on.
+# unless it is there and was made with the same SETTINGS, a text that names all that it depends on. A COMMAND that is a
+# function has to return what fails in it: in there, set -e has no effect.
 stage() {
   local name=$1 settings=$2 status=0
   local output=$OUT_DIR/$name stamp=$OUT_DIR/.stages/${name//\//.}

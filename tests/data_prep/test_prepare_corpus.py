@@ -69,7 +69,7 @@ def rough_corpus(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def lowercased(rough_corpus: Path, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("lowercased") / "an output"
+    out = tmp_path_factory.mktemp("lowercased") / "an output & more"
     prepared(*LOWERCASED, rough_corpus, out)
     return out
 

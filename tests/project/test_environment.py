@@ -25,6 +25,13 @@ source "$0/scripts/lib.sh"
 source "$0/scripts/environment.sh"
 make_environment "$1"
 """
+ENTER = """
+OUT_DIR=''
+source "$0/scripts/lib.sh"
+source "$0/scripts/environment.sh"
+repository=$1
+enter_environment
+"""
 PYTHON = """#!/bin/sh
 echo "$*" >>'{folder}/calls'
 case "$*" in
@@ -36,7 +43,7 @@ esac
 NOTHING = "there is no such call"
 
 
-def make_environment(folder, failing=NOTHING, gpu=False, **environment) -> subprocess.CompletedProcess:
+def make_environment(folder, failing=NOTHING, gpu=False, script=MAKE, **environment) -> subprocess.CompletedProcess:
     """Makes an environment with a Python that only notes how it is called."""
     for path, text in {
         "bin/python": PYTHON.format(folder=folder, failing=failing),
@@ -47,7 +54,7 @@ def make_environment(folder, failing=NOTHING, gpu=False, **environment) -> subpr
         (folder / path).write_text(text)
         (folder / path).chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder / 'path'}:{os.environ['PATH']}", **environment}
-    command = ["bash", "-euc", MAKE, ROOT, folder]
+    command = ["bash", "-euc", script, ROOT, folder]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
@@ -90,12 +97,34 @@ def test_an_installation_that_fails_shows_the_end_of_pips_output_and_what_to_do(
     assert not (tmp_path / "complete").exists()
 
 
-def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path):
-    made = make_environment(tmp_path, PYTHON=sys.executable)
+@pytest.mark.parametrize("state", ["begun", "complete"])
+def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path, state):
+    (tmp_path / ".venv").symlink_to(tmp_path)
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "constraints.txt").write_text("pip==1\n")
+    (tmp_path / "ea_fairseq/kernels/cpu").mkdir(parents=True)
+    (tmp_path / "ea_fairseq/kernels/cpu/code.c").touch()
+    if state == "complete":
+        made = make_environment(tmp_path, script=ENTER)
+        assert made.returncode == 0 and (tmp_path / "complete").exists(), made.stderr
+    (tmp_path / "calls").write_text("")
+    made = make_environment(tmp_path, script=ENTER, PYTHON=sys.executable)
     assert made.returncode == 1
     assert made.stderr.count("\n") == 1
     assert "is of Python 3.0," in made.stderr
     assert not installations(tmp_path)
+
+
+def test_a_clone_of_fairseq_in_the_current_folder_is_not_fairseq_installed(tmp_path):
+    (tmp_path / "fairseq").mkdir()
+    for name in ("python", "python3"):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    find = 'source "$0/scripts/lib.sh"; find_python; echo "$python"'
+    environment = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": ""}
+    found = subprocess.run(["bash", "-euc", find, ROOT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert str(tmp_path) not in found.stdout
+    assert found.returncode == 0 or "no active Python has fairseq" in found.stderr
 
 
 def test_a_python_that_fairseq_cannot_be_imported_on_is_refused_with_the_reason(tmp_path):
