@@ -39,6 +39,7 @@ done
 [[ $language =~ ^[A-Za-z0-9_]+$ ]] || die "--language needs a language of letters and digits, such as en, not '$language'."
 OUT_DIR=${folders[1]}
 check_out_dir
+[[ ! ${folders[0]} -ef $OUT_DIR ]] || die "$OUT_DIR has the sentence pairs themselves: give another folder for the output."
 data=${folders[0]}/data-bin
 [[ -d $data ]] || die "there is no folder $data: make it with another data-prep/prepare-*.sh."
 files=("$data/dict.$language.txt")
@@ -51,11 +52,10 @@ done
 # take FOLDER: copies the files to the names without languages.
 take() {
   local file name
-  mkdir "$1"
-  cp "${files[0]}" "$1/dict.txt"
+  mkdir "$1" && cp "${files[0]}" "$1/dict.txt" || return
   for file in "${files[@]:1}"; do
     name=$(basename "$file")
-    cp "$file" "$1/${name%%.*}.${name##*.}"
+    cp "$file" "$1/${name%%.*}.${name##*.}" || return
   done
 }
 

@@ -153,7 +153,9 @@ def main() -> None:
     }
     args.output.mkdir()
     (args.output / "source.json").write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
-    if own:
+    if own and args.output.parent.resolve() in own.path.parents[1:]:  # was downloaded here, and may be replaced
+        (args.output / own.place.file).hardlink_to(own.path)
+    elif own:
         (args.output / own.place.file).symlink_to(own.path)
     else:
         archive.path.rename(args.output / archive.place.file)

@@ -40,6 +40,15 @@ def test_relative_archives_folder_makes_an_absolute_link(corpus: Download):
     assert (corpus.archive / "corpus.zip").readlink() == own.resolve()
 
 
+def test_an_archive_that_was_downloaded_here_is_kept_when_its_folder_is_made_anew(corpus: Download):
+    corpus.archive.mkdir()
+    first = corpus.archive.rename(corpus.folder / "corpus")
+    (first / "corpus.zip").write_bytes(ZIP)
+    corpus.assert_gave(corpus.run("--archives", first), ZIPPED)
+    (first / "corpus.zip").unlink()  # as what is made anew takes its place
+    assert (corpus.archive / "corpus.zip").read_bytes() == ZIP
+
+
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [(TGZ[:-1], "expected 300000 bytes, found 299999 bytes"), (bytes(300_000), f"expected {checksum(TGZ)}, found")],

@@ -1,0 +1,56 @@
+"""data-prep/prepare-masked-lm.sh: one language of sentence pairs."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from commands import ROOT
+from corpora import checksums, warm_environment
+
+SCRIPT = ROOT / "data-prep" / "prepare-masked-lm.sh"
+SIZE = 10_000
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """What looks like prepared sentence pairs."""
+    data = tmp_path / "some pairs" / "data-bin"
+    data.mkdir(parents=True)
+    (data.parent / ".stages").mkdir()
+    for language in ("de", "en"):
+        (data / f"dict.{language}.txt").write_text(f"{language} 1\n")
+        for split in ("train", "valid", "test"):
+            for kind in ("bin", "idx"):
+                (data / f"{split}.de-en.{language}.{kind}").write_bytes(f"{split} {kind}".encode().ljust(SIZE))
+    return data.parent
+
+
+def take(*arguments: object, limit: str = "unlimited") -> subprocess.CompletedProcess:
+    command = ["bash", "-c", f'ulimit -f {limit} && exec bash "$@"', "bash", SCRIPT, "--language", "en", *arguments]
+    return subprocess.run(map(str, command), env=warm_environment(), cwd="/", capture_output=True, text=True)
+
+
+def test_it_takes_one_side_and_its_dictionary(pairs: Path, tmp_path: Path):
+    result = take(pairs, tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    data = tmp_path / "out" / "data-bin"
+    splits = {f"{split}.{kind}" for split in ("train", "valid", "test") for kind in ("bin", "idx")}
+    assert {path.name for path in data.iterdir()} == {"dict.txt"} | splits
+    assert (data / "dict.txt").read_text() == "en 1\n"
+    assert (data / "valid.idx").read_bytes() == (pairs / "data-bin" / "valid.de-en.en.idx").read_bytes()
+
+
+def test_it_does_not_take_the_place_of_the_pairs(pairs: Path):
+    before = checksums(pairs)
+    result = take(pairs, pairs / ".." / pairs.name)
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert "give another folder for the output" in result.stderr
+    assert checksums(pairs) == before
+
+
+def test_what_cannot_be_copied_wholly_is_not_there(pairs: Path, tmp_path: Path):
+    (pairs / "data-bin" / "test.de-en.en.idx").write_text("small")  # which is copied last
+    result = take(pairs, tmp_path / "out", limit=str(SIZE // 2 // 1024))
+    assert result.returncode != 0
+    assert not list((tmp_path / "out").glob("data-bin*"))
