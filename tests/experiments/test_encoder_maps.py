@@ -93,6 +93,8 @@ def test_pieces_are_cut_as_the_preparation_says(tmp_path):
     path.write_text('{"subword": "wordpiece", "models": ["vocab.txt"], "something": 1}')
     expected = {"bpe": "wordpiece", "wordpiece_vocab": str(tmp_path / "vocab.txt")}
     assert Pieces.read(tmp_path).hub_options(tmp_path) == expected
+    path.write_text('{"subword": "cased_wordpiece", "models": ["vocab.txt"]}')
+    assert Pieces.read(tmp_path).hub_options(tmp_path) == expected | {"wordpiece_cased": True}
     for text in ('{"subword": "bpe"}', '{"models": ["../vocab.txt"], "subword": "bpe"}', '{"subword": "other"}', "["):
         path.write_text(text)
         with pytest.raises(StepError, match="is not what a preparation writes"):
@@ -104,7 +106,8 @@ def test_a_language_models_data_is_shown_without_masks():
     assert unmasked(tokens, target, pad).tolist() == [0, 4, 5, 6, 2]
 
 
-def test_pieces_of_wordpiece_belong_to_words():
+@pytest.mark.parametrize("subword", ["wordpiece", "cased_wordpiece"])
+def test_pieces_of_wordpiece_belong_to_words(subword):
     pieces = ["<s>", "lau", "##ft", "er", "</s>"]
-    assert word_numbers(pieces, "wordpiece") == [0, 1, 1, 2, 3]
-    assert labels(pieces, "wordpiece") == ["<s>", "lau\u00b7", "ft", "er", "</s>"]
+    assert word_numbers(pieces, subword) == [0, 1, 1, 2, 3]
+    assert labels(pieces, subword) == ["<s>", "lau\u00b7", "ft", "er", "</s>"]

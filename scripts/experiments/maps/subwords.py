@@ -1,5 +1,7 @@
 """Which word a piece of a word belongs to."""
 
+from apply_subword import WORDPIECE
+
 END = "</s>"
 CONTINUED = "\u00b7"  # a raised dot
 
@@ -9,7 +11,7 @@ def word_numbers(pieces: list[str], subword: str) -> list[int]:
 
     Args:
         subword: how words were cut: ``bpe`` (``läu@@ ft``), ``sentencepiece`` (``\u2581läu ft``), ``wordpiece``
-            (``läu ##ft``) or ``none``.
+            or ``cased_wordpiece`` (``läu ##ft``) or ``none``.
     """
     numbers, number = [], -1
     for before, piece in zip([END, *pieces], pieces, strict=False):
@@ -22,7 +24,7 @@ def is_continued(before: str, piece: str, subword: str) -> bool:
     """Whether a word goes on from one piece to the next."""
     if subword == "none" or END in (before, piece):
         return False
-    if subword == "wordpiece":
+    if subword in WORDPIECE:
         return piece.startswith("##")
     return before.endswith("@@") if subword == "bpe" else not piece.startswith("\u2581")
 
@@ -33,6 +35,6 @@ def labels(pieces: list[str], subword: str) -> list[str]:
     for piece, after in zip(pieces, [*pieces[1:], END], strict=True):
         text = piece.removesuffix("@@") if subword == "bpe" else piece
         text = text.removeprefix("\u2581") if subword == "sentencepiece" else text
-        text = text.removeprefix("##") if subword == "wordpiece" else text
+        text = text.removeprefix("##") if subword in WORDPIECE else text
         shown.append(text + CONTINUED * is_continued(piece, after, subword))
     return shown

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from apply_subword import WORDPIECE
 from step import StepError
 from text_lines import tidy
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ea_fairseq.hub.encoder import EncoderHub
 
 TASKS = ("masked_lm", "sentence_prediction")
-SUBWORDS = ENCODERS | {"wordpiece": ("wordpiece", "wordpiece_vocab")}
+SUBWORDS = ENCODERS | dict.fromkeys(WORDPIECE, ("wordpiece", "wordpiece_vocab"))
 
 
 def is_encoder(checkpoint: Path) -> bool:
@@ -35,7 +36,7 @@ class Pieces:
         models: of subwords; none where the subword is ``none``.
     """
 
-    subword: Literal["bpe", "sentencepiece", "wordpiece", "none"] = "none"
+    subword: Literal["bpe", "sentencepiece", "wordpiece", "cased_wordpiece", "none"] = "none"
     tokenizer: Literal["moses", "none"] = "none"
     lowercase: bool = False
     models: list[FileName] = field(default_factory=list)
@@ -57,12 +58,14 @@ class Pieces:
         except ValueError as error:
             raise StepError(f"{path} is not what a preparation writes ({error}): copy it again.") from None
 
-    def hub_options(self, folder: Path) -> dict[str, str]:
+    def hub_options(self, folder: Path) -> dict[str, str | bool]:
         """What makes fairseq cut raw text alike."""
         options = {} if self.tokenizer == "none" else {"tokenizer": self.tokenizer}
         if self.subword != "none":
             options["bpe"], model = SUBWORDS[self.subword]
             options[model] = str(folder / self.models[0])
+        if self.subword == "cased_wordpiece":
+            options["wordpiece_cased"] = True
         return options
 
 
