@@ -18,6 +18,7 @@ def apply(package_path: list[str]):
     require_working_fairseq()
     from ea_fairseq.decoding.generation_options import patch_options
     from ea_fairseq.decoding.native_search import patch_search
+    from ea_fairseq.fairseq_patches.adaptive_softmax import patch_adaptive_softmax
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
@@ -35,5 +36,6 @@ def apply(package_path: list[str]):
     patch_ngrams()
     patch_patience()
     patch_wall_clock()
+    patch_adaptive_softmax()
     patch_search()
     patch_options()

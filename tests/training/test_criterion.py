@@ -173,6 +173,22 @@ def test_validation_makes_no_gradients(options):
     torch.testing.assert_close([ours, our_logged], [loss, logged], rtol=1e-6, atol=0)
 
 
+def test_gradients_of_an_adaptive_softmax_are_those_of_finite_differences():
+    adaptive = build(**TINY, adaptive_softmax_cutoff="10,20", adaptive_softmax_factor=2)
+    softmax = adaptive.double().decoder.adaptive_softmax
+    features = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: softmax.get_log_prob(x, None), (features, *softmax.parameters()))
+    found = softmax.get_log_prob(features, None)
+    with torch.no_grad():
+        torch.testing.assert_close(found, softmax.get_log_prob(features, None))
+
+
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_step_with_an_adaptive_softmax_is_fairseqs(arch):
+    assert_same_step(model(arch, adaptive_softmax_cutoff="10,20"), batch())
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_autocast_is_torchs(arch):
     """Model and loss are what they are when fairseq's criterion runs under autocast, but for rounding."""
