@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import torch
 from fairseq.distributed import fsdp_wrap
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.models.recomputed import recomputed
 from ea_fairseq.user_error import UserError
 
 
@@ -192,5 +192,5 @@ def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, nu
 def wrap(layer: nn.Module, cfg) -> nn.Module:
     """Applies activation checkpointing and sharding to a layer where the options ask for them, as fairseq does."""
     if cfg.checkpoint_activations:
-        return fsdp_wrap(checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations), min_num_params=0)
+        return fsdp_wrap(recomputed(layer, cfg.offload_activations), min_num_params=0)
     return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)

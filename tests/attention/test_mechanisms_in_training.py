@@ -62,6 +62,21 @@ def test_activation_checkpointing_changes_no_gradient(family):
     assert_gradients_close(step(build_family(family, checkpoint_activations=True)), step(build_family(family)))
 
 
+@each_family
+def test_activation_checkpointing_under_autocast_changes_gradients_by_less_than_rounding_does(family):
+    def gradients(autocast: bool, **options) -> torch.Tensor:
+        model = build_family(family, **options).train()
+        _, source, target = draw_padded(model, seed=4)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = model(source, None, target)[0]
+        logits[target.ne(PAD)].float().cos().sum().backward()
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    exact, rounded = gradients(autocast=False), gradients(autocast=True)
+    again = gradients(autocast=True, checkpoint_activations=True)
+    assert (again - rounded).norm() < 0.5 * (rounded - exact).norm()
+
+
 @pytest.mark.parametrize("way", ["stored", "autocast"])
 @each_family
 def test_bfloat16_trains_and_keeps_the_laws(family, way):
