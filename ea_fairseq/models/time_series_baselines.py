@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
@@ -32,7 +33,10 @@ class Recurrent(nn.Module):
 
     def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, d); padding, which comes last, changes no step before it."""
-        return self.layers(source)[0]
+        device = source.device.type
+        # Not every CPU that has bfloat16 has recurrent layers in it.
+        with torch.autocast(device, enabled=device != "cpu" and torch.is_autocast_enabled(device)):
+            return self.layers(source)[0]
 
 
 class ResidualBlock(nn.Module):

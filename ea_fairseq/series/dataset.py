@@ -48,7 +48,8 @@ class SeriesDataset(FairseqDataset):
             "net_input": {"source": pad(sources), "padding_mask": torch.arange(steps.max()) >= steps.unsqueeze(1)},
         }
         if "target" in samples[0]:
-            batch["target"] = torch.tensor([sample["target"] for sample in samples])
+            # Numbers are float64, for --fp16 makes float16 of all that is float32, and criteria make float32 of them.
+            batch["target"] = torch.from_numpy(np.array([sample["target"] for sample in samples]))
         return batch
 
     def num_tokens(self, index: int) -> int:

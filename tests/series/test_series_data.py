@@ -1,14 +1,17 @@
 """What becomes of series on their way from files to models: description, split, masks, batches."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
+from fairseq.trainer import Trainer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from ea_fairseq import UserError
-from ea_fairseq.series.dataset import MaskedSeriesDataset, draw_segments
+from ea_fairseq.series.dataset import MaskedSeriesDataset, SeriesDataset, draw_segments
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig, MaskedTimeSeriesTask
 from ea_fairseq.tasks.time_series import TimeSeriesConfig
@@ -42,6 +45,15 @@ def test_what_models_read_has_mean_0_and_deviation_1_over_the_training_part(fold
     raw, found = plain.load_dataset("test").series[0], plain.load_dataset("test")[0]["source"].numpy()
     np.testing.assert_array_equal(found[~np.isnan(raw)], raw[~np.isnan(raw)])
     np.testing.assert_allclose(found[np.isnan(raw)], np.broadcast_to(plain.description.mean, raw.shape)[np.isnan(raw)])
+
+
+def test_numbers_to_predict_are_no_float16_with_fp16():
+    series = [np.zeros((2, 1), dtype=np.float32)] * 2
+    dataset = SeriesDataset(series, [3000.9, 70000.5], describe(channels=1), shuffle=False)
+    options = SimpleNamespace(common=SimpleNamespace(fp16=True, bf16=False))
+    halved = Trainer._fp_convert_sample(SimpleNamespace(cfg=options), dataset.collater([dataset[0], dataset[1]]))
+    assert halved["net_input"]["source"].dtype is torch.float16
+    torch.testing.assert_close(halved["target"].float(), torch.tensor([3000.9, 70000.5]))
 
 
 def test_a_split_is_stratified_and_drawn_by_its_seed(folder):

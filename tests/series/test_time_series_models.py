@@ -216,6 +216,29 @@ def test_batch_norm_of_equal_lengths_is_torchs():
     torch.testing.assert_close(ours.running_var, torchs.running_var)
 
 
+@each_case
+def test_a_single_step_can_be_learned(arch, given):
+    """Batch norm, which knows no variance of it, takes its running statistics; they stay what they are."""
+    model, (source, padding) = build_tiny(arch, **given), draw(1)
+    before = copy.deepcopy(dict(model.named_buffers()))
+    expected = classes(model, source[:1, :1], padding[:1, :1])
+    output = model.train()(source[:1, :1], padding[:1, :1], classification_head_name=HEAD)[0]
+    torch.testing.assert_close(output, expected)
+    output.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
+    torch.testing.assert_close(dict(model.named_buffers()), before)
+
+
+@pytest.mark.parametrize("arch", BASELINES)
+def test_baselines_learn_under_autocast(arch):
+    model, (source, padding) = build_tiny(arch), draw(1)
+    expected = classes(model, source, padding)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model.train()(source, padding, classification_head_name=HEAD)[0]
+        torch.testing.assert_close(classes(model.eval(), source, padding).float(), expected, rtol=0.1, atol=0.1)
+    output.square().sum().backward()
+
+
 @native_only
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_kernels_agree_with_pytorch(monkeypatch, share):
