@@ -29,7 +29,10 @@ class Watch:
         self._dropouts = [module for module in self._modules if isinstance(module, FairseqDropout)]
 
     def state(self) -> list[object]:
-        """Something that is equal as long as parameters, hooks and modes of the modules are."""
+        """Something that is equal as long as parameters, hooks and modes of the modules are.
+
+        A change of a parameter through ``.data``, which torch does not count, is not seen.
+        """
         return [
             dispatch.backend,
             [(parameter.data_ptr(), version(parameter)) for parameter in self._parameters],

@@ -66,9 +66,9 @@ def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
     return partial(F.linear, weight=weight, bias=bias)
 
 
-def is_plain(layer: nn.Module) -> bool:
-    """Whether the layer is linear and nothing else: fairseq's quantization noise, for one, is a hook."""
-    return type(layer) is nn.Linear and not any(getattr(layer, hooks) for hooks in HOOKS)
+def is_plain(layer: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
+    """Whether the layer is of a kind and nothing else: fairseq's quantization noise, for one, is a hook."""
+    return type(layer) is kind and not any(getattr(layer, hooks) for hooks in HOOKS)
 
 
 class Projection(torch.autograd.Function):

@@ -15,6 +15,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.window import WINDOWS, Window
+from ea_fairseq.kernels.attend import is_plain
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
@@ -174,11 +175,13 @@ class EvolvingAttention(Attention):
 
     @property
     def fused(self) -> FusedLogits | None:
-        """What kernels may compute; None in a compiled graph while alpha and beta grow.
+        """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it.
 
-        To a graph, numbers that kernels take are constants: it would have to be compiled anew for each update.
+        None in a compiled graph while alpha and beta grow, too: to a graph, numbers that kernels take are constants,
+        and it would have to be compiled anew for each update.
         """
-        return None if self.is_growing and torch.compiler.is_compiling() else self.fused_logits
+        replaced = self.conv is not self.fused_logits.conv or not (self.conv is None or is_plain(self.conv, nn.Conv2d))
+        return None if replaced or (self.is_growing and torch.compiler.is_compiling()) else self.fused_logits
 
     def set_num_updates(self, updates: int) -> None:
         """Called by fairseq before each update, with the number of those before it, and for a checkpoint it evaluates.

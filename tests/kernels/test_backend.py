@@ -4,15 +4,21 @@ import re
 import shutil
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import weight_norm
 
 from ea_fairseq import UserError
 from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
-from laws import FURTHER_LAWS, LAWS
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
+from laws import FURTHER_LAWS, LAWS, draw_padded
+from model_checks import native_only
 from tiny import COMBINATIONS, build_loud
 
 # Of native code all tests check the laws where that is compiled.
@@ -39,6 +45,37 @@ def test_law_holds_of_the_reference(law, options, seed):
 @settings(max_examples=10, deadline=None)
 def test_law_holds_of_triton(law, options, seed):
     check(law, "triton", options, seed)
+
+
+def replaced(attention):
+    torch.manual_seed(1)
+    attention.conv = nn.Conv2d(attention.num_heads, attention.num_heads, attention.conv.kernel_size)
+
+
+def pruned(attention):
+    prune.l1_unstructured(attention.conv, "weight", 0.5)
+    with torch.no_grad():
+        attention.conv.weight_orig.neg_()  # as training changes it
+
+
+def normed(attention):
+    attention.conv = weight_norm(attention.conv)
+
+
+@native_only
+@pytest.mark.parametrize("change", [replaced, pruned, normed])
+def test_a_convolution_that_is_another_is_the_one_that_is_computed(change, monkeypatch):
+    model = build_loud()
+    _, source, target = draw_padded(model, seed=4)
+    before = model(source, None, target)[0]
+    for attention in [module for module in model.modules() if isinstance(module, EvolvingAttention)]:
+        change(attention)
+    found = []
+    for chosen in ("native", "reference"):
+        monkeypatch.setattr(backend, "backend", chosen)
+        found.append(model(source, None, target)[0][target.ne(1)])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+    assert change is normed or not torch.allclose(found[0], before[target.ne(1)], atol=0.01)
 
 
 @pytest.mark.parametrize(
