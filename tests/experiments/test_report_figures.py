@@ -12,8 +12,8 @@ from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.curves import POINTS, band
 from experiments.reports.plots import MOST, plots, shown_models
 from experiments.reports.score_by_size import apart, score_by_size
-from experiments.scoring.results import Point
-from fake_results import EVOLVING, PLAIN, SCORE, make, write_results
+from experiments.scoring.results import Point, Score
+from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results
 
 CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)
 
@@ -65,14 +65,13 @@ def test_a_grid_does_not_mix_trainings_that_differ_in_more(tmp_path):
     assert differences(grids) == [["--lr 1e-3"], ["--lr 5e-4"]]
 
 
-@pytest.mark.parametrize("score", [SCORE, "TER"])
-def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score):
-    write_results(tmp_path / PLAIN, PLAIN, wrong=0.9)
-    for number in range(MOST + 1):
-        write_results(tmp_path / str(number), f"model {number:02}", wrong=number / 20)
-    comparison = Comparison.of(find_results([tmp_path]), score)
-    shown = shown_models(comparison, "multi30k-deen")
-    assert shown == [PLAIN, *(f"model {number:02}" for number in range(MOST - 1))]
+@pytest.mark.parametrize(("score", "sign"), [(SCORE, -1), ("accuracy", -1), ("TER", 1), ("perplexity", 1), ("RMSE", 1)])
+def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score, sign):
+    models = [f"model {number:02}" for number in range(MOST + 1)]
+    for place, model in enumerate([*models, PLAIN]):
+        rewrite(write_results(tmp_path / model, model).folder, scores={score: Score(50 + sign * place, "", "")})
+    shown = shown_models(Comparison.of(find_results([tmp_path]), score), "multi30k-deen")
+    assert shown == [PLAIN, *models[: MOST - 1]]
 
 
 def test_scores_are_drawn_by_size_where_there_are_several_sizes(tmp_path):

@@ -9,6 +9,7 @@ from step import StepError
 
 from experiments.reports.papers import PAPER
 from experiments.scoring.results import NAME, RELEASED, Results
+from experiments.scoring.task_scores import LOW_IS_GOOD
 
 SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
 
@@ -90,6 +91,10 @@ class Comparison:
         """The names of the scores of a data set, the one that counts before the others."""
         names = next(list(result.scores) for result in self.all_results() if result.dataset.name == dataset)
         return sorted(names, key=lambda name: name != self.score)
+
+    def low_is_good(self, dataset: str) -> bool:
+        """Whether the lower of two scores that count is the better."""
+        return self.names(dataset)[0] in LOW_IS_GOOD
 
     def scores(self, model: str, dataset: str, score: str | None = None) -> dict[int, float]:
         """Scores in points by seed; by default the one that counts."""

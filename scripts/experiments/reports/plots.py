@@ -13,7 +13,6 @@ from experiments.reports.learning_curves import CURVES, WARM_UP, label_of, learn
 from experiments.reports.score_by_size import score_by_size
 
 MOST = 10  # models in a figure that names each of them
-LOW_IS_GOOD = ("TER", "perplexity")
 
 
 def draw(
@@ -55,7 +54,7 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
     """The models on a data set; of more than a figure can name, the baselines and the best."""
     models = [model for model in comparison.models if comparison.results(model, dataset)]
     baselines = {comparison.baseline_of(model, dataset) for model in models}
-    sign = 1 if comparison.names(dataset)[0] in LOW_IS_GOOD else -1
+    sign = 1 if comparison.low_is_good(dataset) else -1
 
     def rank(model: str) -> tuple[bool, float]:
         return model not in baselines, sign * Spread.of(comparison.scores(model, dataset).values()).mean

@@ -7,7 +7,6 @@ from experiments.reports.comparison import Comparison, Spread
 from experiments.reports.encoder_papers import PrintedRow
 from experiments.reports.ranks import mean_ranks, mean_relative_differences
 from experiments.runs.series_data import SeriesData
-from experiments.scoring.task_scores import LOW_IS_GOOD
 from experiments.tables import MINUS, NONE
 
 OVER_DATA = {  # what the columns mean
@@ -19,7 +18,7 @@ OVER_DATA = {  # what the columns mean
 def columns_over_data(comparison: Comparison, printed: list[PrintedRow]) -> dict[str, list[str]]:
     """Of time series the columns that CEAN has behind the data sets: a cell for each model and for each printed row."""
     datasets = comparison.datasets
-    low = [comparison.names(dataset)[0] in LOW_IS_GOOD for dataset in datasets]
+    low = list(map(comparison.low_is_good, datasets))
     ours = [[mean_score(comparison, model, dataset) for dataset in datasets] for model in comparison.models]
     theirs = [[first_number(row.scores.get(dataset, "")) for dataset in datasets] for row in printed]
     if any(comparison.task(dataset) != SeriesData.task for dataset in datasets):

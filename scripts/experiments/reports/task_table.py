@@ -13,7 +13,7 @@ from experiments.reports.series_columns import OVER_DATA, columns_over_data, fir
 from experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
 from experiments.runs.series_data import SeriesData
 from experiments.scoring.significance import RESAMPLES, SEED
-from experiments.scoring.task_scores import DEFINITIONS, LOW_IS_GOOD, digits_of
+from experiments.scoring.task_scores import DEFINITIONS, digits_of
 from experiments.tables import NONE, Table
 
 SIZE = (
@@ -33,7 +33,7 @@ Scores = Mapping[int, float]
 def task_table(comparison: Comparison) -> Table:
     """A row for each model, then those that the papers print; a column for each task, and their mean."""
     datasets = comparison.datasets
-    averaged = len(datasets) > 1 and not any(comparison.names(dataset)[0] in LOW_IS_GOOD for dataset in datasets)
+    averaged = len(datasets) > 1 and not any(map(comparison.low_is_good, datasets))
     header = ["model", "parameters", "seeds", *(heading(comparison, dataset) for dataset in datasets)]
     rows = [row(comparison, model) for model in comparison.models]
     printed = shown_rows(comparison)
@@ -78,7 +78,7 @@ def difference_table(comparison: Comparison, p_values: bool = True) -> Table | N
 def difference_row(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
     """The cells of a model on a data set."""
     score, scores = comparison.names(dataset)[0], comparison.scores(model, dataset)
-    best = (min if score in LOW_IS_GOOD else max)(scores.values())
+    best = (min if comparison.low_is_good(dataset) else max)(scores.values())
     digits = digits_of(score)
     cells = [model, dataset, score, spread(Spread.of(scores.values()), digits), f"{best:.{digits}f}", str(len(scores))]
     return cells + difference_cells(comparison, model, dataset, p_values)

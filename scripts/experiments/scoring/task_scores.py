@@ -77,7 +77,7 @@ METRICS = {
     ),
 }
 DEFINITIONS = {name: metric.definition for name, metric in METRICS.items()}
-LOW_IS_GOOD = tuple(name for name, metric in METRICS.items() if metric.low_is_good)
+LOW_IS_GOOD = ("TER", *(name for name, metric in METRICS.items() if metric.low_is_good))  # TER is of translations
 
 
 def perplexity(words: np.ndarray, bits: np.ndarray) -> np.ndarray:
