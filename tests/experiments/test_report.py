@@ -16,6 +16,7 @@ from step import StepError
 from commands import ROOT
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
+from experiments.reports.seed_range import seed_range
 from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Results
 from experiments.scoring.significance import p_value
 from experiments.tables import NONE, latex
@@ -165,10 +166,12 @@ def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path,
     rewrite(write_results(tmp_path / "published" / "other", PLAIN, 5, wrong=0.9).folder, recipe="another", seed=4)
     monkeypatch.setattr("experiments.reports.seed_range.published", lambda: find_results([tmp_path / "published"]))
     scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.seed < 4]
-    write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
+    shutil.copytree(tmp_path / "published" / "1", tmp_path / "published" / "another section")
+    alone = write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
     write_results(tmp_path / "in" / "evolving", EVOLVING, 5)
     cells = table_of(tmp_path / "in")
     assert cells[PLAIN][OTHER_SEEDS] == f"{min(scores):.2f} to {max(scores):.2f}"
+    assert seed_range(alone, SCORE).seeds == 3
     assert cells[EVOLVING][OTHER_SEEDS] == NONE
     write_results(tmp_path / "in" / "plain again", PLAIN, 6)
     assert OTHER_SEEDS not in table_of(tmp_path / "in")[PLAIN]

@@ -39,9 +39,10 @@ class SeedRange:
 def seed_range(results: Results, score: str) -> SeedRange | None:
     """That of the published trainings by the same recipe, of the same model and data; None without two of them."""
     alike = [found for found in published() if kind(found) == kind(results) and score in found.scores]
-    if len({found.seed for found in alike}) < 2:
+    by_seed = {found.seed: found for found in alike}  # several sections may show one training
+    if len(by_seed) < 2:
         return None
-    scores = [found.scores[score].score for found in alike]
+    scores = [found.scores[score].score for found in by_seed.values()]
     return SeedRange(min(scores), max(scores), len(scores), alike[0].training_device or alike[0].device)
 
 
