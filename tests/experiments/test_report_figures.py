@@ -31,6 +31,19 @@ def test_a_band_holds_its_curves_and_their_mean(curves):
         assert found.middle.tolist() == curves[0]
 
 
+@given(st.lists(st.tuples(st.floats(0.1, 100), st.integers(2, 6)), min_size=1, max_size=4))
+def test_by_the_clock_a_band_has_the_values_at_the_same_updates_and_their_mean_time(trainings):
+    """However much faster one seed was trained than another, so that no second is common to both."""
+    points = [[Point(10 * step, pace * step, 1 / step) for step in range(1, steps + 1)] for pace, steps in trainings]
+    by_updates, by_clock = (
+        band(points, x, lambda point: point.loss) for x in (lambda point: point.updates, lambda point: point.seconds)
+    )
+    for part in ("middle", "low", "high"):
+        assert np.array_equal(getattr(by_clock, part), getattr(by_updates, part))
+    pace = np.mean([pace for pace, _ in trainings])
+    assert by_clock.x == pytest.approx(pace * by_updates.x / 10)
+
+
 def test_a_band_of_many_points_has_as_many_as_a_figure_shows():
     long = [Point(step, step, 1 / step) for step in range(1, 5 * POINTS)]
     assert len(band([long, long], lambda point: point.updates, lambda point: point.loss).x) == POINTS

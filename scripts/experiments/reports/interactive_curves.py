@@ -3,7 +3,6 @@
 import html
 from collections.abc import Iterable
 
-import numpy as np
 import plotly.graph_objects as go
 from plotly.io import to_html
 from plotly.offline import get_plotlyjs
@@ -17,7 +16,6 @@ from experiments.reports.plots import shown_models
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 HEIGHT = 420  # pixels
 DIGITS = 3
-NOTHING = Band(*[np.empty(0)] * 4)
 CONFIG = {"displayModeBar": False, "responsive": True}  # Plotly's own buttons would share curves on its server
 
 
@@ -66,7 +64,7 @@ def interactive_curves(comparison: Comparison, dataset: str, models: list[str], 
             buttons(
                 0,
                 updates=("update", *along(by_updates.values(), updates)),
-                clock=("update", *along([by_clock.get(model, NOTHING) for model in by_updates], clock)),
+                clock=("update", *along(by_clock.values(), clock)),
             ),
             buttons(
                 1,

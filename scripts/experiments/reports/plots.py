@@ -66,7 +66,7 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
 def bands(comparison: Comparison, dataset: str) -> str:
     """What lines and bands are, for a caption."""
     if several_seeds(comparison, dataset):
-        return "Lines are means over seeds, bands reach from the lowest to the highest."
+        return "Lines are means over seeds at the same updates, times too; bands reach from the lowest to the highest."
     return "One seed each."
 
 
