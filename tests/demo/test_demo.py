@@ -20,12 +20,13 @@ from browsers import needs_browser
 from commands import ROOT
 from experiments.demo.browser import Browser
 from experiments.demo.demo import LOCAL, listen
+from mapped_models import write_models
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
 from experiments.demo.server import BUSY, KEPT, MOST_BYTES, WAITING, application  # noqa: E402
-from experiments.demo.translators import Answer, Hypothesis  # noqa: E402
+from experiments.demo.translators import Answer, Hypothesis, Translators  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 
@@ -150,6 +151,41 @@ def test_a_connection_that_is_cut_harms_nothing():
             connection.close()
         go_on.set()
         assert translate(port, "b")[0] == 200
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Tiny models over text that Moses tokenizes, as it is for the released ones."""
+    home = write_models(tmp_path_factory.mktemp("a home"))
+    preparation = home / "data" / "preparation.json"
+    preparation.write_text(json.dumps(json.loads(preparation.read_text()) | {"tokenizer": "moses"}))
+    return home
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("\u200b", "Source sentence 1 is empty: give it at least one word."),
+        ("a \u00ad\ufeff" + "b" * 30, "Source sentence 1 has 32 tokens and the model reads at most 20: split it."),
+        (" \n", "There is no word in this: type a sentence."),
+    ],
+)
+def test_what_a_model_cannot_read_is_refused_in_a_sentence(home, text, sentence):
+    with serving(Translators([home / "ea model"], cpu=True).answer) as port:
+        assert translate(port, text) == (400, {"error": sentence})
+        assert translate(port, "a")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("second", "flaw"),
+    [
+        ("other words model", "has another vocabulary than"),
+        ("other languages model", "translates en-de, not de-en"),
+    ],
+)
+def test_two_models_that_do_not_read_the_same_are_refused(home, second, flaw):
+    with pytest.raises(StepError, match=rf"{second} {flaw}.*\.$"):
+        Translators([home / "ea model", home / second], cpu=True)
 
 
 def test_a_port_that_is_taken_is_told():

@@ -10,7 +10,7 @@ from ea_fairseq import UserError
 from ea_fairseq.explorer.page import attention_page
 from experiments.maps.explorer_files import model_maps
 from experiments.maps.sentence_maps import SentenceMaps
-from experiments.runs.trained_model import TrainedModel
+from experiments.runs.trained_model import TrainedModel, require_same_task
 from experiments.runs.training_run import TrainingRun
 
 MOST_CHARACTERS = 600
@@ -39,10 +39,10 @@ class Answer:
 
 
 class Translators:
-    """One or two models that read the same language.
+    """One or two models of the same languages and words.
 
     Raises:
-        StepError: naming a model that is not there, or two of other languages.
+        StepError: naming a model that is not there, or one of other languages or words than the first.
     """
 
     def __init__(self, folders: list[Path], cpu: bool = False):
@@ -51,24 +51,27 @@ class Translators:
         if len({*names}) < len(names):
             names = list(map(str, folders))
         self.models = dict(zip(names, models, strict=True))
-        self.languages = languages(models[0])
-        if languages(models[-1]) != self.languages:
-            raise StepError(
-                f"{folders[-1]} translates {'-'.join(languages(models[-1]))}, not {'-'.join(self.languages)}: show "
-                "models of one task."
-            )
+        require_same_task(models, folders)
+        self.languages = models[0].languages
 
     def answer(self, text: str) -> Answer:
         """Translates a raw sentence.
 
         Raises:
-            StepError: where it is empty or too long.
+            StepError: where it is empty or too long, or has no word that a model reads.
         """
         text = tidy(text)
         if not text:
             raise StepError("There is no word in this: type a sentence.")
         if len(text) > MOST_CHARACTERS:
             raise StepError(f"This has {len(text)} characters: type a sentence of at most {MOST_CHARACTERS}.")
+        try:
+            return self._answer(text)
+        except UserError as error:
+            sentence = str(error).removesuffix(".")
+            raise StepError(f"{sentence[0].upper()}{sentence[1:]}.") from None
+
+    def _answer(self, text: str) -> Answer:
         found, target, maps = {}, None, []
         for name, model in self.models.items():
             hypotheses = model.hub.generate(model.tokens("source", text), beam=BEAM)[:SHOWN]
@@ -77,19 +80,10 @@ class Translators:
             ]
             target = hypotheses[0]["tokens"].cpu() if target is None else target
             maps.append(SentenceMaps.of_model(name, model, model.tokens("source", text), target))
-        try:
-            page = attention_page(list(map(model_maps, maps)), f"Attention of “{text}”")
-        except UserError as error:
-            raise StepError(f"{str(error).capitalize()}.") from None
-        return Answer(found, page)
+        return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
 
 
 def name_of(folder: Path) -> str:
     """What train.sh calls a model or, where something else trained it, the name of its folder."""
     run = TrainingRun.read(folder)
     return run.model if run else folder.resolve().name
-
-
-def languages(model: TrainedModel) -> tuple[str, str]:
-    """Source and target."""
-    return model.hub.task.cfg.source_lang, model.hub.task.cfg.target_lang

@@ -16,7 +16,7 @@ from experiments.runs.checkpoint import Checkpoint
 from experiments.runs.run_facts import MAPS
 from experiments.runs.series_data import SeriesData
 from experiments.runs.trained_encoder import TrainedEncoder, is_encoder
-from experiments.runs.trained_model import TrainedModel, usual_checkpoint
+from experiments.runs.trained_model import TrainedModel, require_same_task, usual_checkpoint
 from experiments.runs.training_run import TrainingRun
 
 
@@ -30,13 +30,7 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
         raise StepError(f"--second: {args.checkpoint} translates: give a translation with --target.")
     paths = checkpoints(args)
     models = [load(path, args) for path in paths]
-    first, last = models[0], models[-1]
-    if languages(first) != languages(last):
-        raise StepError(
-            f"{paths[-1]} translates {languages(last)}, not {languages(first)}: compare models of one task."
-        )
-    if (first.hub.src_dict, first.hub.tgt_dict) != (last.hub.src_dict, last.hub.tgt_dict):
-        raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
+    require_same_task(models, paths)
     return named(paths, models)
 
 
@@ -75,11 +69,6 @@ def load(checkpoint: Path, args: argparse.Namespace) -> TrainedModel:
     """The model of a checkpoint, or of a training's folder."""
     folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
     return TrainedModel.load(folder, name, args.data, args.cpu)
-
-
-def languages(model: TrainedModel) -> str:
-    """SOURCE-TARGET of a model."""
-    return "{source_lang}-{target_lang}".format_map(model.hub.task.cfg)
 
 
 def name_of(checkpoint: Path, model: TrainedModel | TrainedEncoder) -> str:

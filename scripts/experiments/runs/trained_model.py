@@ -1,6 +1,6 @@
 """A trained model with all that raw text needs to go in and come out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os.path import normpath
 from pathlib import Path
@@ -62,6 +62,11 @@ class TrainedModel:
             hub.cuda()
         return cls(hub, preparation)
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return self.hub.task.cfg.source_lang, self.hub.task.cfg.target_lang
+
     def require_shortlist(self, path: Path) -> None:
         """Raises StepError unless a file is a vocabulary shortlist of the model's words."""
         from ea_fairseq import UserError
@@ -102,6 +107,16 @@ class TrainedModel:
             ) from None
         dataset = self.hub.task.dataset(subset)
         return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
+
+
+def require_same_task(models: Sequence[TrainedModel], paths: Sequence[Path]) -> None:
+    """Raises StepError where two models to compare are of other languages or words."""
+    first, last = models[0], models[-1]
+    ours, theirs = ("-".join(model.languages) for model in (first, last))
+    if ours != theirs:
+        raise StepError(f"{paths[-1]} translates {theirs}, not {ours}: compare models of one task.")
+    if (first.hub.src_dict, first.hub.tgt_dict) != (last.hub.src_dict, last.hub.tgt_dict):
+        raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
 
 
 def usual_checkpoint(folder: Path) -> str:
