@@ -35,6 +35,11 @@ PLOTS = STYLE | {
 }
 
 
+def literal(text: str) -> str:
+    """A text that matplotlib draws letter by letter: between two dollar signs it would read a formula of TeX's."""
+    return text.replace("$", r"\$")
+
+
 def looks(names: list[str]) -> dict[str, dict[str, str]]:
     """A colour, a line style and a marker for each name, in their order."""
     styles = zip(names, cycle(OKABE_ITO), cycle(LINES), cycle(MARKERS), strict=False)

@@ -13,15 +13,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 
 from commands import ROOT
 from experiments.maps.attention_maps import main
-from experiments.maps.map_figures import Layout
+from experiments.maps.map_figures import Axes, Layout, Row, draw_maps
+from experiments.maps.map_statistics import Curve
 from experiments.maps.sentence_maps import SentenceMaps, evolution
+from experiments.maps.series_figures import draw_series_maps
+from experiments.maps.statistics_figures import draw_statistics
 from experiments.runs.trained_model import TrainedModel
+from figure_texts import NAMES, texts_of, with_texts
 from mapped_models import PAIRS, write_models
 
 SENTENCE = ["--source", "Abc d", "--target", "fd a"]
@@ -98,6 +103,20 @@ def test_what_changes_nothing_is_named_and_not_drawn(home, checkpoint, attention
         for values in row.maps:
             later = np.triu(np.ones(values.shape, bool), 1) if attention == "decoder" else np.zeros(values.shape, bool)
             assert np.array_equal(np.isnan(values), later)
+
+
+def test_words_and_names_of_models_are_drawn_as_they_are(tmp_path):
+    rows = [Row(name, [np.eye(len(NAMES))], diverging=True) for name in NAMES]
+    keys, title = [f"key {name}" for name in NAMES], f"title {NAMES[0]}"
+    curves = {"entropy": {"encoder": Curve(torch.ones(2, 2), torch.ones(2))}}
+    with with_texts():
+        draw_maps(title, rows[:1], Axes(NAMES, keys, "", ""), tmp_path / "maps")
+        draw_series_maps(title, rows, np.ones((len(NAMES), 1)), tmp_path / "series")
+        draw_statistics(dict.fromkeys(NAMES, curves), tmp_path)
+    for figure in ("maps", "series", "entropy"):
+        assert {*NAMES} <= texts_of(tmp_path / f"{figure}.svg")
+    assert {*keys, title} <= texts_of(tmp_path / "maps.svg")
+    assert title in texts_of(tmp_path / "series.svg")
 
 
 @given(*[st.integers(1, 60)] * 4, *[st.integers(1, 12)] * 2)

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
+from experiments.figures import literal, save
 from experiments.reports.alpha_beta import alpha_beta_grids, differences
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.curves import POINTS, band
-from experiments.reports.plots import MOST, plots, shown_models
+from experiments.reports.plots import MOST, draw, plots, shown_models
 from experiments.reports.score_by_size import apart, score_by_size
 from experiments.scoring.results import Point, Score
 from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results
+from figure_texts import NAMES, texts_of, with_texts
 
 CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)
 
@@ -104,3 +107,23 @@ def test_labels_keep_apart_on_the_axis_and_in_order(places):
     assert all(0 <= place <= 1 for place in found)
     if all(above - below >= 0.09 for below, above in pairwise(places)):
         assert found == places
+
+
+@given(text=st.text("$\\^_{}ax", min_size=1, max_size=8))
+def test_a_literal_text_is_drawn_letter_by_letter(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("figures")
+    with with_texts():
+        figure = Figure(figsize=(1, 1))
+        figure.text(0, 0, literal(text))
+        assert texts_of(save(figure, folder / "a", ("svg",))[0]) == {text}
+
+
+def test_names_of_models_are_drawn_as_they_are(tmp_path):
+    for number, name in enumerate(NAMES, 1):
+        write_results(tmp_path / name, name, parameters=10**6 * number)
+    comparison = Comparison.of(find_results([tmp_path]), SCORE)
+    with with_texts():
+        drawn = draw(comparison, tmp_path / "figures", kinds=("svg",))
+    assert {path.stem for path, _ in drawn} >= {"multi30k-deen-training-loss", "multi30k-deen-parameters"}
+    for path, _ in drawn:
+        assert {*NAMES} <= texts_of(path)

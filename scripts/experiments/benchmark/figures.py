@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from experiments.benchmark.results import Benchmark, Measurement
 from experiments.benchmark.samples import Spread
 from experiments.benchmark.tables import LONG, exponents, inverse, per_sentence
-from experiments.figures import PAGE, looks
+from experiments.figures import PAGE, literal, looks
 
 UNITS = {
     "training": "Target words per second in training",
@@ -74,7 +74,7 @@ def block_figure(measurements: list[Measurement]) -> Figure:
         for name, style in looks(names).items():
             measured = [(one.case.length, inverse(one.speed(name))) for one in found if name in one.names]
             middles, ends = middles_and_ends([ratio for _, ratio in measured])
-            panel.errorbar([length for length, _ in measured], middles, ends, label=name, capsize=2, **style)
+            panel.errorbar([length for length, _ in measured], middles, ends, label=literal(name), capsize=2, **style)
         panel.set_title(size.capitalize())
         panel.set_xlabel("length N")
         panel.set_xticks([one.case.length for one in found])
@@ -96,7 +96,7 @@ def bars(measurements: list[Measurement]) -> Figure:
         middles, ends = middles_and_ends(speeds)
         thin = {"linewidth": 0.8, "capsize": 2}
         colors = ["#0072B2" if variant.evolving else "#999999" for variant in found.variants]
-        panel.barh(found.names, middles, xerr=ends, color=colors, height=0.65, error_kw=thin)
+        panel.barh(list(map(literal, found.names)), middles, xerr=ends, color=colors, height=0.65, error_kw=thin)
         for place, speed in enumerate(speeds):
             panel.annotate(f"{speed.median:.2f}", (speed.high, place), (3, 0), textcoords="offset points", va="center")
         panel.axvline(1, color="#777777", linewidth=0.8)
@@ -121,7 +121,7 @@ def growth_figure(measurements: list[Measurement]) -> Figure:
             quantities = per_sentence([one for one in found if name in one.names], name)
             for column, (panel, points, unit) in enumerate(zip(row, quantities, (1e-3, 2**20), strict=True)):
                 label = f"{name}: {fitted[size, name][column]:.2f}" if (size, name) in fitted else name
-                panel.plot(list(points), [value / unit for value in points.values()], label=label, **style)
+                panel.plot(list(points), [value / unit for value in points.values()], label=literal(label), **style)
         for panel, label in zip(row, ("ms a sentence", "MiB saved a sentence"), strict=True):
             dress(panel, [one.case.length for one in found], f"{size.capitalize()}: {label}")
     for panel in panels[-1]:

@@ -11,7 +11,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from experiments.figures import PAGE, STYLE, save
+from experiments.figures import PAGE, STYLE, literal, save
 
 THIN = {"axes.linewidth": 0.5, "xtick.major.width": 0.5, "ytick.major.width": 0.5}
 BLANK = "0.8"  # grey
@@ -121,6 +121,7 @@ class Layout:
 def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]:
     """Draws rows of maps into ``stem``.png and .svg: one scale for each row, grey where a query must not see a key."""
     longest = [max(map(len, words)) for words in (axes.queries, axes.keys)]
+    queries, keys = (list(map(literal, words)) for words in (axes.queries, axes.keys))
     layers = max(len(row.maps) for row in rows)
     layout = Layout(len(rows), layers, len(axes.queries), len(axes.keys), *longest)
     width, height = layout.size
@@ -131,18 +132,18 @@ def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]
             image = draw_row(row, panels)
             figure.colorbar(image, cax=figure.add_axes(layout.part(layout.bar(number))))
             for panel in panels:
-                panel.set_xticks(range(layout.across), axes.keys if row is rows[-1] else [], rotation=90)
-                panel.set_yticks(range(layout.down), axes.queries if panel is panels[0] else [])
+                panel.set_xticks(range(layout.across), keys if row is rows[-1] else [], rotation=90)
+                panel.set_yticks(range(layout.down), queries if panel is panels[0] else [])
                 panel.tick_params(length=1.5, pad=1.5, labelsize=layout.font)
             left, up, _, down = layout.panel(number, 0)
             above = (up + down + 0.3 * LINE + (LINE if number == 0 else 0)) / height
-            figure.text(left / width, above, row.label, weight="bold")
+            figure.text(left / width, above, literal(row.label), weight="bold")
         for layer in range(layers):
             left, up, across, down = layout.panel(0, layer)
             figure.text(
                 (left + across / 2) / width, (up + down + 0.3 * LINE) / height, f"layer {layer + 1}", ha="center"
             )
-        figure.text(EDGE / width, 1 - EDGE / height, title, va="top", fontsize=9)
+        figure.text(EDGE / width, 1 - EDGE / height, literal(title), va="top", fontsize=9)
         figure.text((layout.left + layout.right) / 2 / width, EDGE / height, axes.key_label, ha="center")
         middle = (layout.bottom + height - HEADING) / 2
         figure.text(EDGE / width, middle / height, axes.query_label, rotation=90, va="center")

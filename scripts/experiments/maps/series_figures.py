@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import OKABE_ITO, PAGE, STYLE, save
+from experiments.figures import OKABE_ITO, PAGE, STYLE, literal, save
 from experiments.maps.map_figures import THIN, Row, scale_of
 
 STRIP = 0.35  # of a map's side: what the series takes beside it
@@ -42,7 +42,7 @@ def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path
                 place = panel(first + layer * side, bottom, 0.94 * side, 0.94 * side)
                 draw_map(place, values, row.diverging)
                 place.set_title(f"layer {layer + 1}{place.get_title()}", pad=2, fontsize=6)
-            figure.text(TICKS / PAGE, (bottom + side + 0.1) / height, row.label, weight="bold", va="bottom")
+            figure.text(TICKS / PAGE, (bottom + side + 0.1) / height, literal(row.label), weight="bold", va="bottom")
         for layer in range(layers):
             strip = panel(first + layer * side, TICKS, 0.94 * side, 0.92 * STRIP * side)
             draw_strip(strip, series, upright=False)
@@ -50,7 +50,7 @@ def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path
                 strip.set_xticks([])
         figure.text(0.5, 0.04 / height, "step that is read", ha="center", va="bottom")
         figure.text(0.08 / PAGE, (below + height - HEADING) / 2 / height, "step that asks", rotation=90, va="center")
-        figure.text(TICKS / PAGE, 1 - 0.06 / height, title, va="top", fontsize=9)
+        figure.text(TICKS / PAGE, 1 - 0.06 / height, literal(title), va="top", fontsize=9)
         return save(figure, stem)
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.figures import PAGE, PLOTS, looks, save
+from experiments.figures import PAGE, PLOTS, literal, looks, save
 from experiments.maps.map_statistics import Curve, Statistics
 from experiments.maps.sentence_maps import TITLES
 
@@ -32,7 +32,7 @@ def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list
             for attention in attentions:
                 panel = next(panels)
                 for name, look in looks(list(models)).items():
-                    draw(panel, models[name][measure][attention], label=name, **look)
+                    draw(panel, models[name][measure][attention], label=literal(name), **look)
                 dress(panel, f"{TITLES[attention]}\n{view}", UNITS[measure])
         for panel in figure.axes:
             panel.label_outer()

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.figures import COLUMN
+from experiments.figures import COLUMN, literal
 from experiments.reports.comparison import Comparison, Spread
 from experiments.scoring.results import Results
 
@@ -69,7 +69,7 @@ def line_figure(spreads: dict[tuple[float, float], Spread], axis: int, score: st
     deviations = [value.deviation or 0 for value in values]
     panel.errorbar(places, [value.mean for value in values], deviations, color="black", marker="o", capsize=2)
     panel.set_xlabel(LABELS[axis])
-    panel.set_ylabel(f"{score} ({LABELS[1 - axis]} {next(iter(spreads))[1 - axis]:g})")
+    panel.set_ylabel(f"{literal(score)} ({LABELS[1 - axis]} {next(iter(spreads))[1 - axis]:g})")
     return figure
 
 
@@ -93,5 +93,5 @@ def alpha_beta_map(
     panel.set_yticks(range(len(betas)), [f"{beta:g}" for beta in betas])
     panel.set_xlabel(LABELS[0])
     panel.set_ylabel(LABELS[1])
-    figure.colorbar(image, label=score)
+    figure.colorbar(image, label=literal(score))
     return figure

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures import PAGE, looks
+from experiments.figures import PAGE, literal, looks
 from experiments.reports.comparison import Comparison
 from experiments.reports.curves import Band, band
 from experiments.scoring.results import Point
@@ -72,7 +72,7 @@ def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> 
 
 def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> None:
     """Draws the mean of the seeds, and a band from the lowest to the highest."""
-    panel.plot(line.x, line.middle, label=model, markevery=0.2, **style)
+    panel.plot(line.x, line.middle, label=literal(model), markevery=0.2, **style)
     if not np.array_equal(line.low, line.high):
         panel.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.2, linewidth=0)
 

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from experiments.figures import COLUMN, looks
+from experiments.figures import COLUMN, literal, looks
 from experiments.reports.comparison import SAME_SIZE, Comparison, Spread
 
 WIDE = 4  # times as large, from where on sizes are on a logarithmic axis
@@ -30,13 +30,13 @@ def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Fi
         panel.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:g}"))
     panel.set_xlabel("parameters (millions)")
-    panel.set_ylabel(comparison.score)
+    panel.set_ylabel(literal(comparison.score))
     low, high = panel.get_ylim()
     upwards = sorted(models, key=lambda model: spreads[model].mean)
     heights = apart([(spreads[model].mean - low) / (high - low) for model in upwards], LABEL_GAP)
     for model, height in zip(upwards, heights, strict=True):
         panel.annotate(
-            model,
+            literal(model),
             (sizes[model], spreads[model].mean),
             (1.03, height),
             textcoords="axes fraction",
