@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import re
 from dataclasses import dataclass
 
 MINUS, NONE = "\u2212", "\u2013"
@@ -10,6 +11,14 @@ LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textascii
 LATEX |= {character: "\\" + character for character in "&%$#_{}"}
 LATEX |= {"|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"}
 LATEX |= {"±": r"$\pm$", MINUS: "$-$", NONE: "--"}
+MARKUP = re.compile(  # of Markdown: inline, and at the beginning of a line
+    r"[\\`*~<\[\]$]|&(?=#?\w+;)|(?<!\w)_+|_+(?!\w)|^(?:[-+](?=[-\s]|$)|[#>]|\d+[.)](?=\s|$))"
+)
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+class Code(str):
+    """A cell that Markdown shows as code."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +36,14 @@ class Table:
     def markdown(self) -> str:
         """The table in Markdown, notes below it."""
 
-        def line(cells: list[str]) -> str:
-            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        def shown(cell: str) -> str:
+            text = f"`{cell}`" if isinstance(cell, Code) and "`" not in cell else markdown(cell)
+            return text.replace("|", r"\|")
 
-        ruler = line(["---", *["---:"] * (len(self.header) - 1)])
-        table = "\n".join([line(self.header), ruler, *map(line, self.rows)])
-        return "\n\n".join([table, *self.notes]) + "\n"
+        header, *rows = (map(shown, cells) for cells in (self.header, *self.rows))
+        ruler = ["---", *["---:"] * (len(self.header) - 1)]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ruler, *rows))
+        return "\n\n".join([table, *map(markdown, self.notes)]) + "\n"
 
     def csv(self) -> str:
         """Without the notes; minus signs are hyphens, as programs read them."""
@@ -61,6 +72,11 @@ class Table:
             f"<div class=wide><table>\n<thead>{row('th', self.header)}</thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table></div>\n{notes}"
         )
+
+
+def markdown(text: str) -> str:
+    """A line of text with what Markdown has its own meaning for escaped; in a cell a bar has one, too."""
+    return MARKUP.sub(lambda found: PUNCTUATION.sub(r"\\\1", found[0]), text.lstrip())
 
 
 def latex(text: str) -> str:

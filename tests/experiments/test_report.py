@@ -19,7 +19,7 @@ from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparis
 from experiments.reports.seed_range import seed_range
 from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Results
 from experiments.scoring.significance import p_value
-from experiments.tables import NONE, latex
+from experiments.tables import NONE, Code, Table, latex, markdown
 from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results, write_two_models
 
 
@@ -103,6 +103,24 @@ def test_latex_has_no_character_left_that_means_something_else(text):
         r"\\(text(backslash|asciitilde|asciicircum|bar|less|greater))\{\}|\$\\pm\$|\\[&%$#_{}]", "", latex(text)
     )
     assert not set(commands) & set("\\~^&%$#_{}±|<>")
+
+
+@given(st.text("ab1\\`*_~<>[]()|$&#;!+-. ", max_size=20))
+def test_markdown_has_no_character_left_that_means_something_else(text):
+    escaped = markdown(text)
+    assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", escaped) == text.lstrip()
+    left = re.sub(r"\\.", " ", escaped)
+    assert not set(left) & set("\\`*~<[]$") and not re.search(r"&#?\w+;", left)
+    assert not re.match(r"[#>]|[-+](\s|$)|--|\d+[.)](\s|$)", escaped)
+    assert not re.search(r"(?<!\w)_|_(?!\w)", left)  # between letters it is no emphasis
+
+
+def test_names_are_text_in_markdown_and_code_is_code():
+    table = Table(["<b>", "p|q"], [["ea_lite [x](javascript:y)", Code("a|b_")]], ["*c* `d`, nrefs:1|case:mixed"])
+    header, _, row, _, note = table.markdown().splitlines()
+    assert header == r"| \<b> | p\|q |"
+    assert row == r"| ea_lite \[x\](javascript:y) | `a\|b_` |"
+    assert note == r"\*c\* \`d\`, nrefs:1|case:mixed"
 
 
 def test_the_order_of_arguments_changes_no_byte(two_models, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from step import StepError
@@ -83,6 +84,18 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
     (sections / "section.md").unlink()
     with pytest.raises(StepError, match=re.escape(f"there is no {sections}/section.md")):
         make(monkeypatch, page.parent, "--page", page, sections)
+
+
+def test_a_page_shows_names_as_they_are(tmp_path, monkeypatch):
+    sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    write_results(sections / "a" / "1", "<i>", dataset="a](x) <b>")
+    for place in (sections, sections / "a"):
+        (place / "section.md").write_text("# A heading\n")
+    made = make(monkeypatch, page.parent, "--page", page, sections)
+    assert not re.search(r"(?<!\\)<[ib]>", page.read_text())
+    figures = re.findall(r"!\[.*\]\((\S*)\)", page.read_text())
+    assert {unquote(place) for place in figures} == {name for name in made if name.endswith(".png")} != set()
 
 
 def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):

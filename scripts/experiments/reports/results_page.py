@@ -7,6 +7,7 @@ of all its results stand in each section with a training that none before it has
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from step import StepError
 
@@ -18,7 +19,7 @@ from experiments.reports.kept_p_value import KeptPValue, p_value
 from experiments.reports.report_tables import compare, tables_of
 from experiments.runs.run_facts import run_html
 from experiments.scoring.results import NAME, Results
-from experiments.tables import NONE, Table
+from experiments.tables import NONE, Table, markdown
 
 SECTION = "section.md"
 
@@ -48,7 +49,8 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
             if trained:
                 blocks.append(cost_table(compare(trained, score)).markdown().strip())
                 for path, caption in draw(comparison, page.parent / "figures", f"{section.name}-", ("png",)):
-                    blocks.append(f"![{path.stem}]({path.relative_to(page.parent).as_posix()})\n\n{caption}")
+                    place = quote(path.relative_to(page.parent).as_posix())
+                    blocks.append(f"![{markdown(path.stem)}]({place})\n\n{markdown(caption)}")
                     written.append(path)
             blocks += map(run_html, comparison.all_results())
             told |= {result.training_command for result in trained} - {None}

@@ -1,7 +1,7 @@
 """The card of a released model: what it is, how it was made, what it scores."""
 
 from experiments.scoring.results import Results
-from experiments.tables import Table
+from experiments.tables import Code, Table
 
 CARD = "README.md"
 ELSEWHERE = "The model itself is not published, because its data belongs to others."
@@ -31,7 +31,7 @@ def card(name: str, results: Results, size: int, checksum: str, about: str, is_h
         "versions": ", ".join(f"{tool} {number}" for tool, number in results.versions.items()),
     }
     rows = [f"| {fact} | {value} |" for fact, value in facts.items()]
-    scores = [[name, f"{score.score:.2f}", f"`{score.signature}`"] for name, score in results.scores.items()]
+    scores = [[name, f"{score.score:.2f}", Code(score.signature)] for name, score in results.scores.items()]
     searched = f"beam {search['beam']}, length penalty {search['lenpen']:g}"
     translate = f"bash scripts/translate.sh checkpoints/{name} < in.txt > out.txt"
     here = ["```bash", translate, "```"] if is_here else [ELSEWHERE]
