@@ -1,11 +1,12 @@
 """scripts/train.sh starts, resumes and refuses trainings, and records what it did."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from experiments.environment import gpus
-from experiments.runs.training_run import TrainingRun
+from experiments.runs.training_run import TrainingRun, record
 from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
@@ -93,6 +94,24 @@ def test_with_another_end_the_training_goes_on(project, tmp_path):
     recorded = TrainingRun.read(tmp_path)
     assert recorded.command[-3:] == ["--max-update", "4", "--patience=2"]
     assert len(words(tmp_path, "starts")) == len(recorded.starts) == 2
+
+
+def test_another_end_that_was_not_reached_is_not_taken_for_the_one_before(project, tmp_path):
+    train(project, "--out", tmp_path, NAME)
+    run = TrainingRun.read(tmp_path)
+    longer = replace(run, command=[*run.command, "--max-epoch", "20"])
+    assert record(longer, tmp_path)  # and is killed before it logs anything
+    assert record(longer, tmp_path)
+
+
+def test_a_training_does_not_go_on_with_other_data(project, tmp_path):
+    manifest = project / "data/toy/data-bin/manifest.json"
+    manifest.write_text("some")
+    train(project, "--out", tmp_path, NAME)
+    manifest.write_text("others")
+    assert "was before it was made anew: give another --out" in refusal(project, "train.sh", "--out", tmp_path, NAME)
+    manifest.unlink()  # nobody knows
+    train(project, "--out", tmp_path, NAME)
 
 
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from manifest import sha256
 from step import StepError, run
 
 from experiments.arguments import Parser
@@ -51,6 +52,7 @@ class TrainingRun:
         command: the exact call of fairseq-train, in words.
         starts: of this training, in order.
         called: the call of train.sh, to be typed in the project's folder, where that is known.
+        data: SHA-256 of the data's manifest.json, where it has one.
     """
 
     model: str
@@ -59,6 +61,7 @@ class TrainingRun:
     command: list[str]
     starts: list[Start]
     called: Command | None = None
+    data: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
@@ -91,16 +94,30 @@ def record(run: TrainingRun, folder: Path) -> bool:
         StepError: where the folder holds another training, with checkpoints that would be lost.
     """
     before = TrainingRun.read(folder)
-    if before is None or without_ends(before.command) != without_ends(run.command):
+    what = what_else(before, run)
+    if what:
         if any(folder.glob("checkpoint*.pt")):
-            what = f"a training by another command ({shlex.join(before.command)})" if before else "other checkpoints"
             raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif before.command == run.command and is_trained(folder):
-        return False
+    elif is_trained(folder):
+        if before.command == run.command:
+            return False
+        with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
+            log.write("to another end\n")
     replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
     return True
+
+
+def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
+    """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
+    if before is None:
+        return "other checkpoints"
+    if without_ends(before.command) != without_ends(run.command):
+        return f"a training by another command ({shlex.join(before.command)})"
+    if None not in (before.data, run.data) and before.data != run.data:
+        return f"a training on what {run.command[1]} was before it was made anew"
+    return None
 
 
 def without_ends(command: list[str]) -> list[str]:
@@ -131,7 +148,9 @@ def main() -> None:
     parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
     args = parser.parse_args()
     overrides = args.command[len(args.command) - args.overrides :]
-    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called), args.folder):
+    manifest = Path(args.command[1]) / "manifest.json"
+    data = sha256(manifest) if manifest.is_file() else None
+    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, data), args.folder):
         print(f"{args.folder}: all is trained, nothing to do")
 
 
