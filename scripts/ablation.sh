@@ -14,7 +14,7 @@ usage: bash scripts/ablation.sh [options] DATA_BIN [-- flags of fairseq-train fo
 
 Trains the eight models of the papers' ablation as train.sh does: the baseline, EA-Transformer-Lite, that without the
 convolution of encoder, decoder or encoder-decoder attention, without skip connection, with kernels of 1x1 and 5x5. It
-evaluates each on the test set and tells how to make the table. Stopped at any moment, the same command goes on; what is
+evaluates each as the recipe says and tells how to make the table. Stopped at any moment, the same command goes on; what is
 done is not done again. What fails is told at the end; the rest goes on meanwhile.
 
   --recipe NAME       recipe of the full model (default: DATASET/ea_transformer_lite for data/DATASET/data-bin)

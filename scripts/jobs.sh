@@ -6,7 +6,7 @@ source "$repository/scripts/recipe.sh"
 
 # The options that sweep.sh and ablation.sh share, and what they ask for.
 data='' out='' seeds=1 jobs='' devices='' flags_of_all=()
-subset='test'                        # that is translated for the scores
+subset=''                            # that is scored; empty: what evaluate.sh takes
 folders=()                           # of the jobs, in their order
 declare -A training=() done_with=()  # of each job, the words of its training, and all that its scores depend on
 declare -A running=()                # of each process, its step, folder and device
@@ -28,6 +28,7 @@ USAGE
 check_jobs() {
   local list cores index
   cores=$(nproc) threads=''
+  [[ " ${flags_of_all[*]} " != *' --seed'[\ =]* ]] || die "--seed is not for all: name the seeds with --seeds."
   [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds needs whole numbers with commas between them, not '$seeds'."
   [[ ! $jobs ]] || whole_number --jobs "$jobs"
   : "${devices:=${CUDA_VISIBLE_DEVICES-$(gpu_numbers)}}"
@@ -62,7 +63,7 @@ add_job() {
   [[ ! ${training[$1]-} ]] || die "$1 would be trained twice: give each seed and each value once."
   folders+=("$1")
   training[$1]=$(printf '%q ' "${@:3}")
-  done_with[$1]="$data $subset $(recipe_text "$2" | cksum) ${training[$1]}"
+  done_with[$1]="$data $(cksum "$data/manifest.json" 2>/dev/null || true) $subset $(recipe_text "$2" | cksum) ${training[$1]}"
 }
 
 # run_jobs: does what is not done yet, and notes in `failed` what fails.
@@ -90,7 +91,7 @@ start() {
   eval "words=(${training[$2]})"
   case $1 in
     train) command=(train.sh --data "$data" --out "$OUT_DIR/$2" "${words[@]}") ;;
-    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" --subset "$subset") ;;
+    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset"}) ;;
   esac
   say "$2: $1 on device $3"
   (

@@ -32,6 +32,7 @@ USAGE
 try() {
   local combination value combined=()
   [[ ${1-} == --* && $# -gt 1 ]] || die "--try needs a flag and its values, such as --try --lr 5e-4 1e-3, not '$*'."
+  [[ $undistinguishing != *" $1 "* ]] || die "--try: $1 tells no models apart, so there is nothing to rank; seeds are for --seeds."
   for combination in "${combinations[@]}"; do
     for value in "${@:2}"; do combined+=("$combination $(printf '%q %q' "$1" "$value")"); done
   done

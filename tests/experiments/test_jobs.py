@@ -21,6 +21,7 @@ from projects import (
     is_at_work,
     kill_group,
     make_project,
+    refusal,
     results,
     score_of,
     start,
@@ -93,7 +94,7 @@ def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
     found = {TrainingRun.read(run).model: TrainingRun.read(run).overrides for run in runs_in(tmp_path / "out")}
     assert found == {label: [*flags, "--seed", "4"] for label, flags in ROWS.items()}
     for run in runs_in(tmp_path / "out"):
-        assert words(run, "evaluations")[0][-2:] == ["--subset", "test"]
+        assert "--subset" not in words(run, "evaluations")[0], "the recipe says on what it is scored"
         baseline = TrainingRun.read(run).model == "transformer_lite"
         assert TrainingRun.read(run).recipe == ("toy/transformer_lite" if baseline else RECIPE)
     assert f"report.py '{tmp_path}/out'/*/*/evaluation" in output
@@ -139,6 +140,27 @@ def test_each_training_has_a_device_and_no_more_run_at_once_than_there_are(proje
     cores = len(os.sched_getaffinity(0))
     assert {line[1] for line in starts(tmp_path / "cores")} == {str(cores)}
     assert {line[2] for line in starts(tmp_path / "cores")} == {"glibc.malloc.hugetlb=1"}, "no device is visible"
+
+
+def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path):
+    manifest, search = project / "data/toy/data-bin/manifest.json", ["sweep.sh", RECIPE, "--try", "--lr", "1"]
+    manifest.write_text("some")
+    succeed(project, *search, "--out", tmp_path)
+    manifest.write_text("others")
+    status, output, _ = finish(start(project, *search, "--out", tmp_path))
+    manifest.unlink()
+    assert status == 1 and "made anew" in output
+
+
+@pytest.mark.parametrize("script", [TWO, ["ablation.sh", "DATA"]], ids=lambda words: words[0])
+def test_seeds_are_named_by_their_own_flag(project, tmp_path, script):
+    named = [project / "data/toy/data-bin" if word == "DATA" else word for word in script]
+    assert "name the seeds with --seeds" in refusal(project, *named, "--out", tmp_path / "out", "--", "--seed", "7")
+
+
+@pytest.mark.parametrize("flag", ["--seed", "--autocast"])
+def test_what_tells_no_models_apart_is_not_searched(project, flag):
+    assert f"{flag} tells no models apart" in refusal(project, "sweep.sh", RECIPE, "--try", flag, "1", "2")
 
 
 def test_other_flags_do_not_pass_for_what_was_done(project, tmp_path):
