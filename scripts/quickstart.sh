@@ -28,7 +28,8 @@ so another number of updates is another training.
   --max-update N       updates of each training (default: 1450; for --corpus 20000)
   --max-tokens N       target tokens in a batch (default: 900; for --corpus 4096)
   --seed N             seed of both trainings (default: 1)
-  --out DIR            folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy)
+  --out DIR            folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy; with a
+                       --seed other than 1, -seed-N is added)
   --help               show this text
 
 example:
@@ -53,25 +54,27 @@ done
 models=$(list_recipes | tr ' ' '\n' | sed -n 's|^quickstart/||p' | grep -vx transformer_lite)
 grep -qxF -- "$model" <<<"$models" || die "--model: there is no $model to train beside the baseline: give one of ${models//$'\n'/ }."
 archs=(transformer_lite "$model")
+whole_number --seed "$seed"
+of_seed=''
+((seed == 1)) || of_seed=-seed-$seed
 if [[ $corpus ]]; then
   [[ -d $corpus ]] || die "--corpus: there is no folder $corpus."
   corpus=$(cd "$corpus" && pwd)
   data_name=$(basename "$corpus")
   : "${merges:=8000}" "${max_update:=20000}" "${max_tokens:=4096}"
   whole_number --max-update "$max_update"
-  : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang}"
+  : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang$of_seed}"
   learning=(--warmup-updates $((max_update / 10 + 1)) --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
   [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
   : "${merges:=5000}" "${max_update:=1450}" "${max_tokens:=900}"
-  : "${out:=$repository/runs/quickstart}"
+  : "${out:=$repository/runs/quickstart$of_seed}"
   data_name=embedded-corpus
   learning=() # as in the recipes
 fi
 whole_number --merges "$merges"
 whole_number --max-update "$max_update"
 whole_number --max-tokens "$max_tokens"
-whole_number --seed "$seed"
 OUT_DIR=$out
 data_bin=$OUT_DIR/data/$data_name/data-bin
 
@@ -106,6 +109,8 @@ for arch in "${archs[@]}"; do
   settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(recipe_text "quickstart/$arch" | cksum)"
   settings+=" ${learning[*]} $max_tokens $max_update $seed"
   if ! is_made "$arch" "$settings"; then
+    [[ ! $(compgen -G "$OUT_DIR/$arch/checkpoint*.pt") ]] ||
+      die "$OUT_DIR/$arch is a training with other settings, on other data or by another version: give another --out, or remove that folder."
     rm -rf "${OUT_DIR:?}/$arch"
     mkdir "$OUT_DIR/$arch"
     stamp "$arch" "$settings"
