@@ -3,6 +3,7 @@
 import argparse
 import logging
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,10 @@ def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: i
     if output.is_dir() or not output.parent.is_dir():
         raise StepError(f"{output} cannot be a file: name one in a folder that is there.")
     pairs, source, target = read_pairs(data, most)
-    lexicon = Lexicon(pairs, len(target))
+    first = next(pairs, None)
+    if first is None:
+        raise StepError(f"{data} has no training pair of at most {LONGEST} words to learn from: give other data.")
+    lexicon = Lexicon(chain([first], pairs), len(target))
     order = sorted(range(target.nspecial, len(target)), key=lambda word: -target.count[word])
     unfinished = output.with_name(f"{output.name}.tmp")
     with writing(unfinished) as write:

@@ -53,6 +53,8 @@ def describe(files: dict[str, object]) -> dict[str, int]:
     train, test = (files[split] for split in SPLITS)
     if train.channels != test.channels:
         raise StepError(f"train has {train.channels} channels and test {test.channels}: they are no one data set.")
+    if (train.labels is None) != (test.labels is None) or not {*(test.labels or ())} <= {*(train.labels or ())}:
+        raise StepError("test has other classes than train: they are no one data set.")
     longest = max(train.longest, test.longest)
     return {"channels": train.channels, "longest": longest, "classes": len(train.labels or ())}
 

@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from binary_text import make_dictionary, write_token_ids
+from fairseq.data import Dictionary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learn_shortlist import learn_shortlist
@@ -97,6 +98,16 @@ def test_data_that_are_no_pairs_are_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(StepError, match="no binarised sentence pairs"):
             learn_shortlist(folder, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
+
+
+def test_data_whose_sentences_are_all_too_long_are_refused(data, tmp_path):
+    for language in ("src", "tgt"):
+        text = tmp_path / f"train.{language}"
+        text.write_text(" ".join("a" * 101) + "\n")
+        words = Dictionary.load(str(data / f"dict.{language}.txt"))
+        write_token_ids(text, 1, words, data / f"train.src-tgt.{language}", workers=1)
+    with pytest.raises(StepError, match="no training pair of at most 100 words"):
+        learn_shortlist(data, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
 
 
 def test_an_output_that_cannot_be_a_file_is_refused(data, tmp_path):

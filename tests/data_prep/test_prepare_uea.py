@@ -84,6 +84,9 @@ def test_a_wrong_line_and_sets_that_are_not_one_are_refused(monkeypatch, tmp_pat
     test.write_text(ts_text([np.zeros((5, 1))], [0], ("low", "high")))
     with pytest.raises(StepError, match="train has 3 channels and test 1"):
         take(monkeypatch, train, test, tmp_path / "other channels")
+    test.write_text(train.read_text().replace("@classLabel true low high", "@classLabel true low high higher"))
+    with pytest.raises(StepError, match="test has other classes than train"):
+        take(monkeypatch, train, test, tmp_path / "other classes")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Averages of checkpoints: the mean of the right ones, whole, safe, and ready for fairseq."""
 
+import math
 import os
 import re
 import subprocess
@@ -129,6 +130,8 @@ def test_the_best_are_those_of_the_best_validation_each_once(tmp_path, higher_is
     save(tmp_path, "checkpoint_best.pt", 20, sign * 3.0, **options)
     save(tmp_path, "checkpoint_last.pt", 50, None, **options)
     save(tmp_path, "checkpoint.best_loss_4.0001.pt", 30, sign * 4.0, **options)
+    for epoch, diverged in ((6, math.nan), (7, -sign * math.inf)):
+        save(tmp_path, f"checkpoint{epoch}.pt", epoch * 10, diverged, **options)
     assert sorted(found.updates for found in best(tmp_path, 1)) == [40]
     assert sorted(found.updates for found in best(tmp_path, 3)) == [20, 30, 40]
     with pytest.raises(StepError, match="has 4 checkpoints"):

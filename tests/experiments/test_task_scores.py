@@ -1,5 +1,6 @@
 """Scores of encoders against their definitions, and the test of differences against all exchanges that there are."""
 
+import math
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_correlations_of_scores_are_those_of_values_and_of_ranks(pairs):
     columns = list(zip(*pairs, strict=True))
     assert score("Pearson", pairs) == pytest.approx(correlation(*columns), abs=0.006)
     assert score("Spearman", pairs) == pytest.approx(correlation(*map(rankdata, columns)), abs=0.006)
+
+
+@pytest.mark.parametrize("name", ["RMSE", "perplexity", "Pearson"])
+@pytest.mark.parametrize("diverged", [math.nan, math.inf])
+def test_predictions_that_are_no_numbers_have_no_score(name, diverged):
+    with pytest.raises(ValueError, match="not finite"):
+        score(name, [(1, 1.0), (2, 2.0), (3, diverged)])
 
 
 def test_perplexity_weighs_blocks_by_their_masked_words():

@@ -3,6 +3,7 @@
 import re
 from argparse import Namespace
 from functools import reduce
+from math import isfinite
 from operator import add
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def best(folder: Path, count: int) -> list[Checkpoint]:
     """The best checkpoints by validation; of those saved under several names one, and of equals the later."""
     paths = sorted((path for path in folder.iterdir() if ANY.fullmatch(path.name)), reverse=True)
     by_updates = {checkpoint.updates: checkpoint for checkpoint in map(Checkpoint.read, paths)}
-    validated = [checkpoint for checkpoint in by_updates.values() if checkpoint.validation is not None]
+    validated = [found for found in by_updates.values() if found.validation is not None and isfinite(found.validation)]
     require(folder, validated, count)
     sign = 1 if validated[0].options("checkpoint").get("maximize_best_checkpoint_metric") else -1
     return sorted(validated, key=lambda checkpoint: (sign * checkpoint.validation, checkpoint.updates))[-count:]

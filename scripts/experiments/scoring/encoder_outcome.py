@@ -80,7 +80,7 @@ class EncoderOutcome(Outcome):
             return {name: task_score(name, *self.columns, self.signature) for name in self.names}
         except ValueError as error:
             raise StepError(
-                f"{PREDICTIONS} has labels that {', '.join(self.names)} cannot be counted of ({error})."
+                f"{PREDICTIONS} has values that {', '.join(self.names)} cannot be counted of ({error})."
             ) from None
 
     def describe(self, model: RobertaModel) -> Description:

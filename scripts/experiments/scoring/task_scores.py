@@ -33,8 +33,11 @@ class Metric:
     digits: int = 2
 
     def read(self, column: Sequence[str]) -> np.ndarray:
-        """A column of predictions.tsv, (examples,); raises ValueError where it is of another kind."""
-        return np.array([self.kind(value) for value in column])
+        """A column of predictions.tsv, (examples,); raises ValueError where it is of another kind, or not finite."""
+        values = np.array([self.kind(value) for value in column])
+        if self.kind is float and not np.isfinite(values).all():
+            raise ValueError("a number is not finite")
+        return values
 
     def count(self, labels: np.ndarray, predictions: np.ndarray) -> float:
         """The score of labels and predictions, (examples,) each.
