@@ -3,7 +3,8 @@
 # sets once it knows it.
 
 OUT_DIR=''
-[[ i =~ ^[a-z]$ ]] || export LC_ALL=C.UTF-8 # in Turkish the alphabet has other ends
+letter=i
+[[ $letter =~ ^[a-z]$ ]] || export LC_ALL=C.UTF-8 # as in Turkish, which has other letters
 unset CDPATH # with it, cd prints folders and goes to others than the one named
 shopt -u patsub_replacement 2>/dev/null || true # with it, from bash 5.2 on, '&' in a path stands for something else
 script=$(basename "$0" .sh)

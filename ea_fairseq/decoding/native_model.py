@@ -1,5 +1,7 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
+from threading import Lock
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,6 +33,7 @@ class NativeModel:
         self.bfloat16 = bfloat16
         self._kept: list[object] = []  # what the structs point to
         self._positions: dict[str, int] = {}  # how many there are
+        self._lock = Lock()
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
         self.symbols = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
@@ -39,15 +42,16 @@ class NativeModel:
 
     def make_positions(self, source: int, target: int) -> None:
         """Lets the structs know the positions of so many source and target words."""
-        for side, fields, count in (("encoder", self.encoder, source), ("decoder", self.decoder, target)):
-            embed_positions = self._embed_positions[side]
-            if embed_positions is None or self._positions.get(side, 0) >= count:
-                continue
-            count = min(room_for(count), embed_positions.max_positions)
-            words = torch.full((1, count), embed_positions.padding_idx + 1)
-            # Those of before stay, for another thread may be translating with them.
-            fields.positions = self.keep(embed_positions(words)[0].detach().float().contiguous()).data_ptr()
-            self._positions[side] = count
+        with self._lock:
+            for side, fields, count in (("encoder", self.encoder, source), ("decoder", self.decoder, target)):
+                embed_positions = self._embed_positions[side]
+                if embed_positions is None or self._positions.get(side, 0) >= count:
+                    continue
+                count = min(room_for(count), embed_positions.max_positions)
+                words = torch.full((1, count), embed_positions.padding_idx + 1)
+                # Those of before stay, for another thread may be translating with them.
+                fields.positions = self.keep(embed_positions(words)[0].detach().float().contiguous()).data_ptr()
+                self._positions[side] = count
 
     def stack(self, stack: MechanismStack, side: str) -> StackFields:
         """An encoder or a decoder."""

@@ -1,6 +1,7 @@
 """What keeps native code from translating with a Transformer of ours, and when to ask again."""
 
 from collections.abc import Iterator
+from weakref import ref
 
 import torch.nn.functional as F
 from fairseq.modules.fairseq_dropout import FairseqDropout
@@ -13,34 +14,43 @@ from ea_fairseq.models.layer import MechanismLayer
 
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
 ATTENTION = "attention is asked for"  # as in each validation of a training
+OTHER_LAYERS = "a linear layer or a norm is none of torch's"
 
 
 class Watch:
     """Tells whether anything has changed that a packed model depends on, without a walk through its modules.
 
     Args:
-        model: whose modules and parameters stay the same objects.
+        model: which may go while this stays.
     """
 
     def __init__(self, model: nn.Module):
-        self._modules, self._parameters = list(model.modules()), list(model.parameters())
-        self._attentions = [module for module in self._modules if isinstance(module, Attention)]
+        self._model, self._parameters = ref(model), list(model.parameters())
+        self._others = [module for module in model.modules() if module is not model]
+        self._attentions = [module for module in self._others if isinstance(module, Attention)]
         self._decoder_layers = list(model.decoder.layers)
-        self._dropouts = [module for module in self._modules if isinstance(module, FairseqDropout)]
+        self._dropouts = [module for module in self._others if isinstance(module, FairseqDropout)]
 
     def state(self) -> list[object]:
         """Something that is equal as long as parameters, hooks and modes of the modules are.
 
         A change of a parameter through ``.data``, which torch does not count, is not seen.
         """
+        modules = [self._model(), *self._others]
         return [
             dispatch.backend,
+            [tuple(map(id, (*module._modules.values(), *module._parameters.values()))) for module in modules],
             [(parameter.data_ptr(), version(parameter)) for parameter in self._parameters],
-            [(module.training, *map(len, hooks_of(module))) for module in self._modules],
+            [(module.training, *map(len, hooks_of(module))) for module in modules],
             [layer.need_attn for layer in self._decoder_layers],
             [(attention.fused, attention.recorded is None) for attention in self._attentions],
             [dropout.apply_during_inference for dropout in self._dropouts],
         ]
+
+
+def is_norm(module: nn.Module | None) -> bool:
+    """Whether a norm is torch's, with its parameters, or there is none."""
+    return module is None or (type(module) is nn.LayerNorm and None not in (module.weight, module.bias))
 
 
 def hooks_of(module: nn.Module) -> tuple[dict, dict]:
@@ -69,6 +79,8 @@ def obstacles(model: nn.Module) -> Iterator[str]:
             yield "weights are quantized"
         if type(stack.embed_tokens) is not nn.Embedding or not len(stack.layers):
             yield "it has no embeddings or no layers"
+        if not all(map(is_norm, (stack.layernorm_embedding, stack.layer_norm))):
+            yield OTHER_LAYERS
     if any(layer.need_attn for layer in decoder.layers):
         yield ATTENTION
     if any(map(any, map(hooks_of, model.modules()))):
@@ -86,6 +98,9 @@ def obstacles_in(layer: nn.Module) -> Iterator[str]:
         yield "the activation of the feed-forward network is no ReLU"
     elif layer.branch is not None:
         yield "a branch stands beside self-attention"
+    norms = [module for name, module in layer.named_children() if name.endswith("layer_norm")]
+    if not all(map(is_norm, norms)) or not all(type(linear) is nn.Linear for linear in (layer.fc1, layer.fc2)):
+        yield OTHER_LAYERS
     attentions = [layer.self_attn, *([layer.encoder_attn] if hasattr(layer, "encoder_attn") else [])]
     for attention in attentions:
         if attention is None:

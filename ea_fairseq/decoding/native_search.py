@@ -119,10 +119,19 @@ def has_empty_sentence(source: Tensor | None, padding: int) -> bool:
     return source is not None and not (len(source) and source.ne(padding).any(dim=1).all())
 
 
+def longest_target(generator: SequenceGenerator, source: int) -> int:
+    """The most words of a hypothesis, without the end of sentence, for sources of so many words."""
+    return min(int(generator.max_len_a * source + generator.max_len_b), generator.max_len - 1)
+
+
 def has_long_sentence(generator: SequenceGenerator, source: Tensor | None) -> bool:
-    """Whether sentences (B, S) may have more words than the encoder has positions."""
-    positions = generator.model.single_model.encoder.embed_positions
-    return source is not None and positions is not None and source.size(1) > positions.max_positions
+    """Whether sentences (B, S) or their hypotheses may have more words than there are positions."""
+    if source is None:
+        return False
+    model, words = generator.model.single_model, source.size(1)
+    lengths = {model.encoder: words, model.decoder: longest_target(generator, words) + 1}
+    positions = {side.embed_positions: length for side, length in lengths.items() if side.embed_positions is not None}
+    return any(length > table.max_positions for table, length in positions.items())
 
 
 def has_odd_prefix(generator: SequenceGenerator, source: Tensor | None, prefix: Tensor | None) -> bool:
@@ -156,7 +165,7 @@ def translate(
         if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < symbols:
             raise IndexError(f"a token is none of the {symbols:,} that the model knows")
     beam = generator.beam_size
-    limit = min(int(generator.max_len_a * length + generator.max_len_b), generator.max_len - 1)
+    limit = longest_target(generator, length)
     if generator.match_source_len:
         limit = int(source_lengths(generator, net_input).max())
     assert generator.min_len <= limit, "min_len cannot be larger than max_len, please adjust these!"
@@ -244,7 +253,7 @@ def hypotheses_of(
     positional = scores.diff(dim=-1, prepend=scores.new_zeros(*lengths.shape, 1))
     totals = scores.gather(-1, (lengths - 1).clamp(min=0).unsqueeze(-1)).squeeze(-1)
     if generator.normalize_scores:
-        totals = totals / lengths.clamp(min=1) ** generator.len_penalty
+        totals = totals / lengths.clamp(min=1).to(totals) ** generator.len_penalty
     totals = totals.masked_fill(lengths == 0, -torch.inf)
     if longest is not None:
         totals = totals.masked_fill(lengths - 1 > longest.unsqueeze(-1), -torch.inf)

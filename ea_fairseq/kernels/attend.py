@@ -17,6 +17,7 @@ from ea_fairseq.kernels.dispatch import (
     of_arguments,
     read_arguments,
     readable,
+    refuse_second_derivatives,
     save,
     without_none,
 )
@@ -276,3 +277,4 @@ def differentiate(ctx, d_attended, d_logits, *_):
 
 
 library.register_autograd("ea_fairseq::attend", differentiate, setup_context=setup_context)
+library.register_autograd("ea_fairseq::attend_backward", refuse_second_derivatives)

@@ -218,6 +218,11 @@ def save(ctx, output: tuple[Tensor, ...], projections: tuple[Tensor | None, ...]
     ctx.mark_non_differentiable(*output[2:])
 
 
+def refuse_second_derivatives(ctx, *_):
+    """What a backward operator's own gradients are: none, where torch would take them for zero."""
+    raise RuntimeError("kernels have no second derivatives: EA_BACKEND=reference has")
+
+
 def of_arguments(arguments: FusedArguments, d_previous: Tensor, d_weight: Tensor, d_bias: Tensor) -> FusedArguments:
     """Gradients of an operator's arguments, each in its place, None where there is none."""
     gradients = {"previous": d_previous} if arguments.previous_weight else {}

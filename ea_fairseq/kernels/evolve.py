@@ -15,6 +15,7 @@ from ea_fairseq.kernels.dispatch import (
     of_arguments,
     read_arguments,
     readable,
+    refuse_second_derivatives,
     relu_mask_size,
     save,
     without_none,
@@ -156,3 +157,4 @@ def differentiate(ctx, d_logits, d_probabilities, *_):
 
 
 library.register_autograd("ea_fairseq::evolve", differentiate, setup_context=setup_context)
+library.register_autograd("ea_fairseq::evolve_backward", refuse_second_derivatives)

@@ -1,6 +1,9 @@
 """Beam search in native code finds the hypotheses that fairseq's search finds, with their scores."""
 
+import gc
 import logging
+import weakref
+from contextlib import suppress
 
 import pytest
 import torch
@@ -8,6 +11,7 @@ from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ea_fairseq.decoding import native_search
@@ -142,6 +146,48 @@ def test_parameters_that_change_are_packed_anew():
     assert before[0][0]["score"] != after[0][0]["score"]
 
 
+def replace_linear(model):
+    model.decoder.layers[1].fc2 = nn.Linear(8, 8)
+
+
+def replace_projection(model):
+    model.encoder.layers[0].self_attn.q_proj = nn.Linear(8, 8)
+
+
+def replace_parameter(model):
+    model.decoder.output_projection.weight = nn.Parameter(torch.randn_like(model.decoder.output_projection.weight))
+
+
+def remove_layer(model):
+    del model.decoder.layers[1]
+
+
+@pytest.mark.parametrize("change", [replace_linear, replace_projection, replace_parameter, remove_layer])
+def test_modules_and_parameters_that_are_replaced_are_packed_anew(change):
+    model = model_of()
+    before, _ = both(model, batch([4, 6], seed=3), beam_size=3, max_len_b=10)
+    change(model)
+    after, expected = both(model, batch([4, 6], seed=3), beam_size=3, max_len_b=10)
+    assert_same(after, expected)
+    assert before[0][0]["score"] != after[0][0]["score"]
+
+
+def test_a_model_that_was_translated_with_can_go():
+    model = build_loud(seed=5)
+    model.make_generation_fast_(need_attn=False)
+    both(model, batch([4], seed=3), beam_size=2, max_len_b=5)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("penalty", [-1, 0, 2, 0.6])
+def test_a_length_penalty_may_be_a_whole_number(penalty):
+    found, expected = both(model_of(), batch([4, 6], seed=3), beam_size=3, max_len_b=10, len_penalty=penalty)
+    assert_same(found, expected)
+
+
 def test_alpha_and_beta_that_grow_are_taken_anew():
     model = build_loud(ea_warmup_updates=4)
     model.make_generation_fast_(need_attn=False)
@@ -172,6 +218,11 @@ def test_a_sentence_of_more_words_than_there_are_positions_is_left_to_fairseqs_s
     for _ in range(2):
         with pytest.raises(IndexError):
             generator.generate([model], batch([longest], seed=1))
+    assert native_search.told == {"it does not know sentences of more words than there are positions"}
+    generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=2 * longest, max_len=2 * longest)
+    native_search.told.clear()
+    with suppress(IndexError):  # of fairseq's search, where no hypothesis ends before
+        generator.generate([model], batch([3], seed=1))
     assert native_search.told == {"it does not know sentences of more words than there are positions"}
 
 
@@ -204,10 +255,25 @@ def retain_dropout(model, monkeypatch):
     model.decoder.layers[0].dropout_module.apply_during_inference = True
 
 
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def use_another_layer(model, monkeypatch):
+    model.decoder.layers[0].fc1 = Doubled(8, 8)
+
+
+def use_another_norm(model, monkeypatch):
+    model.encoder.layers[0].final_layer_norm = nn.RMSNorm(8)
+
+
 CHANGES = {
     "attention is asked for": ask_for_attention,
     "no native code": use_plain_pytorch,
     "a hook": add_hook,
+    "a linear layer or a norm is": use_another_layer,
+    "a norm is none of torch's": use_another_norm,
     "dropout is retained": retain_dropout,
 }
 

@@ -78,6 +78,18 @@ def test_a_convolution_that_is_another_is_the_one_that_is_computed(change, monke
     assert change is normed or not torch.allclose(found[0], before[target.ne(1)], atol=0.01)
 
 
+@native_only
+@pytest.mark.parametrize("need_attn", [False, True], ids=["attend", "evolve"])
+def test_second_derivatives_are_refused_and_not_zero(need_attn):
+    model = build_loud()
+    model.make_generation_fast_(need_attn=need_attn)
+    _, source, target = draw_padded(model, seed=4)
+    weight = model.encoder.layers[0].self_attn.q_proj.weight
+    (gradient,) = torch.autograd.grad(model(source, None, target)[0].cos().sum(), weight, create_graph=True)
+    with pytest.raises(RuntimeError, match="kernels have no second derivatives"):
+        gradient.square().sum().backward()
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import prune
 from torch.profiler import ProfilerActivity, profile
 
 from criterion_steps import FAIRSEQS, OURS, PAD, WORDS, assert_same_step, batch, criterion, model, step
@@ -171,6 +172,23 @@ def test_validation_makes_no_gradients(options):
         )
     assert not ours.requires_grad
     torch.testing.assert_close([ours, our_logged], [loss, logged], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_an_output_projection_that_is_pruned_is_fairseqs(arch):
+    pruned = copy.deepcopy(model(arch))
+    prune.l1_unstructured(pruned.decoder.output_projection, "weight", 0.5)
+    for _ in range(2):
+        assert_same_step(pruned, batch())
+        with torch.no_grad():
+            pruned.decoder.output_projection.weight_orig.mul_(2)
+
+
+def test_second_derivatives_are_refused():
+    sample, trained = batch(), model()
+    loss, _, _ = criterion(OURS)(trained, sample)
+    with pytest.raises(RuntimeError, match="this loss has no second derivatives"):
+        torch.autograd.grad(loss, list(trained.parameters()), create_graph=True)
 
 
 def test_gradients_of_an_adaptive_softmax_are_those_of_finite_differences():
