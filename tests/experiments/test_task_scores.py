@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 from step import StepError
 
-from experiments.scoring.exchange import exchange_p_value
+from experiments.reports.report_tables import compare
+from experiments.reports.task_table import difference_table
+from experiments.scoring.exchange import OtherExamplesError, exchange_p_value
 from experiments.scoring.predictions import read_predictions
-from experiments.scoring.results import PREDICTIONS
+from experiments.scoring.results import PREDICTIONS, Results
 from experiments.scoring.task_scores import METRICS, task_score
 from fake_encoder_results import write_encoder_results
 
@@ -109,6 +111,21 @@ def test_p_is_the_part_of_all_exchanges_that_make_as_large_a_difference(tmp_path
     observed = difference([False] * 5)
     expected = np.mean([difference(swaps) >= observed - 1e-9 for swaps in product((False, True), repeat=5)])
     assert exchange_p_value(*sides, name) == pytest.approx(min(1.0, expected), abs=1e-9)
+
+
+def test_seeds_with_validation_sets_of_their_own_have_differences_and_no_p(tmp_path):
+    labels = {1: list("0110100110"), 2: list("1001101010")}
+    families = {"bert_mini": None, "ea_bert_mini": "ea_transformer"}
+
+    def write(model: str, seed: int) -> Results:
+        folder = tmp_path / f"{model} {seed}"
+        return write_encoder_results(folder, model, seed, labels=labels[seed], family=families[model])
+
+    sides = [[write(model, seed) for seed in labels] for model in families]
+    with pytest.raises(OtherExamplesError, match="with --split-seed all seeds have the same"):
+        exchange_p_value(*sides, "accuracy")
+    table = difference_table(compare([*sides[0], *sides[1]]))
+    assert any("each seed has other examples" in cell for row in table.rows for cell in row)
 
 
 def test_models_that_are_not_scored_on_the_same_examples_are_not_compared(tmp_path):

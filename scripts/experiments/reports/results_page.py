@@ -6,6 +6,7 @@ of all its results stand in each section with a training that none before it has
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -107,7 +108,9 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
 
 
 def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPValue]:
-    """Of each model and data set with a baseline and several seeds, where predictions tell them."""
+    """Of each model and data set with a baseline and several seeds and one set of examples, as predictions tell."""
+    from experiments.scoring.exchange import OtherExamplesError  # takes a second
+
     found = {}
     for model, dataset in comparison.by_seed:
         baseline = comparison.baseline_of(model, dataset)
@@ -115,5 +118,6 @@ def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPV
             continue
         seeds = common_seeds(comparison, model, baseline, dataset)
         if len(seeds) > 1:
-            found[model, dataset] = p_value(comparison, model, baseline, dataset, seeds)
+            with suppress(OtherExamplesError):
+                found[model, dataset] = p_value(comparison, model, baseline, dataset, seeds)
     return found

@@ -95,11 +95,19 @@ def difference_cells(comparison: Comparison, model: str, dataset: str, p_values:
     ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
     digits = digits_of(comparison.names(dataset)[0])
     cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
-    if p_values:
+    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_values else cells
+
+
+def p_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+    """The p-value of a difference, and of which seeds it is where these are not all."""
+    from experiments.scoring.exchange import OtherExamplesError  # takes a second
+
+    try:
         found = p_value(comparison, model, baseline, dataset, seeds)
-        some = "" if found.seeds == seeds else f" (seeds {', '.join(map(str, found.seeds))})"
-        cells.append(f"{found.p:.3f}{some}")
-    return cells
+    except OtherExamplesError:
+        return f"{NONE} (each seed has other examples)"
+    some = "" if found.seeds == seeds else f" (seeds {', '.join(map(str, found.seeds))})"
+    return f"{found.p:.3f}{some}"
 
 
 def heading(comparison: Comparison, dataset: str) -> str:

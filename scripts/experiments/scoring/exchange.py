@@ -24,6 +24,10 @@ DISTANCES = {  # of SciPy, which are one less the score: so many exchanges are s
 }
 
 
+class OtherExamplesError(StepError):
+    """The seeds of a model are scored on examples of their own, as where the seed draws the validation set."""
+
+
 def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], score: str) -> float:
     """The probability that the difference of two models' mean scores is chance, all seeds of both together.
 
@@ -34,11 +38,19 @@ def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], sc
         baselines, models: of the same seeds, in the same order.
 
     Raises:
+        OtherExamplesError: where seeds have examples of their own.
         StepError: where predictions are not there, are of different examples, or are not those that results.json has
             the score of.
     """
     first, second = ([columns_of(result, score) for result in side] for side in (baselines, models))
     labels = first[0][0]
+    if all(np.array_equal(theirs, ours) for (theirs, _), (ours, _) in zip(first, second, strict=True)):
+        for result, (others, _) in zip(baselines, first, strict=True):
+            if not np.array_equal(others, labels):
+                raise OtherExamplesError(
+                    f"{baselines[0].folder} and {result.folder} were scored on different examples: with --split-seed "
+                    "all seeds have the same validation set."
+                )
     for result, (others, _) in zip((*baselines, *models), (*first, *second), strict=True):
         if not np.array_equal(others, labels):
             raise StepError(
