@@ -11,7 +11,8 @@ usage() {
 usage: bash data-prep/prepare-masked-lm.sh --language xx PREPARED_DIR OUT_DIR
 
 Copies one language of the sentence pairs in PREPARED_DIR/data-bin, which another prepare-*.sh has made, to
-OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary.
+OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary, and how words
+were cut.
 
   --language xx  language to take (required)
   --help         show this text
@@ -42,24 +43,16 @@ check_out_dir
 [[ ! ${folders[0]} -ef $OUT_DIR ]] || die "$OUT_DIR has the sentence pairs themselves: give another folder for the output."
 data=${folders[0]}/data-bin
 [[ -d $data ]] || die "there is no folder $data: make it with another data-prep/prepare-*.sh."
-files=("$data/dict.$language.txt")
+files=()
 for split in train valid test; do
   for kind in bin idx; do files+=("$data/$split".*."$language.$kind"); done
 done
-[[ -f ${files[0]} && ${#files[@]} == 7 ]] ||
+[[ -f $data/dict.$language.txt && ${#files[@]} == 6 ]] ||
   die "$data has no train, valid and test of $language: name one of its two languages with --language."
-
-# take FOLDER: copies the files to the names without languages.
-take() {
-  local file name
-  mkdir "$1" && cp "${files[0]}" "$1/dict.txt" || return
-  for file in "${files[@]:1}"; do
-    name=$(basename "$file")
-    cp "$file" "$1/${name%%.*}.${name##*.}" || return
-  done
-}
 
 find_python
 open_out_dir
-stage data-bin "$(cat "${files[@]}" | sha256sum)" take
+made_of=("$data/dict.$language.txt" "$data"/preparation.json "${files[@]}") # the second if it is there
+stage data-bin "$(cat "${made_of[@]}" 2>/dev/null | sha256sum) with its preparation" \
+  "$python" "$repository/data-prep/corpus/take_language.py" --language "$language" --data "$data" "${files[@]}"
 say "all of this is in $OUT_DIR/data-bin"

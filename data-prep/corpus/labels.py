@@ -8,7 +8,7 @@ from pathlib import Path
 from step import StepError
 from text_lines import read_lines, writing
 
-WHOLE = re.compile(r"-?\d{1,15}")
+WHOLE = re.compile(r"[+-]?\d{1,15}")
 MAX_CLASSES = 1000
 
 

@@ -80,8 +80,12 @@ class EncoderHub(nn.Module):
         """
         with loaded(Path(folder), checkpoint_file, data_name_or_path, options) as found:
             model = found["models"][0]
-            if len(found["models"]) > 1 or not hasattr(model, "classification_heads"):
-                raise UserError("it must be one checkpoint of an encoder: translate with EATransformerModel")
+            reads_words = hasattr(model, "classification_heads") and found["task"].source_dictionary is not None
+            if len(found["models"]) > 1 or not reads_words:
+                raise UserError(
+                    "it must be one checkpoint of an encoder: translate with EATransformerModel, and take EATimeSeries "
+                    "for time series"
+                )
             return cls(found["args"], found["task"], model)
 
     @property
@@ -129,10 +133,12 @@ class EncoderHub(nn.Module):
             sentence: one, with ``second`` for a pair; or several sentences, or pairs of them.
 
         Raises:
-            UserError: where the model has no classification head, or a sentence is too long.
+            UserError: where the model has no classification head, a sentence is too long, or ``second`` stands beside
+                several.
         """
         if isinstance(sentence, str):
             return self.predict([sentence if second is None else (sentence, second)])[0]
+        refuse_second(second)
         name, names = self.head, None if self.task.cfg.regression_target else self.labels
         found = []
         for tokens, _ in self.batches(self.encoded(sentence)):
@@ -166,10 +172,11 @@ class EncoderHub(nn.Module):
         """What the last layer returns of each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
 
         Raises:
-            UserError: where a sentence is too long.
+            UserError: where a sentence is too long, or ``second`` stands beside several.
         """
         if isinstance(sentence, str):
             return self.features([sentence if second is None else (sentence, second)])[0]
+        refuse_second(second)
         found = []
         for tokens, lengths in self.batches(self.encoded(sentence)):
             rows = self.run(tokens, features_only=True).float()
@@ -245,3 +252,9 @@ class EncoderHub(nn.Module):
         """What the model returns of token ids (B, S), on the CPU; it may be in training meanwhile."""
         with utils.model_eval(self.model):
             return self.model(tokens.to(self.device), **options)[0].cpu()
+
+
+def refuse_second(second: str | None) -> None:
+    """Raises UserError where a second sentence is given beside several first ones."""
+    if second is not None:
+        raise UserError("a second sentence goes with one first: give several pairs as tuples, [(first, second), ...]")

@@ -41,7 +41,9 @@ class EATimeSeries:
         Raises:
             UserError: where folder or checkpoint are not there or cannot be used.
         """
-        (path,) = find_checkpoints(Path(folder), checkpoint_file)
+        path, *others = find_checkpoints(Path(folder), checkpoint_file)
+        if others:
+            raise UserError("it must be one checkpoint: models of time series are no ensembles")
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
         if not isinstance(task, TimeSeriesPredictionTask):
             raise UserError(f"{path} predicts no series: it was not trained with --task time_series_prediction")
@@ -57,10 +59,12 @@ class EATimeSeries:
             series: (T, C) values as in the files that the model was trained on, NaN where one is missing; or a list.
 
         Raises:
-            UserError: where a series is not (T, C), is too long, or has a value that is infinite.
+            UserError: where a series is not (T, C), is too long, or has a value that is infinite or no number.
         """
         if not isinstance(series, list):
             return self.predict([series], batch_size)[0]
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1, not {batch_size}")
         read, found = [self.read(one, number) for number, one in enumerate(series)], []
         for first in range(0, len(read), batch_size):
             found += self.outputs(read[first : first + batch_size]).double().cpu()
@@ -103,7 +107,10 @@ class EATimeSeries:
 
     def read(self, series: np.ndarray, number: int) -> np.ndarray:
         """A series as from a file; ``number`` is for messages."""
-        values = np.asarray(series, dtype=np.float32)
+        try:
+            values = np.asarray(series, dtype=np.float32)
+        except (ValueError, TypeError):
+            raise UserError(f"series {number} must be an array of numbers; several series go into a list") from None
         if values.ndim != 2 or not len(values) or values.shape[1] != self.description.channels:
             wanted = f"(T, {self.description.channels}), steps and channels"
             raise UserError(f"series {number} must be an array {wanted}, and it is {values.shape}")

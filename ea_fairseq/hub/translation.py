@@ -45,8 +45,7 @@ class Score:
 class TranslationHub(hub_utils.GeneratorHubInterface):
     """fairseq's hub interface to a trained translation model or ensemble, with scores and attention maps.
 
-    Methods take raw text and apply the tokenizer and the subword model that :meth:`load` was given. fairseq's
-    :meth:`translate` takes a sentence or a list of sentences, and options of beam search such as ``beam=5``.
+    Methods take raw text and apply the tokenizer and the subword model that :meth:`load` was given.
     """
 
     def __init__(self, cfg: DictConfig, task, models, target_subword: str | None = None):
@@ -69,6 +68,18 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         super().__init__(cfg, task, models)
         self.target_tokenizer = encoders.build_tokenizer(target_tokenizer)
         self.target_bpe = encoders.build_bpe(target_bpe)
+
+    def translate(self, sentences: str | list[str], beam: int = 5, verbose: bool = False, **options) -> str | list[str]:
+        """The translation of a raw sentence, or of several; an empty one stays empty.
+
+        Args:
+            options: of beam search, such as ``lenpen=0.6``.
+        """
+        if isinstance(sentences, str):
+            return self.translate([sentences], beam, verbose, **options)[0]
+        full = [sentence for sentence in sentences if sentence.strip()]
+        translations = iter(super().translate(full, beam, verbose, **options) if full else [])
+        return [next(translations) if sentence.strip() else "" for sentence in sentences]
 
     @classmethod
     def load(

@@ -147,6 +147,7 @@ def test_another_number_of_sentences_is_refused(tmp_path, monkeypatch):
     ("labels", "names"),
     [
         (["10", "9", "10", "-1"], ["-1", "9", "10"]),
+        (["+1", "-1"], ["-1", "+1"]),
         (["pos", "neg"], ["neg", "pos"]),
         (["a", "1", "10", "9"], ["1", "10", "9", "a"]),
     ],

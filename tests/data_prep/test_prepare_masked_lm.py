@@ -1,5 +1,6 @@
 """data-prep/prepare-masked-lm.sh: one language of sentence pairs."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from commands import ROOT
 from corpora import checksums, warm_environment
+from experiments.runs.trained_encoder import Pieces
 
 SCRIPT = ROOT / "data-prep" / "prepare-masked-lm.sh"
 SIZE = 10_000
@@ -39,6 +41,29 @@ def test_it_takes_one_side_and_its_dictionary(pairs: Path, tmp_path: Path):
     assert {path.name for path in data.iterdir()} == {"dict.txt"} | splits
     assert (data / "dict.txt").read_text() == "en 1\n"
     assert (data / "valid.idx").read_bytes() == (pairs / "data-bin" / "valid.de-en.en.idx").read_bytes()
+
+
+@pytest.mark.parametrize(("models", "taken"), [(["bpe.codes"], "bpe.codes"), (["de.model", "en.model"], "en.model")])
+def test_how_words_were_cut_goes_with_them(pairs: Path, tmp_path: Path, models: list[str], taken: str):
+    take(pairs, tmp_path / "out")  # before anything was known of that
+    cut = {"tokenizer": "moses", "normalize": True, "dash_splits": False, "lowercase": True, "subword": "bpe"}
+    languages = {"source_lang": "de", "target_lang": "en"}
+    (pairs / "data-bin" / "preparation.json").write_text(json.dumps(languages | cut | {"models": models}))
+    for model in models:
+        (pairs / "data-bin" / model).write_text(model)
+    result = take(pairs, tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    data = tmp_path / "out" / "data-bin"
+    assert json.loads((data / "preparation.json").read_text()) == cut | {"models": [taken]}
+    assert (data / taken).read_text() == taken
+    assert Pieces.read(data) == Pieces("bpe", "moses", True, [taken])
+
+
+def test_a_preparation_that_is_none_is_named(pairs: Path, tmp_path: Path):
+    (pairs / "data-bin" / "preparation.json").write_text('{"source_lang": "en", "target_lang": "fr"}')
+    result = take(pairs, tmp_path / "out")
+    assert result.returncode == 1 and "preparation.json is not what a preparation writes" in result.stderr
+    assert not list((tmp_path / "out").glob("data-bin*"))
 
 
 def test_it_does_not_take_the_place_of_the_pairs(pairs: Path):

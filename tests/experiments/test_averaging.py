@@ -144,6 +144,12 @@ def test_nothing_to_average_is_a_sentence(tmp_path):
             select()
 
 
+def test_a_training_without_epoch_checkpoints_is_told_what_to_do(tmp_path):
+    save(tmp_path, "checkpoint_last.pt")
+    with pytest.raises(StepError, match="train without --no-epoch-checkpoints"):
+        last(tmp_path, 1, EPOCH, UPDATES)
+
+
 @pytest.mark.parametrize(
     ("model", "culprit"),
     [

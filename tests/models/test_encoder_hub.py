@@ -113,6 +113,9 @@ def test_attention_maps_are_those_of_translation(home, folder):
 def test_what_cannot_be_done_is_said_in_a_sentence(home, classifier, tmp_path):
     with pytest.raises(UserError, match=r"^a text has 18 tokens and the model reads at most 16: shorten it"):
         classifier.predict("a " * 16)
+    for several in (classifier.predict, classifier.features):
+        with pytest.raises(UserError, match=r"^a second sentence goes with one first"):
+            several(["a", "b"], "c")
     with pytest.raises(UserError, match=r"^there is no folder "):
         load(home, "nothing")
     with pytest.raises(UserError, match=r"^there is no dictionary .*dict\.txt"):

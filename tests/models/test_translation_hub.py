@@ -96,6 +96,11 @@ def test_a_list_is_translated_in_its_order(hub):
     assert hub.translate([]) == []
 
 
+def test_an_empty_sentence_stays_empty(hub):
+    assert hub.translate(" ") == ""
+    assert hub.translate(["", "Hund", "\u3000"]) == ["", hub.translate("Hund"), ""]
+
+
 def test_sentences_longer_than_a_training_batch_are_translated(home):
     hub = load(home, max_tokens=3)
     assert hub.translate(SOURCES) == load(home).translate(SOURCES)

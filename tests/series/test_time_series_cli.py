@@ -11,7 +11,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from commands import PLUGIN, program, run_well
-from ea_fairseq import EATimeSeries, UserError
+from ea_fairseq import EARobertaModel, EATimeSeries, UserError
 from ea_fairseq.series.ts_file import read_ts
 from forked import run_forked, run_forked_well
 from hostile_checkpoints import watching
@@ -82,6 +82,15 @@ def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained
             model.predict(np.zeros(series))
     with pytest.raises(UserError, match=r"^series 0 has an infinite value: a missing one is NaN"):
         model.predict(np.full((2, 3), np.inf))
+    for wrong in ("low", (test.series[0], test.series[1][:1]), [test.series[0], "low"]):
+        with pytest.raises(UserError, match=r"^series [01] must be an array of numbers"):
+            model.predict(wrong)
+    with pytest.raises(UserError, match=r"^batch_size must be at least 1, not 0"):
+        model.predict(test.series, batch_size=0)
+    with pytest.raises(UserError, match=r"^it must be one checkpoint"):
+        EATimeSeries.from_pretrained(folder, "checkpoint_last.pt:checkpoint_best.pt")
+    with pytest.raises(UserError, match=r"it must be one checkpoint of an encoder: .* EATimeSeries for time series"):
+        EARobertaModel.from_pretrained(folder, "checkpoint_last.pt", home / "my classes")
 
 
 CHANGES = {

@@ -45,6 +45,8 @@ def best(folder: Path, count: int) -> list[Checkpoint]:
 
 def require(folder: Path, found: list, count: int) -> None:
     """Raises StepError where a folder has fewer checkpoints than wanted."""
+    if not found and (folder / "checkpoint_last.pt").is_file():
+        raise StepError(f"{folder} has no checkpoints but the last and the best: train without --no-epoch-checkpoints.")
     if not found:
         raise StepError(f"{folder} has no checkpoints to average: give the --save-dir of a training.")
     if len(found) < count:
