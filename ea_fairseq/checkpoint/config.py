@@ -28,6 +28,11 @@ NAMESPACE_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "
 WIDTHS = ("embed_dim", "ffn_embed_dim", "input_dim", "output_dim", "attention_heads")
 POSITIONS = {"encoder": "max_source_positions", "decoder": "max_target_positions"}
 OTHER_POSITIONS = {"encoder": ("max_positions", "tokens_per_sample")}  # of encoders alone
+STACKS = (  # number of layers, width and width within, and what fairseq and our series take where they are not given
+    {"encoder_layers": 6, "encoder_embed_dim": 512, "encoder_ffn_embed_dim": 2048},
+    {"decoder_layers": 6, "decoder_embed_dim": 512, "decoder_ffn_embed_dim": 2048},
+    {"blocks": 3, "width": 64, "ffn_width": 0},
+)
 LAYER = r"(encoder|decoder)\.(?:sentence_encoder\.)?layers\.(\d{1,6})\."
 HEAD = r"classification_heads\.\w+\.(out_proj\.)?weight(_orig)?$"
 
@@ -130,6 +135,7 @@ def require_known(state: dict, given: Collection[str] = ()):
                     raise UserError(f"{group}.{name} is {shown(value)}, and must be {rule.wanted}")
         for group in ("args",) if flat else ("model", "task"):
             require_sizes(entries(groups.get(group)), state["model"])
+            require_numbers(entries(groups.get(group)), state["model"])
         options = entries(groups.get("args" if flat else "model"))
         require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_NUMBERS)
 
@@ -160,6 +166,29 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
     for name, limit in limits.items():
         if (size := options.get(name) or 0) > limit:
             raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")
+
+
+def require_numbers(options: dict, parameters: dict[str, Tensor]):
+    """Checks that the layers that the options describe have no more numbers than the parameters, as far as can be told.
+
+    A layer has at least the two linear layers of its feed-forward network, and a projection of half of its width.
+
+    Args:
+        options, parameters: as for :func:`require_sizes`.
+
+    Raises:
+        UserError: naming the number of layers.
+    """
+    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in parameters.values()}
+    held = sum(tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in storages.values())
+    for stack in STACKS:
+        if not stack.keys() & options.keys():
+            continue
+        layers, width, inner = (options.get(name) or default for name, default in stack.items())
+        if layers * (2 * width * inner + width * width // 4) > held:
+            raise UserError(
+                f"{next(iter(stack))} is {layers:,}, which needs more numbers than the {held:,} of the parameters"
+            )
 
 
 def without_foreign_choices(state: dict, given: Collection[str]):

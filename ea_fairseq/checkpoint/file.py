@@ -135,6 +135,7 @@ def require_state(state: object):
         raise TypeError(type(state).__name__)
     for name, tensor in state["model"].items():
         require_dense(name, tensor)
+    require_own_numbers(state["model"])
     require_plain("cfg", state.get("cfg"), dict)
     require_plain("args", state.get("args"), Namespace)
     if "series" in entries(state.get("task_state")):
@@ -155,6 +156,18 @@ def require_state(state: object):
     averaged = state.get("averaged", [])
     if not isinstance(averaged, list) or not all(isinstance(name, str) and name.isprintable() for name in averaged):
         raise UserError("the names of the checkpoints that it is the average of are no names")
+
+
+def require_own_numbers(parameters: dict[str, Tensor]):
+    """Checks that parameters have numbers of their own, or are one and the same: a small file must not fill the memory.
+
+    Raises:
+        UserError: where parts of parameters are parts of others, too.
+    """
+    stored = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in parameters.values()}
+    different = {(tensor.data_ptr(), tensor.shape, tensor.stride()): tensor for tensor in parameters.values()}
+    if sum(tensor.numel() * tensor.element_size() for tensor in different.values()) > sum(stored.values()):
+        raise UserError("its parameters overlap, and claim more numbers than it holds")
 
 
 def require_dense(name: object, tensor: object):

@@ -1,9 +1,10 @@
 """What scripts read in a folder of checkpoints from others does nothing but what it is there for."""
 
 import json
+import math
 import os
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from experiments.runs.recipe import data_command
 from experiments.runs.training_log import NAME as LOG
 from experiments.runs.training_log import curves, speeds
 from experiments.runs.training_run import Start, TrainingRun
-from experiments.scoring.results import COUNTS, Results
+from experiments.scoring.results import COUNTS, Results, Score
 from experiments.tables import markdown
 from fake_results import make, write_results
 
@@ -208,9 +209,18 @@ def test_texts_beside_results_are_no_others(results, tmp_path):
             look(Results.read(folder))
     assert not (tmp_path / COUNTS).exists()
     (folder / COUNTS).unlink()
-    (folder / COUNTS).write_text("root:x:0:0\n")
-    with pytest.raises(StepError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
-        Results.read(folder).counts()
+    row = "\t".join("9" * 10)
+    for text in ("root:x:0:0", "1\t2\t3", f"{row}\t9", row.replace("9", "-9"), row.replace("9", "9" * 400, 1)):
+        (folder / COUNTS).write_text(f"{row}\n{text}\n")
+        with pytest.raises(StepError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
+            Results.read(folder).counts()
+
+
+@pytest.mark.parametrize("change", [{"parameters": 0}, {"search": {}}, {"scores": {"x": Score(math.nan, "", "")}}])
+def test_results_that_no_table_can_be_made_of_are_refused(results, tmp_path, change):
+    replace(Results.read(results), folder=tmp_path, **change).write()
+    with pytest.raises(StepError, match=r"results\.json is not what scripts/evaluate\.sh writes"):
+        Results.read(tmp_path)
 
 
 @pytest.mark.parametrize("command", [b"bash x 'unended data", b"\xff\xfe", b"# none", b""])

@@ -14,7 +14,7 @@ from step import StepError
 
 from experiments.reports.report_tables import compare
 from experiments.reports.task_table import difference_table
-from experiments.scoring.exchange import OtherExamplesError, exchange_p_value
+from experiments.scoring.exchange import OtherExamplesError, exchange_p_value, scores_of
 from experiments.scoring.predictions import read_predictions
 from experiments.scoring.results import PREDICTIONS, Results
 from experiments.scoring.task_scores import METRICS, task_score
@@ -111,6 +111,20 @@ def test_p_is_the_part_of_all_exchanges_that_make_as_large_a_difference(tmp_path
     observed = difference([False] * 5)
     expected = np.mean([difference(swaps) >= observed - 1e-9 for swaps in product((False, True), repeat=5)])
     assert exchange_p_value(*sides, name) == pytest.approx(min(1.0, expected), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "predictions"),
+    [
+        ("F1", [1, 2, 2, 1], [2, 2, 1, 1]),
+        ("Matthews", [0, 0, 1, 1], [0, 2, 2, 0]),
+        ("Matthews", [0, 0, 1, 1], [0, 1, 1, 0]),
+    ],
+)
+def test_many_predictions_are_scored_as_one_is(name, labels, predictions):
+    found = scores_of(name, np.array(labels), np.array([predictions, labels]))
+    pairs = zip(labels, predictions, strict=True)
+    assert found == pytest.approx([score(name, list(pairs)), 100.0], abs=0.006)
 
 
 def test_seeds_with_validation_sets_of_their_own_have_differences_and_no_p(tmp_path):

@@ -8,6 +8,7 @@ from step import StepError
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.encoder_papers import PRINTED
 from experiments.reports.kept_p_value import NAME
+from experiments.reports.report_tables import compare
 from experiments.reports.results_page import keep
 from experiments.reports.task_table import difference_table, task_table
 from experiments.runs.sweep import ranking
@@ -94,6 +95,14 @@ def test_differences_are_of_common_seeds_and_tested_over_examples(comparison):
         assert found["p"] == f"{exchange_p_value(*sides, names[0]):.3f}" and float(found["p"]) < 0.01
         assert rows[PLAIN, task]["difference"] == rows[PLAIN, task]["p"] == NONE
     assert rows["pa_bert_mini", "glue-cola"]["difference"] == NONE  # one seed
+
+
+def test_two_single_trainings_of_other_seeds_have_no_difference(tmp_path):
+    found = [
+        write_encoder_results(tmp_path / "a", PLAIN, 1),
+        write_encoder_results(tmp_path / "b", EVOLVING, 2, family="x"),
+    ]
+    assert difference_table(compare(found)) is None
 
 
 def test_a_report_of_encoders_has_both_tables_in_all_forms(folder, tmp_path, monkeypatch):

@@ -34,6 +34,15 @@ def test_a_folder_without_a_log_has_empty_curves(tmp_path):
     assert curves(tmp_path) == ([], [])
 
 
+def test_a_validation_beyond_a_resumption_is_forgotten(tmp_path):
+    first = [interval(500, 20, 9), validation(500, 5), interval(1000, 40, 8), validation(1000, 4)]
+    train, valid = curves_of(
+        tmp_path, *(f"{line}\n" for line in (*first, interval(600, 25, 8.5), interval(700, 30, 8.2)))
+    )
+    assert [point.updates for point in train] == [500, 600, 700]
+    assert [point.updates for point in valid] == [500]
+
+
 def test_starts_are_joined_and_what_a_resumption_repeats_counts_once(tmp_path):
     first = ["{'_name': None}", interval(10, 20, 9.5), interval(20, 41, 8), validation(25, 7, valid_bleu=1.5)]
     first += [validation(25, 7, valid_bleu=1.5), end_of_epoch(25, 60), "Start iterating over samples"]

@@ -64,7 +64,7 @@ def results(folder: Path, model: str, seed: int, score: float) -> Results:
         flops=1,
         dataset=Dataset("toy", "src", "tgt", "valid", None, ""),
         checkpoints=[],
-        search={},
+        search={"beam": 5, "lenpen": 1.0},
         scores={"tokenized BLEU": Score(score, "", "")},
         training_command=None,
         commands=[],

@@ -131,7 +131,20 @@ def foreign_subwords(state: dict) -> None:
     state["cfg"]["bpe"] = {"_name": "gpt2", "gpt2_encoder_json": TEXTS["an address"]}
 
 
+def deep_and_wide(state: dict) -> None:
+    """As many layers as a name tells, as wide as one row is."""
+    state["model"] |= {"encoder.layers.999.x": torch.zeros(1), "encoder.x": torch.zeros(1, 60_000)}
+    vars(state["cfg"]["model"]).update(encoder_layers=1000, encoder_ffn_embed_dim=60_000)
+
+
+def overlapping(state: dict) -> None:
+    numbers = torch.zeros(5_200)
+    state["model"] |= {f"encoder.x{start}": numbers[start : start + 5_000] for start in range(200)}
+
+
 SENTENCES = {
+    "encoder_layers is 1,000, which needs more numbers than the": deep_and_wide,
+    "its parameters overlap, and claim more numbers than it holds": overlapping,
     "model.adaptive_softmax_cutoff is": set_option("model", "adaptive_softmax_cutoff", TEXTS["a call"]),
     "model.arch is 'fconv', and must be an architecture of": foreign_model,
     "task.data is '${oc.env:HOSTILE_SECRET}', which is no plain": set_option("task", "data", TEXTS["an interpolation"]),
@@ -147,7 +160,7 @@ SENTENCES = {
 def test_the_sentence_names_the_file_and_the_option(sentence, change, state, folder):
     Mutation("", change).write(state, folder / "changed.pt")
     for name, read in readers(folder / "changed.pt").items():
-        if name == "a training" and "plain" not in sentence:
+        if name == "a training" and "plain" not in sentence and "overlap" not in sentence:
             continue  # takes no options from a checkpoint
         with pytest.raises((UserError, StepError)) as refusal:
             read()

@@ -150,8 +150,8 @@ def exponents(measurements: list[Measurement]) -> Iterator[tuple[str, str, float
     """Size, variant, and exponents of what a sentence takes: time, and what is saved for backward."""
     for size in dict.fromkeys(found.case.size for found in measurements):
         long = [found for found in measurements if found.case.size == size and found.case.length >= LONG]
-        for name in long[0].names if long else ():
-            time, saved = per_sentence(long, name)
+        for name in dict.fromkeys(name for found in long for name in found.names):
+            time, saved = per_sentence([found for found in long if name in found.names], name)
             if (of_time := exponent(time)) is not None:
                 yield size, name, of_time, exponent(saved)
 

@@ -87,7 +87,8 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
 def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
     """The cells that compare a model with its baseline."""
     baseline = comparison.baseline_of(model, dataset)
-    if baseline is None:
+    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
+    if max(map(len, trained), default=1) == 1:
         return [NONE, *[NONE] * p_values]
     seeds = common_seeds(comparison, model, baseline, dataset)
     if len(seeds) == 1:  # another seed moves the score of either

@@ -30,6 +30,8 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
             updates = int(entry["num_updates"])
             seconds = clock.since_the_beginning(entry.get("wall", seconds), before(updates, train, valid))
             extend(train, Point(updates, seconds, entry["loss"]))
+            while valid and valid[-1].updates > updates:  # of what a later start repeats
+                valid.pop()
         elif "valid_loss" in entry and "valid_num_updates" in entry:
             extend(valid, Point(int(entry["valid_num_updates"]), seconds, entry["valid_loss"], entry.get("valid_bleu")))
         elif "train_wall" in entry and valid and valid[-1].updates == entry.get("train_num_updates"):

@@ -78,13 +78,14 @@ def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.nda
     """The scores of many predictions, (exchanges, examples), of the same labels, (examples,); zero where undefined."""
     if score in LOW_IS_GOOD:
         return METRICS[score].count(labels, predictions)
-    if score == "Matthews" and len(np.unique(labels)) > 2:
+    if score == "Matthews" and len(np.union1d(labels, predictions)) > 2:
         return np.array([METRICS[score].count(labels, row) for row in predictions])
     if score == "Spearman":
         labels, predictions = rankdata(labels), rankdata(predictions, axis=1)
-    kind = bool if score == "F1" else float
+    if score == "F1":
+        labels, predictions = labels == 1, predictions == 1
     with warnings.catch_warnings(action="ignore"):
-        distances = cdist(labels[None].astype(kind), predictions.astype(kind), DISTANCES[score])[0]
+        distances = cdist(labels[None], predictions, DISTANCES[score])[0]
     return np.nan_to_num(1 - distances) / METRICS[score].unit
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import asdict, dataclass, fields, replace
+from math import isfinite
 from pathlib import Path
 
 from step import StepError
@@ -18,6 +19,7 @@ REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
 PREDICTIONS = "predictions.tsv"  # of encoders
+COLUMNS, MOST = 10, 1 << 31  # of counts.tsv, and what is never counted
 LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
 Setting = str | int | float | bool | None
 
@@ -154,9 +156,20 @@ class Results:
         if not path.is_file():
             raise StepError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.")
         try:
-            return as_record(cls, shown(read_json(own_file(path, LARGEST), LARGEST)), folder=path.parent)
+            found = as_record(cls, shown(read_json(own_file(path, LARGEST), LARGEST)), folder=path.parent)
+            found.check()
+            return found
         except ValueError as error:
             raise StepError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
+
+    def check(self) -> None:
+        """Raises ValueError where tables cannot be made of what it says."""
+        if self.parameters < 1:
+            raise ValueError("'parameters' must be at least 1")
+        if not all(isfinite(score.score) for score in self.scores.values()):
+            raise ValueError("'scores' must be finite")
+        if not self.is_encoder and not {"beam", "lenpen"} <= self.search.keys():
+            raise ValueError("'search' must have 'beam' and 'lenpen'")
 
     def write(self) -> None:
         """Writes results.json into the folder, whole or not at all."""
@@ -183,7 +196,10 @@ class Results:
     def counts(self) -> list[list[int]]:
         """What tokenized BLEU counts of each sentence; raises StepError where counts.tsv is not beside results.json."""
         try:
-            return [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+            rows = [list(map(int, line.split("\t"))) for line in self._lines(COUNTS)]
+            if not all(len(row) == COLUMNS and all(0 <= number < MOST for number in row) for row in rows):
+                raise ValueError
+            return rows
         except ValueError:
             raise StepError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
 
