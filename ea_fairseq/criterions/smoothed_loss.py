@@ -81,7 +81,8 @@ class ChunkedLoss(torch.autograd.Function):
                 add_matmul_(d_weight, d_logits.t(), inputs)
         if needs_grad:
             ctx.save_for_backward(d_features, d_weight)
-        loss, *figures = torch.stack(sums).sum(0).unbind()
+        # Clones, no views: fairseq multiplies the loss of a batch that a process lacks by zero, in place.
+        loss, *figures = (total.clone() for total in torch.stack(sums).sum(0))
         ctx.mark_non_differentiable(*figures)
         return loss, *figures
 

@@ -33,7 +33,7 @@ class Shortlist:
         """Reads a file of words of these dictionaries.
 
         Raises:
-            UserError: naming the file and the line that is not what it should be.
+            UserError: naming the file and the line that is not what it should be, or a file without words.
         """
         path = Path(path)
         always, translations = [], {}
@@ -58,6 +58,8 @@ class Shortlist:
             raise UserError(f"--shortlist {path} is not UTF-8: give what data-prep/make-shortlist.sh wrote.") from None
         except OSError as error:
             raise UserError(f"--shortlist {path} cannot be read ({error.strerror}): give a file.") from None
+        if not always and not translations:
+            raise UserError(f"--shortlist {path} has no words: give what data-prep/make-shortlist.sh wrote.")
         special = range(target.nspecial)
         return cls(torch.tensor([*special, *always]), translations, len(target))
 

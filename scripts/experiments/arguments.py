@@ -1,6 +1,7 @@
 """Command lines whose errors are one sentence."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 
@@ -30,11 +31,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least(least: float, parse: type = int) -> Callable[[str], float]:
-    """A parser of numbers of at least ``least``."""
+    """A parser of finite numbers of at least ``least``."""
 
     def checked(text: str) -> float:
         try:
-            if (value := parse(text)) >= least:
+            if least <= (value := parse(text)) < math.inf:
                 return value
         except ValueError:
             pass

@@ -101,6 +101,7 @@ def test_a_file_of_words(tmp_path):
         (b"\n", "line 1 is not"),
         (b"\x1b[31m\tw1\n", "line 1 is not"),
         (b"w1\t\xff\n", "is not UTF-8"),
+        (b"", "has no words"),
         (None, "cannot be read"),
     ],
 )

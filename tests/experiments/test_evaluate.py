@@ -224,6 +224,16 @@ def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
         Texts.read(generated, data, "test", reference)
 
 
+def test_an_evaluation_that_fails_leaves_the_results_that_are_there(home, evaluated, tmp_path):
+    folder = shutil.copytree(home / "a run" / "evaluation", tmp_path / "evaluation")
+    results = (folder / "results.json").read_bytes()
+    (tmp_path / "short.en").write_text("A raw reference.\n")
+    flags = ["--cpu", "--lenpen", "1.5", "--out", folder, "--reference", tmp_path / "short.en"]
+    refused = evaluate(home, *flags)
+    assert refused.returncode == 1 and "short.en has 1 line" in refused.stderr
+    assert (folder / "results.json").read_bytes() == results
+
+
 def test_moses_tokens_are_put_together_and_others_left_as_they_are():
     tokens = "He said , &quot; it &apos;s a well @-@ known &#91; dog &#93; . &quot;"
     raw = {"moses": 'He said, "it\'s a well-known [dog]."', "none": tokens}

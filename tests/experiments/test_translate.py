@@ -292,6 +292,7 @@ def test_a_folder_that_has_all_needs_no_data_folder(home, tmp_path, translator):
     [
         (["--beam", "0"], "--beam: needs a whole number of at least 1, not '0'"),
         (["--lenpen", "much"], "--lenpen: needs a number of at least 0, not 'much'"),
+        (["--lenpen", "inf"], "--lenpen: needs a number of at least 0, not 'inf'"),
         (["--max-tokens", "2.5"], "--max-tokens: needs a whole number"),
         (["--colour"], "--colour"),
     ],

@@ -184,6 +184,18 @@ def test_an_output_projection_that_is_pruned_is_fairseqs(arch):
             pruned.decoder.output_projection.weight_orig.mul_(2)
 
 
+@pytest.mark.parametrize("name", [OURS, "r_drop"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_batch_that_a_process_lacks_has_gradients_of_zero(name, arch):
+    """fairseq gives the process another one, and multiplies its loss by zero in place."""
+    trained = model(arch)
+    trained.zero_grad()
+    loss, _, _ = criterion(name)(trained, batch())
+    loss *= 0
+    loss.backward()
+    assert not any(parameter.grad.any() for parameter in trained.parameters())
+
+
 def test_second_derivatives_are_refused():
     sample, trained = batch(), model()
     loss, _, _ = criterion(OURS)(trained, sample)

@@ -122,8 +122,8 @@ def main() -> None:
     args = parser.parse_args()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
-    (args.out / NAME).unlink(missing_ok=True)  # results.json is there only where all beside it belongs to it
     results, outcome = evaluate(args)
+    (args.out / NAME).unlink(missing_ok=True)  # results.json is there only where all beside it belongs to it
     for name, lines in outcome.files().items():
         with writing(args.out / name) as write_line:
             for line in lines:
