@@ -23,7 +23,10 @@ def prepared(data: Path, language: str) -> dict[str, object]:
     try:
         pairs = json.loads((data / PREPARATION).read_text(encoding="utf-8"))
         side, models = (pairs["source_lang"], pairs["target_lang"]).index(language), pairs["models"]
-        return {name: pairs[name] for name in KEPT} | {"models": models[side:][:1] or models[:1]}
+        taken = models[side:][:1] or models[:1]
+        if any(Path(name).name != name for name in taken):
+            raise ValueError("a path, where a file beside it is meant")
+        return {name: pairs[name] for name in KEPT} | {"models": taken}
     except (ValueError, KeyError, TypeError):
         raise StepError(f"{data / PREPARATION} is not what a preparation writes: prepare the pairs again.") from None
 

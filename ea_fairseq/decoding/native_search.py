@@ -129,9 +129,9 @@ def has_long_sentence(generator: SequenceGenerator, source: Tensor | None) -> bo
     if source is None:
         return False
     model, words = generator.model.single_model, source.size(1)
-    lengths = {model.encoder: words, model.decoder: longest_target(generator, words) + 1}
-    positions = {side.embed_positions: length for side, length in lengths.items() if side.embed_positions is not None}
-    return any(length > table.max_positions for table, length in positions.items())
+    lengths = (model.encoder, words), (model.decoder, longest_target(generator, words) + 1)
+    tables = ((side.embed_positions, length) for side, length in lengths if side.embed_positions is not None)
+    return any(length > table.max_positions for table, length in tables)
 
 
 def has_odd_prefix(generator: SequenceGenerator, source: Tensor | None, prefix: Tensor | None) -> bool:

@@ -59,8 +59,14 @@ def test_how_words_were_cut_goes_with_them(pairs: Path, tmp_path: Path, models: 
     assert Pieces.read(data) == Pieces("bpe", "moses", True, [taken])
 
 
-def test_a_preparation_that_is_none_is_named(pairs: Path, tmp_path: Path):
-    (pairs / "data-bin" / "preparation.json").write_text('{"source_lang": "en", "target_lang": "fr"}')
+CUT = '"tokenizer": "none", "normalize": false, "dash_splits": false, "lowercase": false, "subword": "bpe"'
+SIDES = '"source_lang": "de", "target_lang": "en"'
+
+
+@pytest.mark.parametrize("text", ["{", f"{{{SIDES}}}", f'{{{SIDES}, {CUT}, "models": ["../../secret"]}}'])
+def test_a_preparation_that_is_none_is_named(pairs: Path, tmp_path: Path, text: str):
+    (tmp_path / "secret").write_text("secret")
+    (pairs / "data-bin" / "preparation.json").write_text(text)
     result = take(pairs, tmp_path / "out")
     assert result.returncode == 1 and "preparation.json is not what a preparation writes" in result.stderr
     assert not list((tmp_path / "out").glob("data-bin*"))
