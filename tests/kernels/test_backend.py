@@ -1,7 +1,6 @@
 """Whoever computes the evolution, the model is the same; and what EA_BACKEND says."""
 
 import re
-import shutil
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ from torch import nn
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
+from compilers import needs_compiler
 from ea_fairseq import UserError
 from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
@@ -131,7 +131,7 @@ def test_with_native_code_nothing_is_said(monkeypatch, caplog):
     assert not caplog.records
 
 
-@pytest.mark.skipif(not shutil.which("gcc") and not shutil.which("clang"), reason="needs a C compiler")
+@needs_compiler
 def test_where_there_is_a_compiler_the_native_code_is_compiled():
     """Otherwise code that does not compile would have its tests skipped."""
     assert LIBRARY, "install the project again: pip install --editable ."

@@ -1,6 +1,5 @@
 """Linear layers in bfloat16, with loops in place of the instructions that few processors have."""
 
-import shutil
 import subprocess
 from ctypes import CDLL, byref, c_int64, c_void_p
 
@@ -11,13 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from commands import PLUGIN, ROOT
+from compilers import COMPILER, needs_compiler
 from ea_fairseq.decoding.native_model import PANEL, pack
 
-COMPILER = shutil.which("gcc") or shutil.which("clang")
 EMULATION = ROOT / "tests" / "support" / "emulation"
 GUARD = 7.0  # what stands behind the outputs
 
-pytestmark = pytest.mark.skipif(not COMPILER, reason="needs a C compiler")
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from sysconfig import get_config_var, get_path
 import pytest
 
 from commands import PLUGIN, ROOT, run, run_well
+from compilers import COMPILERS
 from reversal import losses_of, train_command
 
 NATIVE = ROOT / "ea_fairseq" / "kernels" / "cpu"
-COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from commands import PLUGIN
+from compilers import COMPILER, needs_compiler
 from ea_fairseq.kernels.cpu import interface as native_interface
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, CallFields, Interface, StepFields
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find
 from forked import run_forked
 
-COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
-needs_compiler = pytest.mark.skipif(not COMPILER, reason="needs a C compiler")
 needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
 
 # Functions that must not be called.
