@@ -18,7 +18,7 @@ values=' --moses --subword --model-type --merges --vocab-size --max-length --rat
 common_usage() {
   cat <<USAGE
   --moses DIR            tokenize with the scripts of Moses in DIR (default: sacremoses, its translation to Python)
-  --subword NAME         bpe, sentencepiece or none (default: bpe)
+  --subword NAME         bpe, sentencepiece or none (default: $subword)
   --separate-subword     learn one subword model for each language (default: one for both)
   --merges N             BPE merges (default: $merges)
   --model-type NAME      unigram or bpe, of sentencepiece (default: unigram)
@@ -27,7 +27,7 @@ common_usage() {
   --max-length N         drop training pairs with a side of more than N tokens (default: $max_length)
   --ratio R              drop training pairs where one side is over R times as long as the other (default: $ratio)
   --subsample N          draw N training pairs at random, for a trial
-  --seed N               seed of that draw (default: 1)
+  --seed N               seed of the draw of --subsample (default: 1)
   --workers N            processes to work with; the result is the same for any N (default: the number of cores)
   --compress             gzip the training text between the steps
   --remove-intermediate  remove text as soon as no further step needs it

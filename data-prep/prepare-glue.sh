@@ -21,7 +21,7 @@ command goes on. Tables of your own are a task of your own: the classes are the 
 $(sentence_usage)
 
 example:
-  bash data-prep/prepare-glue.sh --task cola --vocabulary runs/minilm data/cola
+  bash data-prep/prepare-glue.sh --task cola --vocabulary runs/minilm data/glue-cola
   bash data-prep/prepare-glue.sh --task reviews --tsv ~/reviews --vocabulary runs/minilm data/reviews
 USAGE
 }

@@ -1,4 +1,4 @@
-"""Faults of fairseq that this package mends, one a file: each file names the fault and what is done instead."""
+"""Bugs of fairseq that this package fixes, one a file: each file names the bug and what is done instead."""
 
 from ea_fairseq.fairseq_patches.errors import install_excepthook
 
