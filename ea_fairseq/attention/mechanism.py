@@ -56,6 +56,11 @@ class Mechanism:
         """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
         return None
 
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """Whether attentions of a kind in these layers, in order, compute in layers 0, 1, 2, ... what they do there."""
+        return True
+
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """What ``combine`` and kernels take for the logits of the layer below, (B, K, T, S), zero where masked."""
         return previous

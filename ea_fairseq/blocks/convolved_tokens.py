@@ -37,6 +37,11 @@ class ConvolvedTokens(TokenConvolution):
             raise UserError("--arch cnn_classifier has no attention for the flags of scores and projections to act on")
         return cls(embed_dim)
 
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """A layer's number changes nothing."""
+        return True
+
     def forward(self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs) -> tuple[Tensor, None, None]:
         """(T, B, C) -> (T, B, C), with None for probabilities and for what the next layer takes."""
         return self.out_proj(super().forward(query, masks)), None, None

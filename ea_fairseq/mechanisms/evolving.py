@@ -213,7 +213,7 @@ class EvolvingAttention(Attention):
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
         left, right, above, below = margins = self.evolution.window.margins(self.evolution.kernel_size)
-        if len(set(margins)) == 1:
+        if len(set(margins)) == 1 and is_plain(self.conv, nn.Conv2d):
             return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=left)
         earlier = inputs.rows_before("conv_inputs", logits, above)
         if earlier is not None:

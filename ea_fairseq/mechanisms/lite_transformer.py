@@ -44,3 +44,8 @@ class LongShortRangeAttention(Attention):
         kernel = KERNELS[min(place.layer, len(KERNELS) - 1)]
         later = 0 if place.kind == "decoder" else kernel // 2
         return LightweightBranch(embed_dim // 2, kernel, later, num_heads, options.weight_dropout)
+
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """A layer's number says how large its kernel is."""
+        return layers == [*range(len(layers))]

@@ -104,6 +104,11 @@ class MultiTokenAttention(Attention):
             )
         return cls(embed_dim, num_heads, options, place, **kwargs)
 
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """A layer's number says how its output is scaled and whether it has a convolution."""
+        return layers == [*range(len(layers))]
+
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The key-query convolution of the paper, which reads zeros where a key is masked; the softmax masks again."""
         if self.conv is None:

@@ -88,6 +88,11 @@ class PredictiveAttention(Attention):
             return Attention(embed_dim, num_heads, **kwargs)
         return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, place.layer == 0, **kwargs)
 
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """Only the encoder's first layer, which predicts nothing, must stay the first."""
+        return kind != "encoder" or layers[0] == 0
+
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """CNN(logits_{i-1}) of PA eq. 4: convolutions, a ReLU after each, that read zeros where a key is masked."""
         predicted = previous

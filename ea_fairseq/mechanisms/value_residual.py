@@ -39,6 +39,11 @@ class ValueResidualAttention(Attention):
         """The attention of a place in a stack."""
         return cls(embed_dim, num_heads, is_first=place.layer == 0, **kwargs)
 
+    @classmethod
+    def may_renumber(cls, kind: str, layers: list[int]) -> bool:
+        """Only the first layer, which has no lambdas, must stay the first."""
+        return layers[0] == 0
+
     def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
         """As in plain attention but for the values, which come last.
 

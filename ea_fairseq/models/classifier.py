@@ -21,7 +21,7 @@ from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
 from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture, class_name
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
-from ea_fairseq.options import Options
+from ea_fairseq.options import Options, name_of_flag
 from ea_fairseq.user_error import UserError
 
 DEFAULTS = {  # PA, section B.1; three blocks as in table 1
@@ -38,6 +38,12 @@ DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "relative_positions": "shaw",
     "shaw_distance": 63,  # the longest sentence but one has 64 words
 }
+HEAD_OPTIONS = {  # of the heads of fairseq's RoBERTa, with its defaults
+    "pooler_activation_fn": "tanh",
+    "pooler_dropout": 0.0,
+    "spectral_norm_classification_head": False,
+    "untie_weights_roberta": False,
+}
 
 
 class DenseEncoder(SentenceEncoder):
@@ -51,6 +57,8 @@ class DenseEncoder(SentenceEncoder):
         super().__init__(cfg, dictionary, embed_tokens, attention)
         options, width = ClassifierOptions.from_namespace(cfg), cfg.encoder.embed_dim
         self.dropout_module = FairseqDropout(options.embedding_dropout, module_name="embeddings")
+        if self.segment_embeddings is not None:
+            nn.init.normal_(self.segment_embeddings.weight, std=embed_tokens.embedding_dim**-0.5)  # as those of words
         self.dense = None
         if options.dense_connections:
             self.dense = nn.ModuleList(nn.Linear((i + 1) * width, width) for i in range(1, self.num_layers))
@@ -121,6 +129,9 @@ class SentenceClassifier(MechanismRoberta):
             UserError: naming the flag, also where flags contradict each other.
         """
         super().check_args(args, *sides)
+        for name, default in HEAD_OPTIONS.items():
+            if getattr(args, name, default) != default:
+                raise UserError(f"{name_of_flag(name)} is for RoBERTa's heads, and --arch {args.arch} has none of them")
         if ClassifierOptions.from_namespace(args).dense_connections and getattr(args, "encoder_layerdrop", 0):
             raise UserError("--dense-connections need all layers, which --encoder-layerdrop drops")
 

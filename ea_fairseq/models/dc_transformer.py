@@ -7,6 +7,7 @@ the paper, the paper counts: see docs/time-series.md.
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -15,10 +16,12 @@ from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Mechanism, Place
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
@@ -29,7 +32,7 @@ from ea_fairseq.models.roberta import class_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
-from ea_fairseq.options import Options
+from ea_fairseq.options import Options, flag
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.user_error import UserError
 
@@ -152,8 +155,32 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
         """
         cls.refuse_decoder_flags(args)
         cls.check_args(args)
+        cls.refuse_idle_flags(args)
         description = cls.description_of(args, task)
         return cls(args, DCEncoder(args, cls.family.attention, description), description)
+
+    @classmethod
+    def refuse_idle_flags(cls, args) -> None:
+        """
+        Raises:
+            UserError: where there is no attention, or no convolution, for a flag to act on.
+        """
+        options = DCTransformerOptions.from_namespace(args)
+        if not options.attended:
+            if cls.family.attention is not Attention:
+                raise UserError("--attention-share 0 leaves no attention: --arch dilated_cnn is the model without any")
+            for kind in (TermOptions, ConvolutionOptions):
+                require_defaults(kind.from_namespace(args), "--attention-share 0 leaves no attention")
+        if options.attended == options.width:
+            of_convolution = ("causal_conv", "dilation_base")
+            require_defaults(options, "--attention-share 1 leaves no convolution", of_convolution)
+
+
+def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:
+    """Raises UserError where one of the options, by default any, is not what it is by default."""
+    for opt in fields(options):
+        if (names is None or opt.name in names) and getattr(options, opt.name) != opt.default:
+            raise UserError(f"{reason} for {flag(opt)} to act on")
 
 
 def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]]) -> None:

@@ -85,19 +85,44 @@ class MechanismModel:
                 )
         for options in cls.option_classes():
             options.from_namespace(args)
+        for kind in ("encoder", "decoder"):
+            cls.check_layers_to_keep(kind, getattr(args, f"{kind}_layers_to_keep", None))
         check_backend()
+
+    @classmethod
+    def check_layers_to_keep(cls, kind: str, kept: str | None) -> None:
+        """
+        Raises:
+            UserError: where fairseq's ``--encoder-layers-to-keep`` names no layers, or layers that would be others.
+        """
+        if not kept:
+            return
+        try:
+            layers = sorted(map(int, kept.split(",")))
+        except ValueError:
+            raise UserError(f"--{kind}-layers-to-keep must be numbers such as 0,2,4, not {kept!r}") from None
+        if not cls.family.attention.may_renumber(kind, layers):
+            raise UserError(
+                f"--{kind}-layers-to-keep {kept} gives layers other numbers, and what a layer of {cls.family.name} "
+                "computes depends on its number: keep the first layers"
+            )
 
     @classmethod
     def refuse_decoder_flags(cls, args) -> None:
         """
         Raises:
-            UserError: naming the flag that is of attentions which an encoder does not have.
+            UserError: naming the flag that is of a decoder's or of encoder-decoder attentions.
         """
         for opt in fields(cls.family.attention.options):
             if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
                 raise UserError(
                     f"{flag(opt)} is not for encoders alone: it is of a decoder, which only {cls.family.name} has"
                 )
+        terms = TermOptions.from_namespace(args)
+        if terms.no_content_scores and terms.attention_type != "dot":
+            raise UserError(
+                f"--no-content-scores leaves out what --attention-type {terms.attention_type} is: leave out one of them"
+            )
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.

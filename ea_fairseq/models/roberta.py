@@ -108,7 +108,9 @@ class MechanismRoberta(MechanismModel, RobertaModel):
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
         cls.check_args(args, "encoder")
         model = cls(args, cls.encoder_class(args, task.source_dictionary, cls.family.attention))
-        if getattr(args, "mha_reg_scale_factor", 0) and not all(map(has_projections, model.modules())):
+        attentions = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
+        scored = all(isinstance(attention, Attention) and has_projections(attention) for attention in attentions)
+        if getattr(args, "mha_reg_scale_factor", 0) and not scored:
             raise UserError("--mha-reg-scale-factor is for queries and keys, which these attentions do not have")
         return model
 

@@ -78,6 +78,21 @@ def test_a_convolution_that_is_another_is_the_one_that_is_computed(change, monke
     assert change is normed or not torch.allclose(found[0], before[target.ne(1)], atol=0.01)
 
 
+@pytest.mark.parametrize("chosen", [pytest.param("native", marks=native_only), "reference"])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_every_convolution_runs_its_hooks(chosen, kernel, monkeypatch):
+    """Pruning and quantization noise are hooks."""
+    monkeypatch.setattr(backend, "backend", chosen)
+    model = build_loud(ea_kernel_size=kernel)
+    _, source, target = draw_padded(model, seed=4)
+    convolutions = {name for name, module in model.named_modules() if name.endswith("attn.conv")}
+    ran = set()
+    for name in convolutions:
+        model.get_submodule(name).register_forward_hook(lambda *_, name=name: ran.add(name))
+    model(source, None, target)
+    assert ran == convolutions
+
+
 @native_only
 @pytest.mark.parametrize("need_attn", [False, True], ids=["attend", "evolve"])
 def test_second_derivatives_are_refused_and_not_zero(need_attn):

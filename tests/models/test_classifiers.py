@@ -139,8 +139,30 @@ def test_what_does_not_go_together_is_refused():
         build_classifier("pa_conv_transformer", conv_projections="q")
     with pytest.raises(UserError, match=r"^--encoder-embed-dim 9 is odd"):
         build_classifier("conv_transformer", encoder_embed_dim=9, encoder_attention_heads=1)
+    with pytest.raises(UserError, match=r"^--mha-reg-scale-factor is for queries and keys"):
+        build_classifier("cnn", mha_reg_scale_factor=1.0)
     with pytest.raises(UserError, match=r"^--arch cnn_classifier is for --task sentence_prediction"):
         build("cnn_classifier", **SMALL)(draw(1)[1])
+
+
+IDLE = {
+    "pooler_activation_fn": "relu",
+    "pooler_dropout": 0.9,
+    "spectral_norm_classification_head": True,
+    "untie_weights_roberta": True,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), IDLE.items())
+def test_a_flag_of_robertas_heads_is_refused(name, value):
+    with pytest.raises(UserError, match=f"^--{name.replace('_', '-')} is for RoBERTa's heads"):
+        build_classifier("transformer", **{name: value})
+
+
+def test_vectors_of_segments_start_as_large_as_those_of_words():
+    encoder = build("transformer_classifier", **SMALL | {"embedding_size": 300}, segments=2).encoder.sentence_encoder
+    for embeddings in (encoder.embed_tokens.weight[4:], encoder.segment_embeddings.weight):
+        assert embeddings.std().item() == pytest.approx(300**-0.5, rel=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -198,6 +198,10 @@ REFUSED = [
         {"mha_reg_scale_factor": 1.0, "relative_positions": "t5", "no_content_scores": True},
         "--mha-reg-scale-factor is for queries and keys",
     ),
+    (
+        {"relative_positions": "quadratic", "no_content_scores": True, "attention_type": "additive"},
+        "--no-content-scores leaves out what --attention-type additive is",
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from ea_fairseq.models.transformer import UNSUPPORTED
 from laws import assert_decodes_stepwise
-from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, random_tokens
+from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, make_loud, random_tokens, sizes
 
 BAD_VALUES = [
     *((f"ea_{name}", value) for name in ("alpha", "beta") for value in ("-0.1", "1.1", "nan", "inf", "much")),
@@ -80,6 +80,45 @@ def test_a_value_counts_as_the_number_it_stands_for():
 def test_an_unsupported_option_is_refused(name):
     with pytest.raises(ValueError, match=f"^ea_transformer does not support --{name.replace('_', '-')}: "):
         build(**TINY, **{name: "1"})
+
+
+PRUNED = {
+    "transformer": ("0,2,3", "1,3"),
+    "ea_transformer": ("1,3", "1,3"),
+    "realformer": ("0,3", "0,2"),
+    "talking_heads": ("1,2", "0,3"),
+    "pa_transformer": ("0,2,3", "1,3"),
+    "value_residual": ("0,3", "0,2"),
+    "mta_transformer": ("0,1,2", "0,1"),
+    "lite_transformer": ("0,1,2", "0"),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("arch", "kept"), PRUNED.items())
+def test_layers_that_are_kept_compute_what_they_did(arch, kept):
+    """--encoder-layers-to-keep and --decoder-layers-to-keep."""
+    given = sizes(layers=4) | ({"mta_every": 2} if arch == "mta_transformer" else {})
+    whole = make_loud(build(arch, **given))
+    keep = dict(zip(("encoder_layers_to_keep", "decoder_layers_to_keep"), kept, strict=True))
+    pruned = build(arch, **given, **keep)
+    pruned.load_state_dict(whole.state_dict(), args=argparse.Namespace(arch=arch, **keep))
+    for side, numbers in zip((whole.encoder, whole.decoder), kept, strict=True):
+        side.layers = torch.nn.ModuleList(side.layers[number] for number in map(int, numbers.split(",")))
+        side.num_layers = len(side.layers)
+    source, target = batch()
+    assert torch.equal(pruned(source, None, target)[0], whole(source, None, target)[0])
+
+
+@pytest.mark.parametrize(
+    ("arch", "kept"),
+    [("pa_transformer", "1,3"), ("value_residual", "1,3"), ("mta_transformer", "0,2"), ("lite_transformer", "0,2")],
+)
+def test_layers_that_would_compute_something_else_are_not_kept(arch, kept):
+    with pytest.raises(ValueError, match=f"^--encoder-layers-to-keep {kept} gives layers other numbers"):
+        build(arch, **sizes(layers=4), encoder_layers_to_keep=kept)
+    with pytest.raises(ValueError, match=r"^--encoder-layers-to-keep must be numbers such as 0,2,4"):
+        build(arch, **sizes(layers=4), encoder_layers_to_keep="two")
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_with_the_mechanism_off_it_is_dc_transformer_to_the_last_bit(arch, off, 
 
 
 def test_without_attention_or_convolution_there_are_no_parameters_of_it():
-    shares = {share: build_tiny("ea_dc_transformer", attention_share=share) for share in (0.0, 0.25, 1.0)}
+    shares = {share: build_tiny("dc_transformer", attention_share=share) for share in (0.0, 0.25, 1.0)}
     assert not [name for name, _ in shares[0.0].named_parameters() if "attn" in name]
     assert not [name for name, _ in shares[1.0].named_parameters() if "dilated" in name]
     layer = shares[0.25].encoder.layers[0]
@@ -297,6 +297,25 @@ REFUSED = [
 def test_a_bad_option_is_refused_in_one_sentence(given, sentence):
     with pytest.raises(UserError, match=f"^{sentence}"):
         build_tiny("ea_dc_transformer", **given)
+
+
+IDLE = [
+    ("ea_dc_transformer", {"attention_share": 0.0}, "--attention-share 0 leaves no attention: --arch dilated_cnn is"),
+    ("dilated_cnn", {"relative_positions": "shaw"}, "--attention-share 0 .* for --relative-positions to act on"),
+    ("dilated_cnn", {"depthwise_conv": True}, "--attention-share 0 .* for --depthwise-conv to act on"),
+    ("time_series_transformer", {"causal_conv": True}, "--attention-share 1 .* for --causal-conv to act on"),
+    (
+        "ea_dc_transformer",
+        {"attention_share": 1.0, "dilation_base": 5},
+        "--attention-share 1 .* for --dilation-base",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arch", "given", "sentence"), IDLE, ids=lambda part: str(part)[:30])
+def test_a_flag_that_nothing_acts_on_is_refused(arch, given, sentence):
+    with pytest.raises(UserError, match=f"^{sentence}"):
+        build_tiny(arch, **WITHOUT.get(arch, {}), **given)
 
 
 def test_a_model_of_series_is_not_for_words():
