@@ -18,6 +18,7 @@ from ea_fairseq.analysis.cost import (
 )
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.models.transformer import MechanismTransformer
+from ea_fairseq.options import name_of_flag
 from ea_fairseq.user_error import UserError
 
 NO_FORMULA = (
@@ -112,7 +113,7 @@ def refuse_unknown(cfg: TransformerConfig) -> None:
     """Raises UserError where an option changes the model in a way that the formulas do not know."""
     for name in NO_FORMULA:
         if getattr(cfg, name, None):
-            raise UserError(f"there is no formula for the cost of --{name.replace('_', '-')}: leave it out.")
+            raise UserError(f"there is no formula for the cost of {name_of_flag(name)}: leave it out.")
 
 
 def one_table(cfg: TransformerConfig) -> bool:

@@ -14,24 +14,12 @@ from torch import Tensor, nn
 from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import loaded, require_subword_file
+from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.user_error import UserError
 
 MASK = "<mask>"
 BATCH = 32  # sentences, unless the configuration has another number
 Text = str | tuple[str, str]  # a raw sentence, or a pair
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a classifier says of a sentence or a pair.
-
-    Args:
-        label: the most probable class.
-        probabilities: of all classes, by their names in the data.
-    """
-
-    label: str
-    probabilities: dict[str, float]
 
 
 @dataclass(frozen=True)

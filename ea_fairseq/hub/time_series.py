@@ -1,6 +1,5 @@
 """Trained models of time series in Python: predictions and attention maps of arrays."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +9,10 @@ from fairseq import checkpoint_utils
 from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import find_checkpoints
+from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 from ea_fairseq.user_error import UserError
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The class of a series.
-
-    Args:
-        label: the most probable.
-        probabilities: of all classes.
-    """
-
-    label: str
-    probabilities: dict[str, float]
 
 
 class EATimeSeries:

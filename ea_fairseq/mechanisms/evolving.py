@@ -92,26 +92,13 @@ class EvolutionOptions(Options):
     decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
     cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
 
-    @property
-    def encoder(self) -> Evolution:
-        """Of the encoder's self-attention."""
-        return self._evolution("encoder", not self.no_encoder_skip, not self.no_encoder_conv)
-
-    @property
-    def decoder(self) -> Evolution:
-        """Of the decoder's self-attention."""
-        return self._evolution("decoder", self.decoder_skip, not self.no_decoder_conv)
-
-    @property
-    def cross(self) -> Evolution:
-        """Of the encoder-decoder attention."""
-        return self._evolution("cross", self.cross_skip, not self.no_cross_conv)
-
-    def _evolution(self, kind: str, skip: bool, convolution: bool) -> Evolution:
+    def of(self, kind: str) -> Evolution:
+        """What becomes of the logits of an attention of a kind: ``encoder``, ``decoder`` or ``cross``."""
+        skips = {"encoder": not self.no_encoder_skip, "decoder": self.decoder_skip, "cross": self.cross_skip}
         return Evolution(
             WINDOWS[kind],
-            alpha=self.ea_alpha if skip else 0.0,
-            beta=self.ea_beta if convolution else 0.0,
+            alpha=self.ea_alpha if skips[kind] else 0.0,
+            beta=0.0 if getattr(self, f"no_{kind}_conv") else self.ea_beta,
             kernel_size=self.ea_kernel_size,
             identity=self.ea_init == "identity",
             warmup_updates=self.ea_warmup_updates,
@@ -163,7 +150,7 @@ class EvolvingAttention(Attention):
     @classmethod
     def build(cls, options: EvolutionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
         """The attention of a place in a stack, from the options."""
-        return cls(embed_dim, num_heads, getattr(options, place.kind), **kwargs)
+        return cls(embed_dim, num_heads, options.of(place.kind), **kwargs)
 
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets what the steps below and kernels compute by."""

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
+from ea_fairseq.models.class_names import class_name
 from ea_fairseq.models.classifier_options import ClassifierOptions
-from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture, class_name
+from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options, name_of_flag
 from ea_fairseq.user_error import UserError

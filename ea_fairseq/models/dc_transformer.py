@@ -26,9 +26,9 @@ from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.hub.time_series import EATimeSeries
+from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.layer import build_attention
 from ea_fairseq.models.mechanism_model import MechanismModel
-from ea_fairseq.models.roberta import class_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
@@ -202,10 +202,7 @@ def register_time_series(family: Family) -> None:
 
 def __getattr__(name: str) -> type[DCTransformer]:
     """A model's class by its name, for pickle and for those who import it from here."""
-    for model in MODELS.values():
-        if model.__name__ == name:
-            return model
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_of_name(MODELS.values(), __name__, name)
 
 
 register(

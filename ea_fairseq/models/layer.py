@@ -1,7 +1,5 @@
 """fairseq's Transformer layers with attentions that hand something on to the next layer."""
 
-from typing import NamedTuple
-
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
@@ -16,16 +14,6 @@ from ea_fairseq.models.recomputed import recomputed
 from ea_fairseq.user_error import UserError
 
 
-class HandedOn(NamedTuple):
-    """What the attentions of one layer hand to those of the next, see ``Attention.forward``.
-
-    None stands for an attention that hands nothing on or does not exist.
-    """
-
-    self_attention: Tensor | None = None
-    cross_attention: Tensor | None = None
-
-
 class MechanismLayer:
     """What encoder and decoder layers share; x is (T, B, C) throughout."""
 
@@ -33,7 +21,7 @@ class MechanismLayer:
         """
         Args:
             attention: what attentions are built of; layer: this one's number, from 0.
-            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.attention.Place`.
+            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.Place`.
         """
         self._attention, self._layer, self._shared = attention, layer, shared  # read while fairseq builds the layer
         super().__init__(cfg, *args)
@@ -144,8 +132,9 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
             cross_masks: of padding; previous_self, previous_cross: see ``Attention.forward``.
 
         Returns:
-            x, the encoder-decoder probabilities or None, and the two tensors of :class:`HandedOn`: all at the
-            top level, because activation checkpointing sees the tensors there and no others.
+            x, the encoder-decoder probabilities or None, and what self-attention and encoder-decoder attention
+            hand to those of the next layer, None where there is nothing: all at the top level, because activation
+            checkpointing sees the tensors there and no others.
         """
         residual = x
         x = self.before(self.self_attn_layer_norm, x)
@@ -168,7 +157,7 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
                 masks=cross_masks,
             )
             x = self.after(self.encoder_attn_layer_norm, x, residual)
-        return self.feed_forward(x), weights, *HandedOn(of_self, of_cross)
+        return self.feed_forward(x), weights, of_self, of_cross
 
 
 def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:

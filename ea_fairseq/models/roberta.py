@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.hub.encoder import EncoderHub
+from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -149,11 +150,6 @@ def register_encoders(family: Family) -> None:
             register_model_architecture(name, arch)(architecture(defaults))
 
 
-def class_name(name: str) -> str:
-    """``ea_roberta`` -> ``EARobertaModel``"""
-    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
-
-
 def architecture(defaults: Mapping[str, object]) -> Callable:
     """What sets the options of an architecture that are not given."""
 
@@ -167,7 +163,4 @@ def architecture(defaults: Mapping[str, object]) -> Callable:
 
 def __getattr__(name: str) -> type[MechanismRoberta]:
     """A model's class by its name, for pickle and for those who import it from here."""
-    for model in MODELS.values():
-        if model.__name__ == name:
-            return model
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_of_name(MODELS.values(), __name__, name)

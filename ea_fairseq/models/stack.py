@@ -8,7 +8,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.term import Term
 from ea_fairseq.decoding.beam import BeamState, SelectedRows, by_sentence, select
-from ea_fairseq.models.layer import HandedOn, MechanismDecoderLayer, MechanismEncoderLayer, wrap
+from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap
 
 # The dimension of the rows in what an encoder returns.
 OUTPUT_ROWS = {
@@ -137,9 +137,9 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
 
         alignment = None
         states = [x]
-        handed_on = HandedOn()
+        previous_self = previous_cross = None
         for index, layer in enumerate(self.layers):
-            x, weights, *handed_on = layer(
+            x, weights, previous_self, previous_cross = layer(
                 x,
                 source,
                 self_masks,
@@ -147,8 +147,8 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
                 incremental_state,
                 need_attn=index == alignment_layer,
                 need_head_weights=index == alignment_layer,
-                previous_self=handed_on[0],
-                previous_cross=handed_on[1],
+                previous_self=previous_self,
+                previous_cross=previous_cross,
             )
             states.append(x)
             if index == alignment_layer and weights is not None:

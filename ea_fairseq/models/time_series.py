@@ -24,7 +24,7 @@ class Readout(nn.Linear):
 
     Args:
         longest: N, the most steps of a series.
-        width: C channels of a step.
+        width: d channels of a step.
         outputs: numbers that it returns.
     """
 
@@ -33,7 +33,7 @@ class Readout(nn.Linear):
         self.longest, self.dropout = longest, nn.Dropout(dropout)
 
     def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
-        """(B, T, C) and its padding (B, T) -> (B, outputs)"""
+        """(B, T, d) and its padding (B, T) -> (B, outputs)"""
         x = self.dropout(F.gelu(x)).masked_fill(padding_mask.unsqueeze(-1), 0.0)
         return super().forward(F.pad(x, (0, 0, 0, self.longest - x.size(1))).flatten(1))
 

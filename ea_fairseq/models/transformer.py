@@ -8,12 +8,14 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family
 from ea_fairseq.hub.translation import TranslationHub
+from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel
-from ea_fairseq.models.roberta import class_name, register_encoders
+from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
+from ea_fairseq.options import name_of_flag
 from ea_fairseq.user_error import UserError, flags_refused
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
@@ -42,7 +44,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
         """
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
-                raise UserError(f"{cls.family.name} does not support --{name.replace('_', '-')}: {reason}")
+                raise UserError(f"{cls.family.name} does not support {name_of_flag(name)}: {reason}")
         cls.check_args(args, "encoder", "decoder")
         with flags_refused():
             return super().build_model(args, task)
@@ -92,10 +94,7 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
 
 def __getattr__(name: str) -> type[MechanismTransformer]:
     """A model's class by its name, for pickle and for those who import it from here."""
-    for model in MODELS.values():
-        if model.__name__ == name:
-            return model
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_of_name(MODELS.values(), __name__, name)
 
 
 def architecture(defaults: Mapping[str, object], size: str) -> Callable:

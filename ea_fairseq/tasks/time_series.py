@@ -10,6 +10,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
 
+from ea_fairseq.options import name_of_flag
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.series.folder import SPLITS, SeriesFolder, split
@@ -68,8 +69,7 @@ class TimeSeriesTask(FairseqTask):
         for name, (lowest, highest) in LIMITS.items():
             value = getattr(cfg, name)
             if value is not None and not lowest <= value <= highest:
-                flag = name.replace("_", "-")
-                raise UserError(f"--{flag} must be a number from {lowest:,} to {highest:,}, not {value}")
+                raise UserError(f"{name_of_flag(name)} must be a number from {lowest:,} to {highest:,}, not {value}")
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Takes the description from a checkpoint, in place of that of a training set.
