@@ -17,7 +17,7 @@ from commands import ROOT
 from experiments.reports.comparison import Comparison, find_results
 from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
 from experiments.reports.seed_range import seed_range
-from experiments.scoring.results import COUNTS, NAME, TRANSLATION, Dataset, Results
+from experiments.scoring.results import COUNTS, NAME, REFERENCE, TRANSLATION, Dataset, Results
 from experiments.scoring.significance import p_value
 from experiments.tables import NONE, Code, Table, latex, markdown
 from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results, write_two_models
@@ -138,6 +138,25 @@ def test_the_papers_figures_stand_beside_ours_on_the_papers_data(tmp_path):
     assert len({*table.header}) == len(table.header)
     assert {"2.48M", "158.31M", "33.32"} <= set(table.rows[0])
     assert "33.32" not in comparison_table(Comparison.of(find_results([tmp_path / "other"]), SCORE)).rows[0]
+
+
+def test_seeds_of_one_model_have_the_same_settings(tmp_path):
+    write_results(tmp_path / "a", EVOLVING, 1, settings={"ea_alpha": 0.1, "dropout": 0.3})
+    write_results(tmp_path / "b", EVOLVING, 2, settings={"ea_alpha": 0.5, "dropout": 0.3})
+    with pytest.raises(StepError, match=r"a and .*b are both called ea_transformer_lite and differ in ea_alpha: name"):
+        Comparison.of(find_results([tmp_path]), SCORE)
+    write_results(tmp_path / "c", EVOLVING, 3, settings={"ea_alpha": 0.5, "dropout": 0.3, "a_later_option": True})
+    assert Comparison.of(find_results([tmp_path / "b", tmp_path / "c"]), SCORE).models == [EVOLVING]
+
+
+def test_scores_against_other_references_are_not_compared(tmp_path):
+    write_results(tmp_path / "a", PLAIN)
+    write_results(tmp_path / "b", EVOLVING)
+    Comparison.of(find_results([tmp_path]), SCORE)
+    text = (tmp_path / "b" / REFERENCE).read_text()
+    (tmp_path / "b" / REFERENCE).write_text(text.replace("dog", "cat"))
+    with pytest.raises(StepError, match=r"scored against different references: evaluate both with"):
+        Comparison.of(find_results([tmp_path]), SCORE)
 
 
 def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):

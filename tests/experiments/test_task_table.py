@@ -1,6 +1,7 @@
 """report.py of encoders: the papers' table of tasks, differences over seeds, and the papers' rows beside ours."""
 
 import statistics
+from dataclasses import replace
 
 import pytest
 from step import StepError
@@ -156,6 +157,16 @@ def test_what_is_published_has_p_values_and_no_labels(folder, tmp_path, comparis
         path.write_text('{"p": "small"}')
     with pytest.raises(StepError, match=r"p_value\.json is not what report\.py --keep writes"):
         difference_table(published)
+
+
+def test_a_p_value_is_of_the_scores_that_it_was_found_of(tmp_path, comparison):
+    kept = find_results(keep(comparison, tmp_path))
+    for result in kept:
+        if result.model == EVOLVING:  # trained anew, and kept without its baseline
+            worse = {name: replace(score, score=score.score - 8) for name, score in result.scores.items()}
+            replace(result, scores=worse).write()
+    with pytest.raises(StepError, match=r"there is no .*predictions\.tsv"):
+        difference_table(Comparison.of(find_results([tmp_path]), None))
 
 
 def test_seeds_that_are_published_later_leave_the_p_value_of_the_earlier_ones(tmp_path, comparison):

@@ -8,7 +8,7 @@ from pathlib import Path
 from step import StepError
 
 from experiments.reports.papers import PAPER
-from experiments.scoring.results import NAME, RELEASED, Results
+from experiments.scoring.results import NAME, REFERENCE, RELEASED, Results
 from experiments.scoring.task_scores import LOW_IS_GOOD
 
 SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
@@ -50,6 +50,7 @@ class Comparison:
         require_same_data(comparison.all_results())
         require_same_scores(comparison.all_results())
         require_same_models(comparison.all_results())
+        require_same_references(comparison.all_results())
         if baseline is not None:
             comparison.require_baseline()
         return comparison
@@ -213,4 +214,27 @@ def require_same_models(results: Iterable[Results]) -> None:
             raise StepError(
                 f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
                 "otherwise with evaluate.sh --model."
+            )
+        differing = [name for name in {**other.settings, **result.settings} if not same_setting(name, other, result)]
+        if differing:
+            raise StepError(
+                f"{other.folder} and {result.folder} are both called {result.model} and differ in {differing[0]}: name "
+                "one otherwise with evaluate.sh --model."
+            )
+
+
+def same_setting(name: str, *results: Results) -> bool:
+    """Whether results agree on an option of the model; those of a version that did not know it say nothing."""
+    return len({result.settings[name] for result in results if name in result.settings}) <= 1
+
+
+def require_same_references(results: Iterable[Results]) -> None:
+    """Raises StepError where translations of a data set were scored against different raw references."""
+    first: dict[str, Results] = {}
+    for result in (result for result in results if not result.is_encoder and result.has(REFERENCE)):
+        other = first.setdefault(result.dataset.name, result)
+        if result is not other and result.raw()[1] != other.raw()[1]:
+            raise StepError(
+                f"{other.folder} and {result.folder} are scored against different references: evaluate both with the "
+                "same --reference, or both without."
             )

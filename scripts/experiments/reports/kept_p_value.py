@@ -9,18 +9,25 @@ from step import StepError
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, as_record, read_json
 from experiments.reports.comparison import Comparison
-from experiments.scoring.results import PREDICTIONS
+from experiments.scoring.results import PREDICTIONS, Results
 
 NAME = "p_value.json"  # beside the folders of a model's seeds
 
 
 @dataclass(frozen=True)
 class KeptPValue:
-    """What was found of a model and its baseline while their predictions were there."""
+    """What was found of a model and its baseline while their predictions were there.
+
+    Args:
+        baseline, score: their names.
+        seeds: of the trainings that were compared.
+        scores: of the baseline and of the model, by seed, that p is of.
+    """
 
     baseline: str
     score: str
     seeds: list[int]
+    scores: list[list[float]]
     p: float
 
     @classmethod
@@ -42,7 +49,7 @@ class KeptPValue:
 def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> KeptPValue:
     """How likely the choice of the examples alone makes such a difference of an encoder to its baseline.
 
-    Where predictions are not there, it is what was kept, maybe of some of the seeds.
+    Where predictions are not there, it is what was kept of these scores, maybe of some of the seeds.
 
     Raises:
         StepError: where neither predictions nor a kept value of this comparison are there.
@@ -53,7 +60,13 @@ def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, see
     score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
     if not ours[seeds[0]].has(PREDICTIONS) and kept.is_file():
         found = KeptPValue.read(kept)
-        if (found.baseline, found.score) == (baseline, score) and len(found.seeds) > 1 and {*found.seeds} <= {*seeds}:
+        of_this = (found.baseline, found.score) == (baseline, score) and {*found.seeds} <= {*seeds}
+        if of_this and len(found.seeds) > 1 and found.scores == scores_of(score, found.seeds, theirs, ours):
             return found
     p = exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
-    return KeptPValue(baseline, score, seeds, p)
+    return KeptPValue(baseline, score, seeds, scores_of(score, seeds, theirs, ours), p)
+
+
+def scores_of(score: str, seeds: list[int], *results: dict[int, Results]) -> list[list[float]]:
+    """The scores of models, each by the seeds."""
+    return [[by_seed[seed].scores[score].score for seed in seeds] for by_seed in results]
