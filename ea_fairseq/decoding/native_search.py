@@ -18,6 +18,7 @@ from ea_fairseq.decoding.native_obstacles import ATTENTION, Watch, obstacles
 from ea_fairseq.decoding.native_vocabulary import ShortVocabulary, Vocabulary
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
+from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate
@@ -66,9 +67,15 @@ def generate(
     constraints: Tensor | None = None,
     bos_token: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Hypotheses of each sentence of a batch, the best first, as fairseq's ``_generate`` returns them."""
+    """Hypotheses of each sentence of a batch, the best first, as fairseq's ``_generate`` returns them.
+
+    Raises:
+        UserError: where the beam has no room for a hypothesis.
+    """
     from ea_fairseq.models.transformer import MechanismTransformer
 
+    if self.beam_size < 1:
+        raise UserError(f"--beam must be at least 1, not {self.beam_size}")
     models = list(self.model.models)
     asked = [said for name, said in ASKED.items() if getattr(self, name, None)]
     if len(models) == 1 and isinstance(models[0], MechanismTransformer):

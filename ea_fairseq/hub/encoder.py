@@ -175,15 +175,21 @@ class EncoderHub(nn.Module):
         """The most probable words for ``<mask>`` in a raw sentence, the best first.
 
         Raises:
-            UserError: unless there is one ``<mask>``, and a language model to fill it.
+            UserError: unless there is one ``<mask>`` that the model reads, a language model to fill it, and ``topk``
+                is at least 1.
         """
+        if topk < 1:
+            raise UserError(f"topk must be at least 1, not {topk}.")
         if self.model.encoder.lm_head is None or MASK not in self.dictionary:
             raise UserError("this model has no words as its output: fill_mask is for language models.")
         if sentence.count(MASK) != 1:
             raise UserError(f"fill_mask needs a sentence with one {MASK}.")
         before, after = sentence.split(MASK)
         tokens = self.joined([" ".join(filter(None, (self.pieces(before.rstrip()), MASK, self.pieces(after))))])
-        place = tokens.eq(self.dictionary.index(MASK)).nonzero().item()
+        places = tokens.eq(self.dictionary.index(MASK)).nonzero()
+        if not len(places):
+            raise UserError(f"{MASK} stands beyond the {len(tokens)} tokens that the model reads: shorten it.")
+        place = places.item()
         best = self.run(tokens.unsqueeze(0))[0, place].float().softmax(dim=-1).topk(min(topk, len(self.dictionary)))
         found = []
         for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):

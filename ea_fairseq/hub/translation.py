@@ -4,6 +4,7 @@ import copy
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import torch
@@ -73,13 +74,19 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         """The translation of a raw sentence, or of several; an empty one stays empty.
 
         Args:
-            options: of beam search, such as ``lenpen=0.6``.
+            options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, one that is longer
+                than the model can read becomes empty.
         """
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, **options)[0]
-        full = [sentence for sentence in sentences if sentence.strip()]
+        skips = options.get("skip_invalid_size_inputs", False)
+        is_read = [
+            bool(sentence.strip()) and not (skips and len(self.encode(sentence)) > self.max_positions[0])
+            for sentence in sentences
+        ]
+        full = list(compress(sentences, is_read))
         translations = iter(super().translate(full, beam, verbose, **options) if full else [])
-        return [next(translations) if sentence.strip() else "" for sentence in sentences]
+        return [next(translations) if read else "" for read in is_read]
 
     @classmethod
     def load(

@@ -88,6 +88,7 @@ class ClassifierEncoder(MechanismRobertaEncoder):
             if not Path(options.encoder_embed_path).is_file():
                 raise UserError(f"--encoder-embed-path {options.encoder_embed_path} is not there")
             try:
+                require_header(Path(options.encoder_embed_path))
                 vectors = parse_embedding(options.encoder_embed_path)
                 load_embedding(vectors, self._dictionary, embeddings)
             except (RuntimeError, ValueError):
@@ -108,6 +109,14 @@ class ClassifierEncoder(MechanismRobertaEncoder):
 
     def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter) -> None:
         """None."""
+
+
+def require_header(vectors: Path) -> None:
+    """Raises ValueError unless a file of vectors begins with a line of two counts, which fairseq skips unread."""
+    with vectors.open(encoding="utf-8") as lines:
+        rows, numbers = map(int, next(lines, "").split())
+    if min(rows, numbers) < 1:
+        raise ValueError
 
 
 class SentenceClassifier(MechanismRoberta):

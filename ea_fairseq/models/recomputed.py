@@ -31,10 +31,16 @@ def recomputed(layer: nn.Module, offload: bool) -> nn.Module:
     Args:
         offload: whether the layer's input is kept in the memory of the CPU.
     """
-    layer.forward = partial(under_autocast, layer.forward)
+    plain = layer.forward
+    layer.forward = partial(under_autocast, plain)
     layer = checkpoint_wrapper(layer, offload_to_cpu=offload)
-    layer.forward = partial(with_autocast, layer.forward)
+    layer.forward = partial(in_training, layer, plain, partial(with_autocast, layer.forward))
     return layer
+
+
+def in_training(layer: nn.Module, plain: Callable, checkpointed: Callable, *args, **kwargs):
+    """A forward pass whose activations are computed again in training alone: no exporter knows how."""
+    return (checkpointed if layer.training else plain)(*args, **kwargs)
 
 
 def under_autocast(forward: Callable, *args, autocast: Autocast | None = None, **kwargs):

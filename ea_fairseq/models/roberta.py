@@ -108,6 +108,8 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         if not hasattr(args, "max_positions"):
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
         cls.check_args(args, "encoder")
+        if EncoderOptions.from_namespace(args).offload_activations:  # as in fairseq's Transformer
+            args.checkpoint_activations = True
         model = cls(args, cls.encoder_class(args, task.source_dictionary, cls.family.attention))
         attentions = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
         scored = all(isinstance(attention, Attention) and has_projections(attention) for attention in attentions)

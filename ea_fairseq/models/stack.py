@@ -2,6 +2,7 @@
 
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -19,6 +20,8 @@ OUTPUT_ROWS = {
     "src_tokens": 0,
     "src_lengths": 0,
 }
+# What fairseq calls the dropout of its classes, where that is not the class name.
+DROPOUT_NAMES = {"TransformerEncoderBase": "TransformerEncoder", "TransformerDecoderBase": "TransformerDecoder"}
 
 
 class MechanismStack:
@@ -27,6 +30,7 @@ class MechanismStack:
     def __init__(self, cfg, *args, attention: type[Attention], **kwargs):
         self._built, self._attention, self._shared = 0, attention, {}  # read while fairseq builds the layers
         super().__init__(cfg, *args, **kwargs)
+        name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg, *args) -> nn.Module:
         """The next layer, of an encoder's or decoder's kind."""
@@ -202,6 +206,15 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         """Lets all KV caches follow beam search: row i becomes what row ``new_order[i]`` was; ``new_order`` is (B,)."""
         if BeamState.KEY in incremental_state:
             incremental_state[BeamState.KEY].reorder(new_order)
+
+
+def name_dropouts(stack: nn.Module) -> None:
+    """Calls dropouts what fairseq calls those of its own classes, which ``--retain-dropout-modules`` names."""
+    for module in stack.modules():
+        names = [kind.__name__ for kind in type(module).__mro__ if kind.__module__.startswith("fairseq.")]
+        for child in module.children():
+            if isinstance(child, FairseqDropout) and child.module_name == type(module).__name__:
+                child.module_name = DROPOUT_NAMES.get(names[0], names[0])
 
 
 def begin_step(

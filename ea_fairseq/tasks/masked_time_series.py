@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from fairseq.criterions import FairseqCriterion
 from fairseq.tasks import register_task
 
+from ea_fairseq.criterions.masked_values import MaskedValuesCriterion
 from ea_fairseq.series.dataset import MaskedSeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
@@ -45,6 +47,14 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         series = [file.series[index] for index in indices]
         how = self.cfg.mask_ratio, self.cfg.mask_length, self.cfg.seed
         return MaskedSeriesDataset(series, self.description, shuffle, *how)
+
+    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+        """
+        Raises:
+            UserError: where the criterion is for another task.
+        """
+        criterion = super().build_criterion(cfg, from_checkpoint)
+        return self.require_criterion(MaskedValuesCriterion, "masked_values", criterion)
 
     def add_output(self, model) -> None:
         """The linear layer from the representation of a step to its values (CEAN eq. 7)."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 import numpy as np
+from fairseq.criterions import FairseqCriterion
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
@@ -59,6 +60,12 @@ class TimeSeriesTask(FairseqTask):
         self.check(cfg)
         self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
         self.state.add_factory("series", lambda: self.measure().state)
+
+    def require_criterion(self, kind: type[FairseqCriterion], name: str, found: FairseqCriterion) -> FairseqCriterion:
+        """The criterion that was found; raises UserError unless it is of the kind or of a user-dir of one's own."""
+        if not isinstance(found, kind) and type(found).__module__.startswith(("fairseq.", "ea_fairseq.")):
+            raise UserError(f"--task {self.cfg._name} needs --criterion {name}")
+        return found
 
     @classmethod
     def check(cls, cfg: TimeSeriesConfig) -> None:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
@@ -51,7 +51,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
     def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
         """
         Raises:
-            UserError: where the criterion is for another kind of target, or of another head.
+            UserError: where the criterion is for another task, another kind of target, or of another head.
         """
         if getattr(cfg, "regression_target", None) is True and self.description.labels is not None:
             raise UserError(
@@ -63,7 +63,8 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
             raise UserError(
                 "--classification-head-name is not for time series, whose models have one head: leave it out"
             )
-        return super().build_criterion(cfg, from_checkpoint)
+        criterion = super().build_criterion(cfg, from_checkpoint)
+        return self.require_criterion(SentencePredictionCriterion, "sentence_prediction", criterion)
 
     @property
     def label_dictionary(self) -> Dictionary:

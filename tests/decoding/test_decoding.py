@@ -257,6 +257,20 @@ def test_threads_generate_beside_each_other():
     assert list(together) == alone
 
 
+@pytest.mark.parametrize(
+    "names",
+    [["TransformerEncoder"], ["TransformerDecoderLayerBase"], ["MultiheadAttention"], ["TransformerDecoder", "other"]],
+    ids=" ".join,
+)
+def test_dropout_is_retained_where_fairseq_retains_it(names):
+    def retained(arch):
+        model = build(arch, **{**TINY, "dropout": 0.5, "attention_dropout": 0.5})
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+        return {name for name, module in model.named_modules() if getattr(module, "apply_during_inference", False)}
+
+    assert retained("ea_transformer") == retained("transformer") != set()
+
+
 @torch.no_grad()
 def test_retained_dropout_drops():
     model = build("ea_transformer", **TINY, attention_dropout=0.5)

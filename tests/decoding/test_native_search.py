@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
+from ea_fairseq import UserError
 from ea_fairseq.decoding import native_search
 from ea_fairseq.kernels import dispatch
 from model_checks import native_only
@@ -186,6 +187,12 @@ def test_a_model_that_was_translated_with_can_go():
 def test_a_length_penalty_may_be_a_whole_number(penalty):
     found, expected = both(model_of(), batch([4, 6], seed=3), beam_size=3, max_len_b=10, len_penalty=penalty)
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize("beam", [0, -1])
+def test_a_beam_without_hypotheses_is_refused(beam):
+    with pytest.raises(UserError, match=f"^--beam must be at least 1, not {beam}"):
+        SequenceGenerator([model_of()], WORDS, beam_size=beam).generate([], batch([3], seed=1))
 
 
 def test_alpha_and_beta_that_grow_are_taken_anew():

@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 from step import StepError
+from tokenization import Tokenization
 
 from ea_fairseq import EARobertaModel
 from ea_fairseq.analysis.maps import by_layer
@@ -99,6 +100,15 @@ def test_pieces_are_cut_as_the_preparation_says(tmp_path):
         path.write_text(text)
         with pytest.raises(StepError, match="is not what a preparation writes"):
             Pieces.read(tmp_path)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_words_are_cut_as_a_preparation_cuts_them(lowercase):
+    """prepare-glue.sh's steps, hyphens and quotation marks included."""
+    line = "A well-known “part-time” job."
+    (expected,) = Tokenization("moses", lowercase=lowercase).tokenizer_for("en")([line])
+    assert Pieces(tokenizer="moses", lowercase=lowercase).words(f"{line}\n") == expected
+    assert "@-@" not in expected and "&quot;" in expected
 
 
 def test_a_language_models_data_is_shown_without_masks():

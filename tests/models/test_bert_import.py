@@ -104,6 +104,24 @@ def test_the_eps_is_the_configs_or_the_flags(tmp_path, monkeypatch):
         assert {module.eps for module in model.modules() if hasattr(module, "eps")} == {eps}
 
 
+def test_only_an_output_layer_that_is_tied_is_taken(tmp_path, monkeypatch):
+    tied = random_bert(head=True)
+    tied["cls.predictions.decoder.weight"] = tied["embeddings.word_embeddings.weight"].clone()
+    tied["cls.predictions.decoder.bias"] = tied["cls.predictions.bias"].clone()
+    load(imported(write_bert(tmp_path / "tied", tied), tmp_path / "out of tied", monkeypatch))
+    for part in ("weight", "bias"):
+        name = f"cls.predictions.decoder.{part}"
+        own = tied | {name: tied[name] + 1}
+        reason = f"has an output layer of its own, {name}"
+        assert_refused(write_bert(tmp_path / part, own), tmp_path / part, monkeypatch, reason)
+
+
+def test_what_is_printed_builds_a_model_of_its_size(bert, monkeypatch, capsys):
+    imported(write_bert(bert.parent / "again"), bert.parent / "out again", monkeypatch)
+    flags = capsys.readouterr().out.partition("train it with ")[2].split()
+    assert flags[flags.index("--max-positions") + 1] == "20"
+
+
 def without(name: str):
     return lambda parameters: parameters.pop(name)
 

@@ -128,6 +128,9 @@ def test_embeddings_start_from_a_file_and_may_stay(tmp_path):
         build_classifier("pa_transformer", encoder_embed_path=str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"^--encoder-embed-path .* must have a line of two counts"):
         build_classifier("pa_transformer", **given, embedding_size=5)
+    vectors.write_text("w3 1 2 3 4 5 6\nw4 1 2 3 4 5 6\n")  # as GloVe's files begin
+    with pytest.raises(UserError, match=r"^--encoder-embed-path .* must have a line of two counts"):
+        build_classifier("pa_transformer", **given)
 
 
 def test_what_does_not_go_together_is_refused():

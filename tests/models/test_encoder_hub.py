@@ -96,6 +96,11 @@ def test_masked_words_are_filled_by_their_probability(home):
     for text in ("a b", "<mask> a <mask>"):
         with pytest.raises(UserError, match=r"^fill_mask needs a sentence with one <mask>"):
             hub.fill_mask(text)
+    with pytest.raises(UserError, match=r"^topk must be at least 1, not 0"):
+        hub.fill_mask("a <mask>", topk=0)
+    hub.task.cfg.shorten_method = "truncate"
+    with pytest.raises(UserError, match=r"^<mask> stands beyond the 16 tokens"):
+        hub.fill_mask("a " * 16 + "<mask>")
 
 
 @each_classifier

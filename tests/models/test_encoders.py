@@ -136,7 +136,9 @@ def test_every_parameter_gets_a_gradient(family, layout):
 
 @pytest.mark.parametrize("option", ["checkpoint_activations", "offload_activations"])
 def test_activation_checkpointing_changes_no_gradient(option):
-    expected, found = (train_step(build_encoder("ea_transformer", **given)) for given in ({}, {option: True}))
+    models = [build_encoder("ea_transformer", **given) for given in ({}, {option: True})]
+    assert all(hasattr(layer, "precheckpoint_forward") for layer in models[1].encoder.sentence_encoder.layers)
+    expected, found = map(train_step, models)
     for name, gradient in found[1].items():
         torch.testing.assert_close(gradient, expected[1][name], rtol=0, atol=1e-5, msg=name)
 

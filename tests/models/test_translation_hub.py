@@ -107,6 +107,13 @@ def test_sentences_longer_than_a_training_batch_are_translated(home):
     assert hub.translate([]) == []
 
 
+def test_a_sentence_that_is_skipped_keeps_its_place(home):
+    hub = load(home)
+    too_long = "Hund " * hub.max_positions[0]
+    found = hub.translate([too_long, "Hund", too_long], skip_invalid_size_inputs=True)
+    assert found == ["", hub.translate("Hund"), ""]
+
+
 def test_sentencepiece_goes_in_and_out(home):
     hub = EATransformerModel.from_pretrained(
         home / "pieces", bpe="sentencepiece", sentencepiece_model=str(home / "spm.model")

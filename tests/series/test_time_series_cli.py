@@ -60,6 +60,21 @@ def trained(home):
     return run_forked_well(*command("my classes", "classes", 5, *flags), cwd=home), home / "classes"
 
 
+@pytest.mark.parametrize(
+    ("task", "criterion"),
+    [
+        ("time_series_prediction", "cross_entropy"),
+        ("time_series_prediction", "masked_values"),
+        ("masked_time_series", "sentence_prediction"),
+    ],
+)
+def test_a_task_names_the_criterion_that_it_needs(home, task, criterion):
+    line = command("my classes", "none", 1, "--criterion", criterion, task=task)
+    result = run_forked(*line, cwd=home)
+    assert result.returncode and not (home / "none").exists()
+    assert result.stderr.splitlines()[-1] == f"fairseq-train: --task {task} needs --criterion {TASKS[task]}"
+
+
 def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained):
     log, folder = trained
     assert list(losses_of(log)) == [1, 2, 3, 4, 5]

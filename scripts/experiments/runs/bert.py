@@ -44,6 +44,10 @@ HEADS = {
 HEAD_PARAMETERS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
 IN_A_LAYER = re.compile(r"encoder\.layer\.(0|[1-9]\d{0,2})\.(.+)")
 UNREAD = re.compile(r"embeddings\.position_ids|cls\.(seq_relationship|predictions\.decoder)\.(weight|bias)")
+TIED = {  # fairseq has the latter in the place of both
+    "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 OLD = {"gamma": "weight", "beta": "bias"}  # of layer norms in TensorFlow
 MATRICES = ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.fc1")  # whose sizes are the model's
 
@@ -87,8 +91,9 @@ class Bert:
             StepError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
         """
         config = Config.read(path.with_name("config.json"))
-        parameters = {}
-        for name, tensor in read_tensors(path).items():
+        parameters, tensors = {}, read_tensors(path)
+        require_tied(tensors, path)
+        for name, tensor in tensors.items():
             renamed = fairseq_name(name)
             if renamed in parameters:
                 raise StepError(f"{path} has {printable(name)} twice, with and without the prefix bert.")
@@ -198,6 +203,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, ValueError, KeyError) as error:
         raise StepError(f"{path} is no safetensors file ({' '.join(str(error).split())[:200]}).") from None
+
+
+def require_tied(tensors: dict[str, Tensor], path: Path) -> None:
+    """Raises StepError where the output layer has other numbers than embeddings and head, to which fairseq ties it."""
+    named = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    for own, tied in TIED.items():
+        if own in named and tied in named and not torch.equal(named[own], named[tied]):
+            raise StepError(f"{path} has an output layer of its own, {own}, that is not {tied}: it cannot be imported.")
 
 
 def fairseq_name(name: str) -> str | None:

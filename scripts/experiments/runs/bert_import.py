@@ -20,7 +20,7 @@ from experiments.runs.bert import Bert, in_order
 from experiments.runs.checkpoint import Checkpoint
 
 ARCH = "ea_bert"
-USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2}  # what the architecture has
+USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2, "max_positions": 512}  # where no flag is
 UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # as fairseq asks
 CHECKPOINT, DICTIONARY, VOCABULARY = "checkpoint.pt", "dict.txt", "vocab.txt"
 EXAMPLE = "python scripts/import_bert.py minilm/model.safetensors minilm/vocab.txt runs/minilm"

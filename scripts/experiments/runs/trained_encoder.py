@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from apply_subword import WORDPIECE
 from step import StepError
 from text_lines import tidy
+from tokenization import Tokenization
 
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, FileName, as_record, read_json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ea_fairseq.hub.encoder import EncoderHub
 
+LANGUAGE = "en"  # as in data-prep/sentences.sh
 TASKS = ("masked_lm", "sentence_prediction")
 SUBWORDS = ENCODERS | dict.fromkeys(WORDPIECE, ("wordpiece", "wordpiece_vocab"))
 
@@ -40,6 +42,8 @@ class Pieces:
     tokenizer: Literal["moses", "none"] = "none"
     lowercase: bool = False
     models: list[FileName] = field(default_factory=list)
+    normalize: bool = True
+    dash_splits: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> "Pieces":
@@ -58,9 +62,15 @@ class Pieces:
         except ValueError as error:
             raise StepError(f"{path} is not what a preparation writes ({error}): copy it again.") from None
 
+    def words(self, text: str) -> str:
+        """The words of a raw text, separated by spaces, by the rules of English where they are those of Moses."""
+        tokenization = Tokenization(self.tokenizer, self.normalize, self.dash_splits, self.lowercase)
+        (words,) = tokenization.tokenizer_for(LANGUAGE)([tidy(text)])
+        return words
+
     def hub_options(self, folder: Path) -> dict[str, str | bool]:
-        """What makes fairseq cut raw text alike."""
-        options = {} if self.tokenizer == "none" else {"tokenizer": self.tokenizer}
+        """What makes fairseq cut words into the same subwords."""
+        options = {}
         if self.subword != "none":
             options["bpe"], model = SUBWORDS[self.subword]
             options[model] = str(folder / self.models[0])
@@ -103,8 +113,7 @@ class TrainedEncoder:
 
     def tokens(self, sentence: str, second: str | None = None) -> "Tensor":
         """The tokens (S,) of a raw sentence or a pair."""
-        texts = (tidy(text) for text in (sentence, second) if text is not None)
-        return self.hub.encode(*(text.lower() if self.pieces.lowercase else text for text in texts))
+        return self.hub.encode(*(self.pieces.words(text) for text in (sentence, second) if text is not None))
 
     def subset(self, name: str) -> "list[Tensor]":
         """The tokens (S,) of each example of a subset of the binarised data, none of them masked."""
