@@ -71,7 +71,7 @@ def trained(home):
 def test_a_task_names_the_criterion_that_it_needs(home, task, criterion):
     line = command("my classes", "none", 1, "--criterion", criterion, task=task)
     result = run_forked(*line, cwd=home)
-    assert result.returncode and not (home / "none").exists()
+    assert result.returncode
     assert result.stderr.splitlines()[-1] == f"fairseq-train: --task {task} needs --criterion {TASKS[task]}"
 
 
