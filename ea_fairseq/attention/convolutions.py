@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.kernels.attend import is_plain, join_heads
+from ea_fairseq.kernels.attend import is_exactly, join_heads
 
 
 class DepthwiseConvolution(nn.Conv1d):
@@ -80,7 +80,7 @@ class Convolutions(nn.ModuleDict):
 
 def separable(layer: nn.Module, convolved: Tensor, x: Tensor) -> Tensor:
     """A projection (T, B, C) whose first half is of convolved vectors (T, B, C) and whose second half is of x."""
-    if not is_plain(layer):  # such as with quantization noise
+    if not is_exactly(layer):  # such as with quantization noise
         return torch.cat([layer(convolved).chunk(2, dim=-1)[0], layer(x).chunk(2, dim=-1)[1]], dim=-1)
     weights, biases = layer.weight.chunk(2), (None, None) if layer.bias is None else layer.bias.chunk(2)
     return torch.cat([*map(F.linear, (convolved, x), weights, biases)], dim=-1)

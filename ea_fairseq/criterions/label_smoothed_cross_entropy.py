@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
 from ea_fairseq.criterions.speed import Speed, SpeedConfig
-from ea_fairseq.kernels.attend import is_plain
+from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.models.stack import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
@@ -125,7 +125,7 @@ def output_weight(model: nn.Module) -> Tensor | None:
         if not issubclass(part, kind) or any(getattr(part, name) not in known_methods(kind, name) for name in names):
             return None
     layer = decoder.output_projection
-    plain = is_plain(layer) and layer.bias is None
+    plain = is_exactly(layer) and layer.bias is None
     takes_features_only = "features_only" in inspect.signature(model.forward).parameters
     return layer.weight if plain and takes_features_only and product_dtype(layer.weight) in DTYPES else None
 

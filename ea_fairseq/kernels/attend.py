@@ -52,7 +52,7 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
     """
     # torch.jit.trace cannot see into an autograd.Function, and autocast does not reach its backward pass.
     simple = torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
-    if simple or not torch.is_grad_enabled() or not all(map(is_plain, layers)):
+    if simple or not torch.is_grad_enabled() or not all(map(is_exactly, layers)):
         return joined(*layers)(x)
     biases = [layer.bias for layer in layers if layer.bias is not None]
     return Projection.apply(x, len(layers), *(layer.weight for layer in layers), *biases)
@@ -60,14 +60,14 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
 
 def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
     """A function of x (..., C) that returns what ``project`` does, with the parameters as they are now."""
-    if not all(map(is_plain, layers)):
+    if not all(map(is_exactly, layers)):
         return lambda x: torch.cat([layer(x) for layer in layers], dim=-1)
     weight = torch.cat([layer.weight for layer in layers])
     bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
     return partial(F.linear, weight=weight, bias=bias)
 
 
-def is_plain(layer: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
+def is_exactly(layer: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
     """Whether the layer is of a kind and nothing else: fairseq's quantization noise, for one, is a hook."""
     return type(layer) is kind and not any(getattr(layer, hooks) for hooks in HOOKS)
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.window import WINDOWS, Window
-from ea_fairseq.kernels.attend import is_plain
+from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
@@ -167,7 +168,9 @@ class EvolvingAttention(Attention):
         None in a compiled graph while alpha and beta grow, too: to a graph, numbers that kernels take are constants,
         and it would have to be compiled anew for each update.
         """
-        replaced = self.conv is not self.fused_logits.conv or not (self.conv is None or is_plain(self.conv, nn.Conv2d))
+        replaced = self.conv is not self.fused_logits.conv or not (
+            self.conv is None or is_exactly(self.conv, nn.Conv2d)
+        )
         return None if replaced or (self.is_growing and torch.compiler.is_compiling()) else self.fused_logits
 
     def set_num_updates(self, updates: int) -> None:
@@ -199,13 +202,10 @@ class EvolvingAttention(Attention):
 
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
-        left, right, above, below = margins = self.evolution.window.margins(self.evolution.kernel_size)
-        if len(set(margins)) == 1 and is_plain(self.conv, nn.Conv2d):
-            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=left)
-        earlier = inputs.rows_before("conv_inputs", logits, above)
-        if earlier is not None:
-            logits, above = torch.cat([earlier, logits], dim=2), 0
-        return self.conv(F.pad(logits, (left, right, above, below)))
+        margins = self.evolution.window.margins(self.evolution.kernel_size)
+        if len(set(margins)) == 1 and is_exactly(self.conv, nn.Conv2d):
+            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=margins[0])
+        return self.conv(with_margins(logits, inputs, *margins))
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
@@ -247,13 +247,3 @@ class EvolvingAttention(Attention):
         """alpha and beta of the kind of attention, and the norm of the convolution's kernels."""
         found = {f"ea_alpha/{kind}": lambda: self.evolution.alpha, f"ea_beta/{kind}": lambda: self.evolution.beta}
         return found if self.conv is None else {**found, f"ea_conv_norm/{name}": partial(norm, self.conv.weight)}
-
-
-def channels_last(logits: Tensor) -> Tensor:
-    """In the memory format in which a CPU convolves few channels fastest: its gradient takes a third of the time."""
-    return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits
-
-
-def norm(kernels: Tensor) -> float:
-    """The Frobenius norm of a convolution's kernels, of half-precision ones, too."""
-    return torch.linalg.vector_norm(kernels.detach(), dtype=torch.float32).item()

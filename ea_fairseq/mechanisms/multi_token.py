@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
-from ea_fairseq.mechanisms.evolving import channels_last, norm
 from ea_fairseq.mechanisms.talking_heads import mix_heads
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, odd, option, whole
@@ -113,11 +113,8 @@ class MultiTokenAttention(Attention):
         """The key-query convolution of the paper, which reads zeros where a key is masked; the softmax masks again."""
         if self.conv is None:
             return logits
-        logits, above = channels_last(inputs.masks.cleared(logits)), self.above
-        earlier = inputs.rows_before("conv_inputs", logits, above)
-        if earlier is not None:
-            logits, above = torch.cat([earlier, logits], dim=2), 0
-        return self.conv(F.pad(logits, (self.beside, self.beside, above, self.below)))
+        logits = channels_last(inputs.masks.cleared(logits))
+        return self.conv(with_margins(logits, inputs, self.beside, self.beside, self.above, self.below))
 
     def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """The head mixing convolution of the paper, after the softmax, within groups of heads."""

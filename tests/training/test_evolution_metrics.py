@@ -9,7 +9,7 @@ import pytest
 import torch
 from tensorboardX.proto.event_pb2 import Event
 
-from ea_fairseq.mechanisms.evolving import norm
+from ea_fairseq.attention.map_convolution import norm
 from forked import run_forked_well
 from reversal import losses_of, train_command
 

@@ -1,0 +1,25 @@
+"""What convolutions of attention maps share: margins, the layout in which they are fast, and the size of a kernel."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ea_fairseq.attention.inputs import Inputs
+
+
+def with_margins(logits: Tensor, inputs: Inputs, left: int, right: int, above: int, below: int) -> Tensor:
+    """Maps (B, K, T, S) with zeros around them or, above a decoding step's, the rows of earlier steps."""
+    earlier = inputs.rows_before("conv_inputs", logits, above)
+    if earlier is not None:
+        logits, above = torch.cat([earlier, logits], dim=2), 0
+    return F.pad(logits, (left, right, above, below))
+
+
+def channels_last(logits: Tensor) -> Tensor:
+    """In the memory format in which a CPU convolves few channels fastest: its gradient takes a third of the time."""
+    return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits
+
+
+def norm(kernels: Tensor) -> float:
+    """The Frobenius norm of a convolution's kernels, of half-precision ones, too."""
+    return torch.linalg.vector_norm(kernels.detach(), dtype=torch.float32).item()
