@@ -58,6 +58,27 @@ def test_the_loss_changes_along_its_gradient(family, of):
 
 
 @each_family
+@torch.no_grad()
+def test_what_is_dropped_out_are_the_weights_of_values(family):
+    """Each is zero at dropout's rate, and otherwise divided by the rest; those returned are as they were before."""
+    rate, queries, sentences, keys = 0.25, 300, 3, 2
+    model = by_our_forward(build_family(family, attention_dropout=rate, no_mta_norm=True))
+    attention = model.decoder.layers[-1].encoder_attn
+    for layer in (attention.v_proj, attention.out_proj):
+        layer.weight.copy_(torch.eye(len(layer.weight)))
+        layer.bias.zero_()
+    torch.manual_seed(1)
+    query, key = (torch.randn(length, sentences, attention.embed_dim) for length in (queries, keys))
+    value = torch.eye(keys).repeat(1, attention.embed_dim // keys).unsqueeze(1).expand_as(key)
+    output, weights, _ = attention.train()(query, key, value, need_head_weights=True)
+    found, again = output.unflatten(-1, (-1, 2, keys)).permute(3, 2, 1, 0, 4)  # each (K, B, T, S): a head has both
+    assert torch.equal(found, again)
+    torch.testing.assert_close(found, (weights / (1 - rate)).where(found != 0, 0.0))
+    assert found.eq(0).float().mean().item() == pytest.approx(rate, abs=0.03)
+    torch.testing.assert_close(weights, attention.eval()(query, key, value, need_head_weights=True)[1])
+
+
+@each_family
 def test_activation_checkpointing_changes_no_gradient(family):
     assert_gradients_close(step(build_family(family, checkpoint_activations=True)), step(build_family(family)))
 
