@@ -176,8 +176,10 @@ def test_what_goes_into_the_layers_is_berts_sum():
 def test_precomputed_embeddings_of_words_take_the_place_of_words():
     model = build_encoder("ea_transformer", "bert")
     encoder, (_, tokens) = model.encoder.sentence_encoder, draw(1)
-    found = encoder(tokens, token_embeddings=encoder.embed_tokens(tokens))["encoder_out"][0]
-    assert torch.equal(found, encoder(tokens)["encoder_out"][0])
+    others = tokens.where(tokens < 4, 43 - tokens)  # padding and ends of sentences where they are
+    found = encoder(tokens, token_embeddings=encoder.embed_tokens(others))["encoder_out"][0]
+    assert torch.equal(found, encoder(others)["encoder_out"][0])
+    assert not torch.allclose(found, encoder(tokens)["encoder_out"][0])
 
 
 @pytest.mark.parametrize("opt", ["no_decoder_conv", "no_cross_conv", "decoder_skip", "cross_skip"])
