@@ -6,7 +6,7 @@ from torch.export import Dim
 
 from laws import LAWS, assert_close, draw_padded, scores
 from mechanisms import ROWS, build_family
-from model_checks import by_our_forward
+from model_checks import assert_every_parameter_learns, assert_loss_changes_along_its_gradient, by_our_forward
 from tiny import TINY, build, random_tokens
 
 PAD = 1
@@ -32,29 +32,14 @@ def assert_gradients_close(found, expected):
 
 @each_family
 def test_every_parameter_learns(family):
-    assert [name for name, gradient in step(build_family(family)).items() if gradient is None] == []
+    assert_every_parameter_learns(build_family(family))
 
 
 @pytest.mark.parametrize("of", ["", "layers.0.self_attn.v_proj", "decoder.layers.0.encoder_attn.v_proj"])
 @each_family
 def test_the_loss_changes_along_its_gradient(family, of):
     """Of all parameters, and of those that layers above may read again."""
-    model = by_our_forward(build_family(family, encoder_layers=3, decoder_layers=3).double())
-    _, source, target = draw_padded(model.train(), seed=4)
-
-    def loss():
-        return model(source, None, target)[0][target.ne(PAD)].cos().sum()
-
-    parameters = [parameter for name, parameter in model.named_parameters() if of in name]
-    direction = torch.autograd.grad(loss(), parameters)
-    slope = torch.stack([gradient.norm() for gradient in direction]).norm()
-    losses = []
-    with torch.no_grad():
-        for length in (1e-6, -2e-6):
-            for parameter, gradient in zip(parameters, direction, strict=True):
-                parameter.add_(gradient, alpha=length / slope)
-            losses.append(loss())
-    assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
+    assert_loss_changes_along_its_gradient(build_family(family, encoder_layers=3, decoder_layers=3), of)
 
 
 @each_family

@@ -14,14 +14,13 @@ from ea_fairseq import UserError
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, LAYOUTS
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.kernels import dispatch
 from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag
 from encoders import LAWS, PAD, TINY, assert_equals_loops, build, build_encoder, draw, features, louder
 from laws import assert_close
 from mechanisms import ROWS
-from model_checks import each_backend
+from model_checks import assert_kernels_agree, each_backend
 from tiny import dictionary
 
 OFF = {"ea_transformer": {"ea_alpha": 0.0, "ea_beta": 0.0}, "pa_transformer": {"pa_alpha": 0.0}}
@@ -57,13 +56,8 @@ def test_law_holds(family, law):
 @each_backend
 @pytest.mark.parametrize("family", ["ea_transformer", "realformer", "pa_transformer"])
 def test_kernels_compute_what_the_equations_do(family, backend, monkeypatch):
-    model, (_, tokens), results = build_encoder(family).train(), draw(4), []
-    for chosen in (backend, "reference"):
-        monkeypatch.setattr(dispatch, "backend", chosen)
-        loss = model(tokens)[0][tokens.ne(PAD)].cos().sum()
-        results.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    (_, tokens), model = draw(4), build_encoder(family)
+    assert_kernels_agree(model, backend, monkeypatch, lambda model: model(tokens)[0][tokens.ne(PAD)].cos().sum(), 1e-3)
 
 
 @each_family

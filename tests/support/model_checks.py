@@ -52,7 +52,7 @@ def loss_of(model, source=None, target=None):
     """Of a model of translations, on padded sentences unless others are given."""
     if source is None:
         _, source, target = draw_padded(model, seed=4)
-    return model(source, None, target)[0][target.ne(model.encoder.padding_idx)].float().cos().sum()
+    return model(source, None, target)[0][target.ne(model.encoder.padding_idx)].cos().sum()
 
 
 def assert_kernels_agree(model, backend: str, monkeypatch, loss=loss_of, atol: float = 1e-4):
