@@ -168,10 +168,8 @@ class EvolvingAttention(Attention):
         None in a compiled graph while alpha and beta grow, too: to a graph, numbers that kernels take are constants,
         and it would have to be compiled anew for each update.
         """
-        replaced = self.conv is not self.fused_logits.conv or not (
-            self.conv is None or is_exactly(self.conv, nn.Conv2d)
-        )
-        return None if replaced or (self.is_growing and torch.compiler.is_compiling()) else self.fused_logits
+        own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
+        return self.fused_logits if own and not (self.is_growing and torch.compiler.is_compiling()) else None
 
     def set_num_updates(self, updates: int) -> None:
         """Called by fairseq before each update, with the number of those before it, and for a checkpoint it evaluates.

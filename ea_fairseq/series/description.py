@@ -46,13 +46,15 @@ class SeriesDescription:
         try:
             labels = None if state["labels"] is None else tuple(state["labels"])
             mean, deviation = (tuple(map(float, state[name])) for name in ("mean", "deviation"))
-            found = cls(mean, deviation, state["normalized"] is True, state["longest"], labels)
+            found = cls(mean, deviation, state["normalized"], state["longest"], labels)
         except (KeyError, TypeError, ValueError):
             raise UserError("its description of the series is none") from None
         if not 1 <= found.channels <= MAX_CHANNELS or len(found.deviation) != found.channels:
             raise UserError("its means and deviations are not of the same channels")
         if not all(map(math.isfinite, found.mean)) or not all(0 < one < math.inf for one in found.deviation):
             raise UserError("its means must be finite and its deviations above 0")
+        if type(found.normalized) is not bool:
+            raise UserError("its description must say whether values are normalized, true or false")
         if type(found.longest) is not int or not 1 <= found.longest <= MAX_STEPS:
             raise UserError(f"its longest series must have from 1 to {MAX_STEPS:,} steps")
         if labels is not None and not (0 < len({*labels}) == len(labels) <= MAX_LABELS and all(map(is_label, labels))):

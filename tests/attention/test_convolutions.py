@@ -12,7 +12,13 @@ from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from mechanisms import ROWS
-from model_checks import assert_cost_is_counted, assert_equals_loops, assert_torch_counts_the_same
+from model_checks import (
+    assert_cost_is_counted,
+    assert_equals_loops,
+    assert_every_parameter_learns,
+    assert_kernels_agree,
+    assert_torch_counts_the_same,
+)
 from tiny import OFF, TINY, build, make_loud, random_tokens
 
 OPTIONS = {
@@ -82,21 +88,9 @@ def test_convolutions_have_as_many_parameters_as_those_of_the_paper():
     assert counts["queries and keys"] == 104_448
 
 
-def gradients(model):
-    _, source, target = draw_padded(model.train(), seed=4)
-    output = model(source, None, target)[0]
-    loss = output[target.ne(PAD)].float().cos().sum()
-    return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
-
-
 @each_option
 def test_kernels_compute_what_the_equations_do(options, monkeypatch):
-    model = build_family(**{**NONE, **options})
-    results = []
-    for backend in ("auto", "reference"):
-        monkeypatch.setattr(dispatch, "backend", backend)
-        results.append(gradients(model))
-    torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
+    assert_kernels_agree(build_family(**{**NONE, **options}), "auto", monkeypatch)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -107,7 +101,7 @@ def test_law_holds_in_bfloat16(autocast, law):
     model = model if autocast else model.to(torch.bfloat16)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         law(model, seed=3, tolerance=0.1)
-        assert all(gradient.isfinite().all() for gradient in gradients(model))
+        assert_every_parameter_learns(model)
 
 
 @pytest.mark.slow

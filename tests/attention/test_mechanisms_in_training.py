@@ -6,7 +6,7 @@ from torch.export import Dim
 
 from laws import LAWS, assert_close, draw_padded, scores
 from mechanisms import ROWS, build_family
-from model_checks import by_our_forward
+from model_checks import assert_every_parameter_learns, assert_loss_changes_along_its_gradient, by_our_forward
 from tiny import TINY, build, random_tokens
 
 PAD = 1
@@ -32,29 +32,35 @@ def assert_gradients_close(found, expected):
 
 @each_family
 def test_every_parameter_learns(family):
-    assert [name for name, gradient in step(build_family(family)).items() if gradient is None] == []
+    assert_every_parameter_learns(build_family(family))
 
 
 @pytest.mark.parametrize("of", ["", "layers.0.self_attn.v_proj", "decoder.layers.0.encoder_attn.v_proj"])
 @each_family
 def test_the_loss_changes_along_its_gradient(family, of):
     """Of all parameters, and of those that layers above may read again."""
-    model = by_our_forward(build_family(family, encoder_layers=3, decoder_layers=3).double())
-    _, source, target = draw_padded(model.train(), seed=4)
+    assert_loss_changes_along_its_gradient(build_family(family, encoder_layers=3, decoder_layers=3), of)
 
-    def loss():
-        return model(source, None, target)[0][target.ne(PAD)].cos().sum()
 
-    parameters = [parameter for name, parameter in model.named_parameters() if of in name]
-    direction = torch.autograd.grad(loss(), parameters)
-    slope = torch.stack([gradient.norm() for gradient in direction]).norm()
-    losses = []
-    with torch.no_grad():
-        for length in (1e-6, -2e-6):
-            for parameter, gradient in zip(parameters, direction, strict=True):
-                parameter.add_(gradient, alpha=length / slope)
-            losses.append(loss())
-    assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
+@each_family
+@torch.no_grad()
+def test_what_is_dropped_out_are_the_weights_of_values(family):
+    """Each is zero at dropout's rate, and otherwise divided by the rest; those returned are as they were before."""
+    rate, queries, sentences, keys = 0.25, 300, 3, 2
+    model = by_our_forward(build_family(family, attention_dropout=rate, no_mta_norm=True))
+    attention = model.decoder.layers[-1].encoder_attn
+    for layer in (attention.v_proj, attention.out_proj):
+        layer.weight.copy_(torch.eye(len(layer.weight)))
+        layer.bias.zero_()
+    torch.manual_seed(1)
+    query, key = (torch.randn(length, sentences, attention.embed_dim) for length in (queries, keys))
+    value = torch.eye(keys).repeat(1, attention.embed_dim // keys).unsqueeze(1).expand_as(key)
+    output, weights, _ = attention.train()(query, key, value, need_head_weights=True)
+    found, again = output.unflatten(-1, (-1, 2, keys)).permute(3, 2, 1, 0, 4)  # each (K, B, T, S): a head has both
+    assert torch.equal(found, again)
+    torch.testing.assert_close(found, (weights / (1 - rate)).where(found != 0, 0.0))
+    assert found.eq(0).float().mean().item() == pytest.approx(rate, abs=0.03)
+    torch.testing.assert_close(weights, attention.eval()(query, key, value, need_head_weights=True)[1])
 
 
 @each_family

@@ -8,15 +8,19 @@ import torch
 
 import loops
 from ea_fairseq import UserError
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
-from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.cpu.native_library import LIBRARY
+from ea_fairseq.attention.widened import widen
+from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.mixture import Mixture
+from ea_fairseq.terms.quadratic import QuadraticPositions
 from ea_fairseq.terms.t5 import T5Positions
+from ea_fairseq.terms.weights import weights_by_head
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
 from mechanisms import ROWS, build_family
-from model_checks import assert_cost_is_counted, assert_equals_loops
+from model_checks import assert_cost_is_counted, assert_equals_loops, assert_kernels_agree, native_only
 from terms import TERMS, convolution, positions
 from tiny import TINY, build
 
@@ -79,28 +83,18 @@ def step(model, source, target):
     return loss, torch.autograd.grad(loss, list(model.parameters()))
 
 
-NATIVE = pytest.mark.skipif(not LIBRARY, reason="not compiled")
 SLOWLY_INTERPRETED = ("composite convolution and key", "quadratic alone")  # Triton, without a GPU
 
 
 @pytest.mark.parametrize(
     ("name", "backend"),
     [
-        *(pytest.param(name, "native", marks=NATIVE) for name in TERMS),
+        *(pytest.param(name, "native", marks=native_only) for name in TERMS),
         *(pytest.param(name, "triton", marks=pytest.mark.slow) for name in SLOWLY_INTERPRETED),
     ],
 )
 def test_kernels_compute_what_the_equations_do(name, backend, monkeypatch):
-    options = TERMS[name]
-    model = build_with(options)
-    _, source, target = draw_padded(model, seed=4)
-    results = []
-    for chosen in (backend, "reference"):
-        monkeypatch.setattr(dispatch, "backend", chosen)
-        loss, gradients = step(model, source, target)
-        results.append([loss, *gradients])
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    assert_kernels_agree(build_with(TERMS[name]), backend, monkeypatch)
 
 
 @each_term
@@ -145,6 +139,39 @@ def test_one_compiled_graph_of_a_model_serves_every_size(options):
     for seed in (2, 4):
         _, source, target = draw_padded(plain, seed)
         torch.testing.assert_close(scores(compiled, source, target), scores(plain, source, target))
+
+
+PLACE = Place("encoder", 0)
+STARTS = {  # of some parameter: its distribution, and the value, standard deviation or bound
+    "weights of a mixture": (lambda: Mixture(DotProduct(), DotProduct(), 8).weight.sigmoid(), "constant", 0.5),
+    "factors of concatenative scores": (lambda: Concatenative(PLACE, 128, 8).factor, "constant", 4.0),
+    "T5's table": (lambda: T5Positions(PLACE, 64, 32).weight, "normal", 1 / 8),
+    "quadratic centres": (lambda: QuadraticPositions(PLACE, 1000, 1000).centre, "normal", 2.0),
+    "quadratic widths": (lambda: QuadraticPositions(PLACE, 8, 8).widths, "constant", 1.0),
+    "matrices of heads": (lambda: weights_by_head(8, 16, 38), "uniform", 1 / 3),
+    "projections of attentions that read more": (lambda: widened(38, 16).q_proj.weight, "uniform", 1 / 3 * 2**-0.5),
+}
+
+
+def widened(reads: int, width: int) -> Attention:
+    attention = Attention(width, 2, self_attention=True)
+    widen(attention, reads)
+    return attention
+
+
+@pytest.mark.parametrize(("draw", "distribution", "number"), STARTS.values(), ids=STARTS)
+def test_parameters_start_as_their_papers_say(draw, distribution, number):
+    """Matrices as Glorot and Bengio's, for attentions with fairseq's gain."""
+    torch.manual_seed(1)
+    found = draw().detach()
+    if distribution == "constant":
+        assert torch.equal(found, torch.full_like(found, number))
+        return
+    deviation = number / 3**0.5 if distribution == "uniform" else number
+    assert found.std().item() == pytest.approx(deviation, rel=0.1)
+    assert found.mean().item() == pytest.approx(0, abs=0.2 * deviation)
+    largest = found.abs().max().item()
+    assert 0.95 * number < largest <= number if distribution == "uniform" else largest > 2.5 * deviation
 
 
 def added_by(options) -> int:

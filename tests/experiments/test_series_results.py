@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.logging import metrics
 from step import StepError
 
+from ea_fairseq import EATimeSeries
+from ea_fairseq.series.ts_file import read_ts
 from experiments.reports.comparison import Comparison
 from experiments.reports.ranks import mean_ranks, mean_relative_differences
 from experiments.reports.task_table import difference_table, task_table
@@ -60,9 +63,10 @@ def test_ranks_and_differences_of_the_papers_scores_are_those_that_it_prints():
 
 
 @pytest.mark.parametrize("labels", [("low", "high"), None], ids=["classes", "numbers"])
-def test_predictions_are_what_the_criterion_scores(tmp_path, labels):
+def test_predictions_are_what_the_criterion_scores_and_what_python_predicts(tmp_path, labels):
     data = write_folder(tmp_path / "toys", SIZES, labels)
-    trainer = save_series(data, tmp_path / "checkpoint.pt", *([] if labels else ["--regression-target"]))
+    flags = ["--subsample", "2", *([] if labels else ["--regression-target"])]
+    trainer = save_series(data, tmp_path / "checkpoint.pt", *flags)
     outcome = OUTCOMES[Checkpoint.read(tmp_path / "checkpoint.pt").task]
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "checkpoint.pt")])
     found = predictions(outcome, model, task, "test", 1000, torch.device("cpu"))
@@ -71,12 +75,19 @@ def test_predictions_are_what_the_criterion_scores(tmp_path, labels):
     batches = trainer.task.get_batch_iterator(trainer.task.dataset("test"), max_tokens=1000)
     with torch.no_grad():
         logs = [trainer.criterion(trainer.model.eval(), batch)[2] for batch in batches.next_epoch_itr(shuffle=False)]
+    with metrics.aggregate(new_root=True) as logged:
+        trainer.task.reduce_metrics(logs, trainer.criterion)
     result = SeriesPredictions(Checkpoint.read(tmp_path / "checkpoint.pt"), tuple(zip(*found, strict=True)))
+    again = EATimeSeries.from_pretrained(tmp_path, "checkpoint.pt").predict(read_ts(data / "test.ts.gz").series)
     if labels:
         assert result.scores()["accuracy"].score == round(100 * sum(int(log["ncorrect"]) for log in logs) / 9, 2)
+        assert [one.label for one in again] == [label for _, label in found]
+        assert all(one.label == max(one.probabilities, key=one.probabilities.get) for one in again)
     else:
-        squares = sum(float(log["loss"]) for log in logs)
-        assert result.scores()["RMSE"].score == pytest.approx(math.sqrt(squares / 9), abs=1e-4)
+        error = math.sqrt(sum((target - number) ** 2 for target, number in found) / 9)
+        assert result.scores()["RMSE"].score == pytest.approx(error, abs=1e-4)
+        assert logged.get_smoothed_value("rmse") == pytest.approx(error, rel=1e-4)
+        assert again == pytest.approx([number for _, number in found], rel=1e-4)
     described = result.describe(model)
     assert described.cost.parameters == sum(map(torch.Tensor.numel, model.parameters()))
     assert described.family == "ea_transformer" and described.settings["ea_alpha"] == 0.5

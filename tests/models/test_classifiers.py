@@ -117,6 +117,18 @@ def test_sizes_without_the_embeddings_of_words(name, expected):
     assert sum(sizes.values()) - sizes["encoder.sentence_encoder.embed_tokens.weight"] == expected
 
 
+@torch.no_grad()
+def test_embeddings_have_a_dropout_of_their_own():
+    model = build_classifier("transformer", embedding_dropout=0.25, embedding_size=0)
+    encoder, (_, tokens) = model.encoder.sentence_encoder, draw(1, sentences=200)
+    (expected, _), (found, _) = (encoder.train(training).forward_embedding(tokens) for training in (False, True))
+    kept = found.ne(0)
+    torch.testing.assert_close(found[kept], expected[kept] / 0.75)
+    assert kept[tokens.ne(PAD)].float().mean().item() == pytest.approx(0.75, abs=0.03)
+    still = build_classifier("transformer", dropout=0.5).train().encoder.sentence_encoder
+    assert torch.equal(still.forward_embedding(tokens)[0], still.eval().forward_embedding(tokens)[0])
+
+
 def test_embeddings_start_from_a_file_and_may_stay(tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("2 6\nw3 1 2 3 4 5 6\nnone-of-ours 0 0 0 0 0 0\n")

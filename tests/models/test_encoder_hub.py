@@ -4,7 +4,9 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.data_utils import collate_tokens
+from omegaconf import OmegaConf
 
+from binary_lines import write_binary
 from ea_fairseq import EABertModel, EARobertaModel, EATransformerModel, UserError
 from forked import run_forked_well
 from sentence_data import PAIRS, TEXT, binarize_sentences, encoder_command
@@ -70,6 +72,18 @@ def test_a_text_alone_gives_what_it_gives_among_others(classifier):
 def test_a_pair_is_put_together_as_in_training(classifier):
     words = [classifier.dictionary[token] for token in classifier.encode("a b", "c")]
     assert words == ["<s>", "a", "b", "</s>", "c", "</s>"]
+
+
+@pytest.mark.parametrize("limit", [16, 7], ids=["of the model", "of the task"])
+def test_of_a_text_that_is_too_long_it_reads_what_fairseqs_task_does(home, classifier, monkeypatch, limit):
+    texts = ["a b c d e f g h", "h g f e d c b a"]
+    for number, text in enumerate(texts):
+        write_binary(home / PAIRS / f"input{number}" / "long", classifier.dictionary, [text])
+    shortened = {"shorten_method": "truncate", "max_positions": limit}
+    monkeypatch.setattr(classifier.task, "cfg", OmegaConf.merge(classifier.task.cfg, shortened))
+    expected = classifier.task.load_dataset("long")[0]["net_input.src_tokens"]
+    assert len(expected) == limit
+    assert torch.equal(classifier.encode(*texts), expected)
 
 
 def test_a_regression_gives_a_number(classifier):

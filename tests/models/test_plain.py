@@ -43,6 +43,19 @@ def test_same_outputs_to_the_last_bit(pair, training):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("layer", [None, 0])
+@pytest.mark.parametrize("heads", [None, 1])
+def test_same_alignments_to_the_last_bit(pair, layer, heads):
+    """Of the layer and of as many heads as are asked for, with and without later target words."""
+    source, target = sentences(pair[0].encoder.padding_idx)
+    for later in (False, True):
+        asked = {"alignment_layer": layer, "alignment_heads": heads, "full_context_alignment": later}
+        (plain, of_plain), (ours, of_ours) = (model.decoder(target, model.encoder(source), **asked) for model in pair)
+        assert torch.equal(ours, plain)
+        assert torch.equal(of_ours["attn"][0], of_plain["attn"][0])
+
+
+@torch.no_grad()
 def test_same_outputs_step_by_step(pair):
     source, target = sentences(pair[0].encoder.padding_idx)
     outputs = []

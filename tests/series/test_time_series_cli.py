@@ -115,6 +115,7 @@ CHANGES = {
     "its means must be finite and its deviations above 0": {"mean": [math.nan] * 3},
     "its labels are not the names of classes": {"labels": ["a", "\x1b]0;owned\x07"]},
     "its description of the series is none": {"labels": 7},
+    "its description must say whether values are normalized, true or false": {"normalized": None},
 }
 
 

@@ -7,13 +7,21 @@ import copy
 
 import torch
 
-from ea_fairseq.mechanisms.evolving import EvolvingAttention
+from ea_fairseq.attention.attention import Attention
 from tiny import random_tokens
 
 HEADS = {  # the dimension of heads in parameters of terms, by the term's class
     "T5Positions": {"weight": 1},
     "FixedConvolution": {"weight": 0},
     "QuadraticPositions": {"centre": 0, "sharpness": 0},
+}
+HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an attention
+    **{(name, part): dims for name in ("conv", "convs") for part, dims in (("weight", (0, 1)), ("bias", (0,)))},
+    ("mix_logits", ""): (0, 1),
+    ("mix_weights", ""): (0, 1),
+    ("head_mixing", ""): (0, 1, 2),  # groups, and heads of a group
+    ("head_norm", ""): (),
+    ("lambdas", ""): (),
 }
 
 
@@ -119,10 +127,10 @@ def assert_sentences_permute(model, seed: int, tolerance: float = 1e-5):
 
 
 def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
-    """The heads' order means nothing: a model whose heads, the convolutions' channels, change places stays the same."""
+    """The heads' order means nothing: a model whose heads, with all that is theirs, change places stays the same."""
     _, source, target = draw_padded(model, seed)
     permuted = copy.deepcopy(model)
-    attentions = [module for module in permuted.modules() if isinstance(module, EvolvingAttention)]
+    attentions = [module for module in permuted.modules() if isinstance(module, Attention)]
     with torch.no_grad():
         for attention in attentions:
             reverse_heads(attention)
@@ -133,8 +141,8 @@ def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
 
 
 def reverse_heads(attention):
-    heads = attention.num_heads
-    for projection in (getattr(attention, f"{part}_proj") for part in attention.projected):
+    heads, projections = attention.num_heads, [f"{part}_proj" for part in attention.projected]
+    for projection in (getattr(attention, name) for name in projections):
         for parameter in (projection.weight, projection.bias):
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     for term in attention.terms:
@@ -144,9 +152,10 @@ def reverse_heads(attention):
                     parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     weight = attention.out_proj.weight
     weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))
-    if attention.conv is not None:
-        attention.conv.weight.copy_(attention.conv.weight.flip(0, 1))
-        attention.conv.bias.copy_(attention.conv.bias.flip(0))
+    for name, parameter in attention.named_parameters():
+        owner, _, rest = name.partition(".")
+        if owner not in (*projections, "out_proj", "terms"):
+            parameter.copy_(parameter.flip(HEADS_OF_MECHANISMS[owner, rest.rpartition(".")[2]]))
 
 
 def assert_trains_as_it_evaluates(model, seed: int, tolerance: float = 1e-5):

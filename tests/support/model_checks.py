@@ -48,19 +48,46 @@ def assert_equals_loops(model, oracle: Oracle):
         torch.testing.assert_close(decoded[sentence, :words], expected[:words], rtol=0, atol=1e-10)
 
 
-def assert_kernels_agree(model, backend: str, monkeypatch):
-    """Outputs and gradients of a model in training are the same with a backend as in PyTorch."""
-    model.train()
-    _, source, target = draw_padded(model, seed=4)
+def loss_of(model, source=None, target=None):
+    """Of a model of translations, on padded sentences unless others are given."""
+    if source is None:
+        _, source, target = draw_padded(model, seed=4)
+    return model(source, None, target)[0][target.ne(model.encoder.padding_idx)].cos().sum()
+
+
+def assert_kernels_agree(model, backend: str, monkeypatch, loss=loss_of, atol: float = 1e-4):
+    """A loss and its gradients of a model in training are the same with a backend as in PyTorch."""
     results = []
     for chosen in (backend, "reference"):
         monkeypatch.setattr(dispatch, "backend", chosen)
-        output = model(source, None, target)[0]
-        loss = output[target.ne(model.encoder.padding_idx)].cos().sum()
-        results.append([loss, *torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)])
+        found = loss(model.train())
+        results.append([found, *torch.autograd.grad(found, list(model.parameters()), allow_unused=True)])
     for found, expected in zip(*results, strict=True):
         if expected is not None:
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=atol)
+
+
+def assert_every_parameter_learns(model):
+    """Gradients are there, and are not all zero but for biases of keys, which move all logits of a query alike."""
+    loss_of(model.train()).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        assert parameter.grad.any() or name.endswith("k_proj.bias"), name
+
+
+def assert_loss_changes_along_its_gradient(model, of: str = ""):
+    """In float64, in training; ``of``: parameters with this in their names."""
+    model = by_our_forward(model.double()).train()
+    parameters = [parameter for name, parameter in model.named_parameters() if of in name]
+    direction = torch.autograd.grad(loss_of(model), parameters)
+    slope = torch.stack([gradient.norm() for gradient in direction]).norm()
+    losses = []
+    with torch.no_grad():
+        for length in (1e-6, -2e-6):
+            for parameter, gradient in zip(parameters, direction, strict=True):
+                parameter.add_(gradient, alpha=length / slope)
+            losses.append(loss_of(model))
+    assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
 
 
 def assert_cost_is_counted(model):

@@ -27,13 +27,17 @@ class ValueResidual(Oracle):
 
     def project(self, attention, part, x, tokens):
         projected = super().project(attention, part, x, tokens)
-        if part != "v" or tokens.previous is None:
+        if part != "v":
+            return projected
+        if tokens.previous is None:
+            tokens.previous = projected
+        if attention.lambdas is None:
             return projected
         of_first, of_own = attention.lambdas.tolist()
         return of_first * tokens.previous + of_own * projected
 
     def hands_on(self, logits, tokens):
-        return tokens.projected["v"] if tokens.previous is None else tokens.previous
+        return tokens.previous
 
 
 def mixed(mixing, maps):

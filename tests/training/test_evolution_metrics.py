@@ -1,16 +1,21 @@
-"""TensorBoard and Weights & Biases show alpha, beta and the norms of the convolutions as the checkpoints have them."""
+"""TensorBoard and Weights & Biases show the numbers of each mechanism as the checkpoints have them."""
 
 import json
+import re
 import struct
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.logging import metrics as fairseq_metrics
 from tensorboardX.proto.event_pb2 import Event
 
+from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.map_convolution import norm
 from forked import run_forked_well
+from mechanisms import KINDS, build_family
 from reversal import losses_of, train_command
 
 BOARD = "my board"
@@ -69,7 +74,7 @@ def shown_by_tensorboard(folder: Path) -> Metrics:
 def expected(folder: Path, update: int) -> dict[str, float]:
     (checkpoint,) = folder.glob(f"checkpoint_*_{update}.pt")
     norms = {
-        f"ea_conv_norm/{name.removesuffix('.conv.weight')}": kernels.double().square().sum().sqrt().item()
+        f"ea_conv_norm/{name.removesuffix('.conv.weight')}": frobenius(kernels)
         for name, kernels in torch.load(checkpoint)["model"].items()
         if name.endswith(".conv.weight")
     }
@@ -129,3 +134,33 @@ def test_without_either_the_training_is_the_same_and_the_log_short(home, log):
 def test_the_norm_of_half_precision_is_finite():
     kernels = torch.full((8, 8, 3, 3), 6e4, dtype=torch.half)
     assert norm(kernels) == pytest.approx(24 * 6e4, rel=1e-2)
+
+
+def frobenius(kernels: torch.Tensor) -> float:
+    return kernels.double().square().sum().sqrt().item()
+
+
+MEASURED = {  # by the family: which parameters of an attention are shown, as what, and how they are measured
+    "ea_transformer": [(r"conv\.weight", "ea_conv_norm/{}", frobenius)],
+    "pa_transformer": [(f"convs.{i}.weight", f"pa_conv_norm/{{}}.{i}", frobenius) for i in range(2)],
+    "mta_transformer": [(r"conv\.weight", "mta_conv_norm/{}", frobenius)],
+    "value_residual": [("lambdas", f"value_lambda_{i + 1}/{{}}", lambda pair, i=i: pair[i].item()) for i in range(2)],
+}
+
+
+@pytest.mark.parametrize("family", MEASURED)
+def test_each_mechanism_shows_the_numbers_that_its_metrics_are_named_after(family):
+    model = build_family(family, encoder_layers=3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    with fairseq_metrics.aggregate(new_root=True) as shown:
+        log_metrics(model, Namespace(tensorboard_logdir="board"))
+    expected = {f"ea_{name}/{kind}": weight for name, weight in (("alpha", 0.4), ("beta", 0.3)) for kind in KINDS}
+    expected = expected if family == "ea_transformer" else {}
+    for name, parameter in model.state_dict().items():
+        for pattern, metric, measure in MEASURED[family]:
+            found = re.fullmatch(rf"(.*_attn)\.{pattern}", name)
+            expected |= {metric.format(found[1]): measure(parameter)} if found else {}
+    assert len(expected) > 3
+    assert shown.get_smoothed_values() == pytest.approx(expected, rel=1e-6)
