@@ -100,11 +100,13 @@ disk_free() {
 
 # show_plan: prints the steps to run and the disk they take.
 show_plan() {
-  local output
+  local output remark
   printf 'plan for %s:\n' "$OUT_DIR"
   for output in "${planned[@]}"; do
     if [[ " ${todo[*]} " == *" $output "* ]]; then
-      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "${remarks[$output]-}"
+      remark=${remarks[$output]-}
+      ! is_other "$output" "${stamps[$output]} ${places[$output]-}" || remark+="${remark:+, }in place of other"
+      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "$remark"
     else
       printf '  %-34s %9s  %s\n' "$output" '' '(nothing to do)'
     fi

@@ -92,6 +92,12 @@ is_made() {
   [[ -e $output && -f $stamp && $(<"$stamp") == "$2" && -z $(find "$output" -maxdepth 1 -xtype l) ]]
 }
 
+# is_other OUTPUT SETTINGS: whether OUTPUT is stamped, but with other SETTINGS.
+is_other() {
+  local stamp=$OUT_DIR/.stages/${1//\//.}
+  [[ -f $stamp && $(<"$stamp") != "$2" ]]
+}
+
 # stamp OUTPUT SETTINGS: notes that OUTPUT is made with these SETTINGS.
 stamp() {
   local stamp=$OUT_DIR/.stages/${1//\//.}

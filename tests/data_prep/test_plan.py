@@ -39,7 +39,7 @@ def test_dry_run_shows_the_steps_and_writes_nothing(corpus: Path, tmp_path: Path
 def test_dry_run_tells_what_is_left_to_do(corpus: Path, full: Path):
     before = data_files(full)
     result = prepare(*LOWERCASED, "--dry-run", "--max-length", "6", corpus, full)
-    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  ")]
+    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  in place of other")]
     assert todo == ["cleaned/train", "bpe.codes", "subword/train", "subword/valid", "subword/test", "data-bin"]
     assert data_files(full) == before
 
