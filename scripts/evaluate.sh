@@ -122,7 +122,7 @@ esac
 
 find_python
 use_huge_pages
-facts=$(experiment runs.data_facts "$data" --subset "$subset" ${compound_split:+"$compound_split"})
+facts=$(experiment runs.data_facts "$data" --run "$folder" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 task=${facts[0]} source_lang=${facts[3]-} target_lang=${facts[4]-} remove_bpe=${facts[5]-}
 if [[ $task == translation ]]; then

@@ -43,7 +43,8 @@ check_jobs() {
   for ((index = 0; index < jobs; index++)); do places+=("${list[index % ${#list[@]}]}"); done
 }
 
-# open_jobs FOLDER: checks the options that sweep.sh and ablation.sh share, and makes OUT_DIR, by default FOLDER.
+# open_jobs FOLDER: checks the options that sweep.sh and ablation.sh share, makes OUT_DIR, by default FOLDER, and sets
+# `data_checksum`.
 open_jobs() {
   check_jobs
   OUT_DIR=${out:-$1}
@@ -51,6 +52,7 @@ open_jobs() {
   find_python
   open_out_dir
   OUT_DIR=$(cd "$OUT_DIR" && pwd)
+  data_checksum=$(cksum "$data/manifest.json" 2>/dev/null || experiment runs.data_checksum "$data")
 }
 
 # gpu_numbers: prints the numbers of the GPUs there are, with commas between them.
@@ -63,7 +65,7 @@ add_job() {
   [[ ! ${training[$1]-} ]] || die "$1 would be trained twice: give each seed and each value once."
   folders+=("$1")
   training[$1]=$(printf '%q ' "${@:3}")
-  done_with[$1]="$data $(cksum "$data/manifest.json" 2>/dev/null || true) $subset $(recipe_text "$2" | cksum) ${training[$1]}"
+  done_with[$1]="$data $data_checksum $subset $(recipe_text "$2" | cksum) ${training[$1]}"
 }
 
 # run_jobs: does what is not done yet, and notes in `failed` what fails.

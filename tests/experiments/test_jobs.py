@@ -142,13 +142,14 @@ def test_each_training_has_a_device_and_no_more_run_at_once_than_there_are(proje
     assert {line[2] for line in starts(tmp_path / "cores")} == {"glibc.malloc.hugetlb=1"}, "no device is visible"
 
 
-def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path):
-    manifest, search = project / "data/toy/data-bin/manifest.json", ["sweep.sh", RECIPE, "--try", "--lr", "1"]
-    manifest.write_text("some")
+@pytest.mark.parametrize("name", ["manifest.json", "train.src-tgt.src.idx"])
+def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path, name):
+    file, search = project / "data/toy/data-bin" / name, ["sweep.sh", RECIPE, "--try", "--lr", "1"]
+    file.write_text("some")
     succeed(project, *search, "--out", tmp_path)
-    manifest.write_text("others")
+    file.write_text("others")
     status, output, _ = finish(start(project, *search, "--out", tmp_path))
-    manifest.unlink()
+    file.unlink()
     assert status == 1 and "made anew" in output
 
 

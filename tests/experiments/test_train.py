@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from step import StepError
 
 from experiments.environment import gpus
-from experiments.runs.training_run import TrainingRun, record
+from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from experiments.runs.training_run import Start, TrainingRun, record
 from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
@@ -112,6 +114,45 @@ def test_a_training_does_not_go_on_with_other_data(project, tmp_path):
     assert "was before it was made anew: give another --out" in refusal(project, "train.sh", "--out", tmp_path, NAME)
     manifest.unlink()  # nobody knows
     train(project, "--out", tmp_path, NAME)
+
+
+@pytest.mark.parametrize("name", ["train.de-en.de.idx", "input0/dict.txt", "Toy_TRAIN.ts", "label/valid.label"])
+def test_data_without_a_manifest_are_known_by_their_files(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("some")
+    before = data_checksum(tmp_path)
+    (tmp_path / "shortlist").write_text("of no training")
+    (tmp_path / "test.idx").write_text("nor this")
+    assert data_checksum(tmp_path) == before
+    (tmp_path / name).write_text("othr")
+    assert is_same(before, data_checksum(tmp_path)) is False
+    assert is_same(before, "ab") is is_same(None, before) is None, "nobody knows"
+
+
+def test_large_files_are_known_by_their_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.runs.data_checksum.PART", 2)
+    found = set()
+    for text in ("abcdef", "abcdeg", "bbcdef", "abcdefg"):
+        (tmp_path / "train.bin").write_text(text)
+        found.add(data_checksum(tmp_path))
+    assert len(found) == 4
+
+
+def test_a_model_is_not_given_data_of_other_words(tmp_path):
+    start = Start("2020-01-01T00:00:00+00:00", None, "a device", {})
+    (tmp_path / "dict.en.txt").write_text("a 1\nb 1\n")
+    (tmp_path / "manifest.json").write_text("some")
+    run = TrainingRun("m", "r", [], ["fairseq-train"], [start], None, data_checksum(tmp_path), dictionaries(tmp_path))
+    earlier = replace(run, dictionaries=None)  # which did not note them
+    (tmp_path / "manifest.json").write_text("of other sentences")
+    run.require_words_of(tmp_path)
+    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+        earlier.require_words_of(tmp_path)
+    (tmp_path / "dict.en.txt").write_text("b 1\na 1\n")
+    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+        run.require_words_of(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    earlier.require_words_of(tmp_path)  # nobody knows
 
 
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from manifest import sha256
 from step import StepError, run
 
 from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, Command, as_record, read_json
+from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
 
 NAME = "run.json"
 ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
@@ -52,7 +52,8 @@ class TrainingRun:
         command: the exact call of fairseq-train, in words.
         starts: of this training, in order.
         called: the call of train.sh, to be typed in the project's folder, where that is known.
-        data: SHA-256 of the data's manifest.json, where it has one.
+        data: its checksum, see data_checksum.py.
+        dictionaries: of the data, each with its SHA-256; None where an earlier version wrote this.
     """
 
     model: str
@@ -62,6 +63,7 @@ class TrainingRun:
     starts: list[Start]
     called: Command | None = None
     data: str | None = None
+    dictionaries: dict[str, str] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
@@ -76,6 +78,17 @@ class TrainingRun:
         except ValueError as error:
             raise StepError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
         return training
+
+    def require_words_of(self, data: Path) -> None:
+        """Raises StepError where a folder of data has other dictionaries than the model learnt, of one size or not."""
+        if self.dictionaries is None:
+            same = is_same(self.data, data_checksum(data)) is not False
+        else:
+            same = all(self.dictionaries.get(name, found) == found for name, found in dictionaries(data).items())
+        if not same:
+            raise StepError(
+                f"{data} is not what the model was trained on, or was made anew since: give that data, or train again."
+            )
 
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
@@ -115,7 +128,7 @@ def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
         return "other checkpoints"
     if without_ends(before.command) != without_ends(run.command):
         return f"a training by another command ({shlex.join(before.command)})"
-    if None not in (before.data, run.data) and before.data != run.data:
+    if is_same(before.data, run.data) is False:
         return f"a training on what {run.command[1]} was before it was made anew"
     return None
 
@@ -148,9 +161,9 @@ def main() -> None:
     parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
     args = parser.parse_args()
     overrides = args.command[len(args.command) - args.overrides :]
-    manifest = Path(args.command[1]) / "manifest.json"
-    data = sha256(manifest) if manifest.is_file() else None
-    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, data), args.folder):
+    data = Path(args.command[1])
+    facts = data_checksum(data), dictionaries(data)
+    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, *facts), args.folder):
         print(f"{args.folder}: all is trained, nothing to do")
 
 
