@@ -6,7 +6,7 @@ source "$repository/scripts/recipe.sh"
 
 # The options that sweep.sh and ablation.sh share, and what they ask for.
 data='' out='' seeds=1 jobs='' devices='' flags_of_all=()
-subset=''                            # that is scored; empty: what evaluate.sh takes
+subset='' scores=evaluation          # what is scored, empty: what evaluate.sh takes; and the scores' folder in a job's
 folders=()                           # of the jobs, in their order
 declare -A training=() done_with=()  # of each job, the words of its training, and all that its scores depend on
 declare -A running=()                # of each process, its step, folder and device
@@ -75,7 +75,7 @@ run_jobs() {
   trap 'stop_jobs 130' INT
   trap 'stop_jobs 143' TERM
   for folder in "${folders[@]}"; do
-    if is_made "$folder/evaluation/results.json" "${done_with[$folder]}"; then
+    if is_made "$folder/$scores/results.json" "${done_with[$folder]}"; then
       say "$folder: already done"
       continue
     fi
@@ -93,7 +93,7 @@ start() {
   eval "words=(${training[$2]})"
   case $1 in
     train) command=(train.sh --data "$data" --out "$OUT_DIR/$2" "${words[@]}") ;;
-    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset"}) ;;
+    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset" --out "$OUT_DIR/$2/$scores"}) ;;
   esac
   say "$2: $1 on device $3"
   (
@@ -120,7 +120,7 @@ collect() {
       continue
     else
       say "$folder: done"
-      stamp "$folder/evaluation/results.json" "${done_with[$folder]}"
+      stamp "$folder/$scores/results.json" "${done_with[$folder]}"
     fi
     places+=("$device")
   done
@@ -148,7 +148,7 @@ stop_tree() {
 done_jobs() {
   local folder
   for folder in "${folders[@]}"; do
-    [[ " ${failed[*]} " == *" $folder "* ]] || printf '%s\n' "$OUT_DIR/$folder/evaluation"
+    [[ " ${failed[*]} " == *" $folder "* ]] || printf '%s\n' "$OUT_DIR/$folder/$scores"
   done
 }
 
