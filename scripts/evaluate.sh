@@ -108,7 +108,10 @@ whole_number --max-tokens "$max_tokens"
 # what is averaged: options and paths for average_checkpoints.py
 shopt -s nullglob
 case ${selection[0]:-} in
-  --*) selection+=("$folder") checkpoints=("$folder"/checkpoint*.pt) ;;
+  --*)
+    selection+=("$folder") checkpoints=("$folder"/checkpoint?(_+([0-9])_)+([0-9]).pt)
+    [[ ${selection[0]} == --last && ${checkpoints[*]} ]] || checkpoints=("$folder"/checkpoint!(_released).pt)
+    ;;
   '')
     checkpoints=("$folder"/checkpoint_@(best|last).pt)
     selection=("${checkpoints[@]:0:1}") checkpoints=("${selection[@]}")
