@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from commands import ROOT
 from corpora import LOWERCASED, environment, prepare, prepared, write_corpus
 
 SAVING = ["--compress", "--remove-intermediate"]
@@ -90,6 +92,28 @@ def test_a_sample_of_the_training_pairs(corpus: Path, tmp_path: Path):
     tokenized = manifest["splits"]["train"]["steps"][1]
     assert (tokenized["read"], tokenized["dropped"], tokenized["kept"]) == (40, {"not sampled": 20}, 20)
     assert [manifest["splits"][split]["pairs"] for split in ("valid", "test")] == [6, 5]
+
+
+@pytest.mark.parametrize(
+    ("note", "script", "data_set", "maker"),
+    [
+        ("prepare-glue rte", "prepare-glue", " rte", None),
+        ("prepare-glue rte", "prepare-glue", " cola", "prepare-glue rte"),
+        ("prepare-glue rte", "prepare-corpus", "", "prepare-glue rte"),
+        (None, "prepare-glue", " cola", None),  # folders of an earlier version
+        (None, "prepare-corpus", "", "prepare-glue"),
+    ],
+)
+def test_another_preparations_folder_is_refused(tmp_path: Path, note, script, data_set, maker):
+    for folder in (".stages", "logs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "logs/prepare-glue.log").touch()
+    if note:
+        (tmp_path / ".stages/made-by").write_text(f"{note}\n")
+    check = 'source "$0/scripts/lib.sh"; script=$1 OUT_DIR=$2 made_by=$1$3; check_out_dir'
+    checked = subprocess.run(["bash", "-euc", check, ROOT, script, tmp_path, data_set], capture_output=True, text=True)
+    assert checked.returncode == (maker is not None)
+    assert f"was made by {maker}: give a new folder" in checked.stderr if maker else not checked.stderr
 
 
 def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):
