@@ -106,6 +106,36 @@ def test_another_end_that_was_not_reached_is_not_taken_for_the_one_before(projec
     assert record(longer, tmp_path)
 
 
+@pytest.fixture
+def trained(tmp_path) -> TrainingRun:
+    """A training of 1,000 updates in 7 epochs that has ended."""
+    (tmp_path / "checkpoint_last.pt").touch()
+    run = TrainingRun("m", "r", [], ["fairseq-train", "data", "--max-update", "1000"], [])
+    replace(run, starts=[Start("2020-01-01T00:00:00+00:00", None, "a device", {})]).write(tmp_path)
+    entry = {"epoch": 7, "train_loss": "2", "train_num_updates": "1000"}
+    (tmp_path / "train.log").write_text(f"{json.dumps(entry)}\ndone training in 9 seconds\n")
+    return run
+
+
+@pytest.mark.parametrize("end", [["--max-update", "100"], ["--max-update=999"], ["--max-epoch", "6"]])
+def test_an_end_before_what_is_trained_is_refused(tmp_path, trained, end):
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(StepError, match=r"is trained beyond --max-\w+ \d+, to \d+: give another --out"):
+        record(replace(trained, command=["fairseq-train", "data", *end]), tmp_path)
+    assert (tmp_path / "run.json").read_bytes() == before
+    for later in (["--max-epoch", "7"], ["--max-update", "0"], ["--max-update", "2000"]):
+        assert record(replace(trained, command=["fairseq-train", "data", *later]), tmp_path)
+
+
+def test_what_has_lost_its_checkpoints_is_not_called_trained(tmp_path, trained):
+    assert not record(trained, tmp_path)
+    (tmp_path / "checkpoint_last.pt").rename(tmp_path / "checkpoint_best.pt")
+    with pytest.raises(StepError, match=r"its checkpoint_last\.pt is gone: put it back, or remove that folder"):
+        record(trained, tmp_path)
+    (tmp_path / "checkpoint_best.pt").unlink()
+    assert record(trained, tmp_path) and not (tmp_path / "train.log").exists()
+
+
 def test_a_training_does_not_go_on_with_other_data(project, tmp_path):
     manifest = project / "data/toy/data-bin/manifest.json"
     manifest.write_text("some")

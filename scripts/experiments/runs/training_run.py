@@ -13,10 +13,11 @@ from experiments.environment import commit, gpus, processor, versions
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, Command, as_record, read_json
 from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from experiments.runs.training_log import length
 
 NAME = "run.json"
 ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
-LOG = "train.log"
+LOG, LAST = "train.log", "checkpoint_last.pt"
 
 
 @dataclass(frozen=True)
@@ -104,17 +105,21 @@ def record(run: TrainingRun, folder: Path) -> bool:
         Whether there is something to train.
 
     Raises:
-        StepError: where the folder holds another training, with checkpoints that would be lost.
+        StepError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
+            the end that is asked for.
     """
     before = TrainingRun.read(folder)
-    what = what_else(before, run)
-    if what:
-        if any(folder.glob("checkpoint*.pt")):
-            raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+    what, kept = what_else(before, run), any(folder.glob("checkpoint*.pt"))
+    if what and kept:
+        raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+    if what or not kept:
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif is_trained(folder):
+    elif before.command != run.command:
+        require_later_end(run, folder)
+    if is_trained(folder):
         if before.command == run.command:
+            require_last(run, folder)
             return False
         with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
             log.write("to another end\n")
@@ -131,6 +136,33 @@ def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
     if is_same(before.data, run.data) is False:
         return f"a training on what {run.command[1]} was before it was made anew"
     return None
+
+
+def require_later_end(run: TrainingRun, folder: Path) -> None:
+    """Raises StepError where a command ends before what is trained: it would not have made the model that is there."""
+    for flag, trained in zip(ENDS, length(folder), strict=False):
+        asked = value_of(flag, run.command)
+        if asked.isdecimal() and 0 < int(asked) < trained:
+            raise StepError(f"{folder} is trained beyond {flag} {asked}, to {trained}: give another --out.")
+
+
+def require_last(run: TrainingRun, folder: Path) -> None:
+    """Raises StepError where the last checkpoint of a training that has ended is gone."""
+    if "--no-last-checkpoints" not in run.command and not (folder / LAST).is_file():
+        raise StepError(
+            f"{folder} was trained to its end, and its {LAST} is gone: put it back, or remove that folder and train "
+            "again."
+        )
+
+
+def value_of(flag: str, command: list[str]) -> str:
+    """The last value of a flag in a command, empty where it has none."""
+    value = ""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, given = word.partition("=")
+        if name == flag:
+            value = given if equals else following
+    return value
 
 
 def without_ends(command: list[str]) -> list[str]:
