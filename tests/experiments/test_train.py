@@ -127,6 +127,16 @@ def test_an_end_before_what_is_trained_is_refused(tmp_path, trained, end):
         assert record(replace(trained, command=["fairseq-train", "data", *later]), tmp_path)
 
 
+def test_a_training_is_the_same_by_a_link_to_the_project(tmp_path, trained):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    by_name, by_link = (
+        replace(trained, command=["fairseq-train", f"{tmp_path}/{name}/data"]) for name in ("project", "link")
+    )
+    replace(by_name, starts=TrainingRun.read(tmp_path).starts).write(tmp_path)
+    assert not record(by_link, tmp_path)
+
+
 def test_what_has_lost_its_checkpoints_is_not_called_trained(tmp_path, trained):
     assert not record(trained, tmp_path)
     (tmp_path / "checkpoint_last.pt").rename(tmp_path / "checkpoint_best.pt")

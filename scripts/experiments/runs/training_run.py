@@ -115,10 +115,10 @@ def record(run: TrainingRun, folder: Path) -> bool:
     if what or not kept:
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif before.command != run.command:
+    elif resolved(before.command) != resolved(run.command):
         require_later_end(run, folder)
     if is_trained(folder):
-        if before.command == run.command:
+        if resolved(before.command) == resolved(run.command):
             require_last(run, folder)
             return False
         with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
@@ -131,7 +131,7 @@ def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
     """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
     if before is None:
         return "other checkpoints"
-    if without_ends(before.command) != without_ends(run.command):
+    if without_ends(resolved(before.command)) != without_ends(resolved(run.command)):
         return f"a training by another command ({shlex.join(before.command)})"
     if is_same(before.data, run.data) is False:
         return f"a training on what {run.command[1]} was before it was made anew"
@@ -163,6 +163,11 @@ def value_of(flag: str, command: list[str]) -> str:
         if name == flag:
             value = given if equals else following
     return value
+
+
+def resolved(command: list[str]) -> list[str]:
+    """A command with the paths that its links lead to: the project may be called by one."""
+    return [str(Path(word).resolve()) if word.startswith("/") else word for word in command]
 
 
 def without_ends(command: list[str]) -> list[str]:
