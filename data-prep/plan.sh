@@ -95,7 +95,7 @@ disk_needed() {
 disk_free() {
   local folder=$OUT_DIR
   until [[ -d $folder ]]; do folder=$(dirname "$folder"); done
-  echo $((1024 * $(df -Pk "$folder" | awk 'NR == 2 { print $4 }')))
+  echo $((1024 * $(df --output=avail -k "$folder" | tail -n 1)))
 }
 
 # show_plan: prints the steps to run and the disk they take.

@@ -119,7 +119,7 @@ def test_another_preparations_folder_is_refused(tmp_path: Path, note, script, da
 def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):
     df = tmp_path / "bin/df"
     df.parent.mkdir()
-    df.write_text("#!/bin/sh\necho Filesystem 1024-blocks Used Available\necho disk 9 9 1\n")
+    df.write_text("#!/bin/sh\necho Avail\necho 1\n")
     df.chmod(0o755)
     path = f"{df.parent}:{environment()['PATH']}"
     result = prepare(*LOWERCASED, corpus, tmp_path / "out", PATH=path)
