@@ -29,7 +29,7 @@ check_jobs() {
   local list cores index
   cores=$(nproc) threads=''
   [[ " ${flags_of_all[*]} " != *' --seed'[\ =]* ]] || die "--seed is not for all: name the seeds with --seeds."
-  [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds needs whole numbers with commas between them, not '$seeds'."
+  [[ ,$seeds =~ ^(,(0|[1-9][0-9]*))+$ ]] || die "--seeds needs whole numbers with commas between them, not '$seeds'."
   [[ ! $jobs ]] || whole_number --jobs "$jobs"
   : "${devices:=${CUDA_VISIBLE_DEVICES-$(gpu_numbers)}}"
   [[ ${devices:=cpu} =~ ^[A-Za-z0-9/-]+(,[A-Za-z0-9/-]+)*$ ]] ||

@@ -176,6 +176,10 @@ def test_seeds_are_named_by_their_own_flag(project, tmp_path, script):
     assert "name the seeds with --seeds" in refusal(project, *named, "--out", tmp_path / "out", "--", "--seed", "7")
 
 
+def test_seeds_are_written_in_one_way(project):
+    assert "--seeds needs whole numbers" in refusal(project, *TWO, "--seeds", "1,01")
+
+
 @pytest.mark.parametrize("flag", ["--seed", "--autocast"])
 def test_what_tells_no_models_apart_is_not_searched(project, flag):
     assert f"{flag} tells no models apart" in refusal(project, "sweep.sh", RECIPE, "--try", flag, "1", "2")

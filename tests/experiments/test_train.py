@@ -241,6 +241,7 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
         ([NAME, "--seed"], "--seed needs a whole number"),
         ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
         ([NAME, "--save-dir", "x"], "--out"),
+        ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
 )
