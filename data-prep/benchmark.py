@@ -24,6 +24,7 @@ from benchmarking.stages import measure
 SCRIPT = Path(__file__).with_name("prepare-wmt14-ende.sh")
 OF_TRAINING = re.compile(r"europarl|/train$|^(bpe|sentencepiece|data-bin)")  # stages, whose cost grows with the text
 CORES = (2, 32)  # to project to
+LOG = "benchmark.log"  # of the script, beside its folder
 LEAST = 0.01  # of the whole time, for a line in a table
 
 
@@ -34,6 +35,14 @@ def machine() -> dict[str, object]:
     return {"cpu": model, "cores": os.cpu_count()}
 
 
+def open_folder(out: Path) -> None:
+    """Make the folder of the measurements; raises ValueError where it holds other files, which would be lost."""
+    if out.is_dir() and any(out.iterdir()) and not (out / LOG).is_file():
+        raise ValueError(f"{out} holds other files: give a new folder with --out, or that of an earlier run.")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / LOG).touch()
+
+
 def run(archives: Path, accepted: dict[str, str], workers: int, options: list[str], out: Path) -> dict[str, object]:
     """Run the script once in a new folder; what it cost."""
     shutil.rmtree(out, ignore_errors=True)
@@ -41,7 +50,7 @@ def run(archives: Path, accepted: dict[str, str], workers: int, options: list[st
     for archive, checksum in accepted.items():
         command += ["--accept", f"{archive}={checksum}"]
     begin = time.monotonic()
-    stages, disk = measure([*command, str(out)], out, out.with_name("benchmark.log"))
+    stages, disk = measure([*command, str(out)], out, out.with_name(LOG))
     return {
         "workers": workers,
         "options": options,
@@ -100,6 +109,7 @@ def main() -> None:
     parser.add_argument("options", nargs="*", metavar="OPTION")
     args = parser.parse_args()
     corpus, archives = Corpus(args.corpus), args.out / "archives"
+    open_folder(args.out)
     report = {"command": sys.argv, "machine": machine(), "runs": []}
     if not args.distinct:
         print("Repeated text has no new words: what depends on them, the memory of BPE, needs --distinct.\n")

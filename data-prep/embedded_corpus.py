@@ -14,6 +14,7 @@ from random import Random
 from grammar.sentence import Sentence
 from grammar.writer import Writer
 
+GLOSSES = "test.word-for-word.en"  # which no other corpus has
 PATIENCE = 2000
 LENGTHS = range(4, 15)
 
@@ -47,14 +48,20 @@ def files(sentences: list[Sentence], sizes: dict[str, int]) -> dict[str, list[st
         lines[f"{name}.de"] = [sentence.german for sentence in part]
         lines[f"{name}.en"] = [sentence.english for sentence in part]
         if name == "test":
-            lines["test.word-for-word.en"] = [sentence.word_for_word for sentence in part]
+            lines[GLOSSES] = [sentence.word_for_word for sentence in part]
     return lines
 
 
 def write(out: Path, lines: dict[str, list[str]]) -> None:
-    """Write the files into `out`, each under a temporary name first; on an error none is left."""
+    """Write the files into `out`, each under a temporary name first; on an error none is left.
+
+    Raises ValueError where there are others that it may be meant to be a folder of.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    temporary = {out / f"{name}.tmp": out / name for name in lines}
+    temporary = {out / f"{name}.tmp": out / name for name in sorted(lines, key=GLOSSES.__ne__)}
+    there = set(out.iterdir()) - temporary.keys()
+    if there and out / GLOSSES not in there:
+        raise ValueError(f"{out} holds other files: give a new folder, or that of an earlier run")
     try:
         for path, final in temporary.items():
             path.write_text("".join(f"{line}\n" for line in lines[final.name]), "utf-8", newline="\n")

@@ -30,6 +30,7 @@ parse_dataset_options() {
   parse_options "$@"
   ((${#folders[@]} == 1)) || die "give one folder, OUT_DIR, not ${#folders[@]}: see --help for an example."
   OUT_DIR=${folders[0]}
+  made_by+=${task:+ $task}
   check_out_dir
   open_tools
 }

@@ -95,16 +95,18 @@ disk_needed() {
 disk_free() {
   local folder=$OUT_DIR
   until [[ -d $folder ]]; do folder=$(dirname "$folder"); done
-  echo $((1024 * $(df -Pk "$folder" | awk 'NR == 2 { print $4 }')))
+  echo $((1024 * $(df --output=avail -k "$folder" | tail -n 1)))
 }
 
 # show_plan: prints the steps to run and the disk they take.
 show_plan() {
-  local output
+  local output remark
   printf 'plan for %s:\n' "$OUT_DIR"
   for output in "${planned[@]}"; do
     if [[ " ${todo[*]} " == *" $output "* ]]; then
-      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "${remarks[$output]-}"
+      remark=${remarks[$output]-}
+      ! is_other "$output" "${stamps[$output]} ${places[$output]-}" || remark+="${remark:+, }in place of other"
+      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "$remark"
     else
       printf '  %-34s %9s  %s\n' "$output" '' '(nothing to do)'
     fi

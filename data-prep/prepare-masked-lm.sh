@@ -11,8 +11,8 @@ usage() {
 usage: bash data-prep/prepare-masked-lm.sh --language xx PREPARED_DIR OUT_DIR
 
 Copies one language of the sentence pairs in PREPARED_DIR/data-bin, which another prepare-*.sh has made, to
-OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary, and how words
-were cut.
+OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary, how words were
+cut, and manifest.json.
 
   --language xx  language to take (required)
   --help         show this text
@@ -52,7 +52,7 @@ done
 
 find_python
 open_out_dir
-made_of=("$data/dict.$language.txt" "$data"/preparation.json "${files[@]}") # the second if it is there
-stage data-bin "$(cat "${made_of[@]}" 2>/dev/null | sha256sum) with its preparation" \
+made_of=("$data/dict.$language.txt" "$data"/{preparation,manifest}.json "${files[@]}") # those of JSON if they are there
+stage data-bin "$(cat "${made_of[@]}" 2>/dev/null | sha256sum) with its preparation and manifest" \
   "$python" "$repository/data-prep/corpus/take_language.py" --language "$language" --data "$data" "${files[@]}"
 say "all of this is in $OUT_DIR/data-bin"

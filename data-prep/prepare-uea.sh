@@ -74,6 +74,7 @@ name=${folders[0]} OUT_DIR=${folders[1]}
 [[ ! $series || ! $archives$mirror ]] || die "--series is files of your own: leave --archives and --mirror out."
 [[ $series || " $(downloaded) " == *" $name "* ]] ||
   die "no place is known to have $name: download it from timeseriesclassification.com or tseregression.org, and give its folder with --series."
+made_by+=" $name"
 check_out_dir
 find_python
 while IFS=$'\t' read -r set train test channels longest classes; do

@@ -18,13 +18,18 @@ enter_environment() {
   local environment=$repository/.venv wanted
   check_version "$environment"
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
-  if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]]; then
+  if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]] || ! has_fairseq "$environment"; then
     say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
     make_environment "$environment"
     printf '%s\n' "$wanted" >"$environment/complete"
   fi
   export PATH=$environment/bin:$PATH
   hash -r
+}
+
+# has_fairseq FOLDER: whether the Python of an environment finds what was installed, as not after it became a newer one.
+has_fairseq() {
+  "$1/bin/python" -P -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' 2>/dev/null
 }
 
 # check_version FOLDER: dies if PYTHON is set, and the environment that is there of another version.

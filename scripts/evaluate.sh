@@ -108,7 +108,10 @@ whole_number --max-tokens "$max_tokens"
 # what is averaged: options and paths for average_checkpoints.py
 shopt -s nullglob
 case ${selection[0]:-} in
-  --*) selection+=("$folder") checkpoints=("$folder"/checkpoint*.pt) ;;
+  --*)
+    selection+=("$folder") checkpoints=("$folder"/checkpoint?(_+([0-9])_)+([0-9]).pt)
+    [[ ${selection[0]} == --last && ${checkpoints[*]} ]] || checkpoints=("$folder"/checkpoint!(_released).pt)
+    ;;
   '')
     checkpoints=("$folder"/checkpoint_@(best|last).pt)
     selection=("${checkpoints[@]:0:1}") checkpoints=("${selection[@]}")
@@ -122,7 +125,7 @@ esac
 
 find_python
 use_huge_pages
-facts=$(experiment runs.data_facts "$data" --subset "$subset" ${compound_split:+"$compound_split"})
+facts=$(experiment runs.data_facts "$data" --run "$folder" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 task=${facts[0]} source_lang=${facts[3]-} target_lang=${facts[4]-} remove_bpe=${facts[5]-}
 if [[ $task == translation ]]; then

@@ -6,7 +6,7 @@ source "$repository/scripts/recipe.sh"
 
 # The options that sweep.sh and ablation.sh share, and what they ask for.
 data='' out='' seeds=1 jobs='' devices='' flags_of_all=()
-subset=''                            # that is scored; empty: what evaluate.sh takes
+subset='' scores=evaluation          # what is scored, empty: what evaluate.sh takes; and the scores' folder in a job's
 folders=()                           # of the jobs, in their order
 declare -A training=() done_with=()  # of each job, the words of its training, and all that its scores depend on
 declare -A running=()                # of each process, its step, folder and device
@@ -29,7 +29,7 @@ check_jobs() {
   local list cores index
   cores=$(nproc) threads=''
   [[ " ${flags_of_all[*]} " != *' --seed'[\ =]* ]] || die "--seed is not for all: name the seeds with --seeds."
-  [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seeds needs whole numbers with commas between them, not '$seeds'."
+  [[ ,$seeds =~ ^(,(0|[1-9][0-9]*))+$ ]] || die "--seeds needs whole numbers with commas between them, not '$seeds'."
   [[ ! $jobs ]] || whole_number --jobs "$jobs"
   : "${devices:=${CUDA_VISIBLE_DEVICES-$(gpu_numbers)}}"
   [[ ${devices:=cpu} =~ ^[A-Za-z0-9/-]+(,[A-Za-z0-9/-]+)*$ ]] ||
@@ -43,7 +43,8 @@ check_jobs() {
   for ((index = 0; index < jobs; index++)); do places+=("${list[index % ${#list[@]}]}"); done
 }
 
-# open_jobs FOLDER: checks the options that sweep.sh and ablation.sh share, and makes OUT_DIR, by default FOLDER.
+# open_jobs FOLDER: checks the options that sweep.sh and ablation.sh share, makes OUT_DIR, by default FOLDER, and sets
+# `data_checksum`.
 open_jobs() {
   check_jobs
   OUT_DIR=${out:-$1}
@@ -51,6 +52,7 @@ open_jobs() {
   find_python
   open_out_dir
   OUT_DIR=$(cd "$OUT_DIR" && pwd)
+  data_checksum=$(cksum "$data/manifest.json" 2>/dev/null || experiment runs.data_checksum "$data")
 }
 
 # gpu_numbers: prints the numbers of the GPUs there are, with commas between them.
@@ -63,7 +65,7 @@ add_job() {
   [[ ! ${training[$1]-} ]] || die "$1 would be trained twice: give each seed and each value once."
   folders+=("$1")
   training[$1]=$(printf '%q ' "${@:3}")
-  done_with[$1]="$data $(cksum "$data/manifest.json" 2>/dev/null || true) $subset $(recipe_text "$2" | cksum) ${training[$1]}"
+  done_with[$1]="$data $data_checksum $subset $(recipe_text "$2" | cksum) ${training[$1]}"
 }
 
 # run_jobs: does what is not done yet, and notes in `failed` what fails.
@@ -73,7 +75,7 @@ run_jobs() {
   trap 'stop_jobs 130' INT
   trap 'stop_jobs 143' TERM
   for folder in "${folders[@]}"; do
-    if is_made "$folder/evaluation/results.json" "${done_with[$folder]}"; then
+    if is_made "$folder/$scores/results.json" "${done_with[$folder]}"; then
       say "$folder: already done"
       continue
     fi
@@ -91,7 +93,7 @@ start() {
   eval "words=(${training[$2]})"
   case $1 in
     train) command=(train.sh --data "$data" --out "$OUT_DIR/$2" "${words[@]}") ;;
-    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset"}) ;;
+    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset" --out "$OUT_DIR/$2/$scores"}) ;;
   esac
   say "$2: $1 on device $3"
   (
@@ -118,7 +120,7 @@ collect() {
       continue
     else
       say "$folder: done"
-      stamp "$folder/evaluation/results.json" "${done_with[$folder]}"
+      stamp "$folder/$scores/results.json" "${done_with[$folder]}"
     fi
     places+=("$device")
   done
@@ -146,7 +148,7 @@ stop_tree() {
 done_jobs() {
   local folder
   for folder in "${folders[@]}"; do
-    [[ " ${failed[*]} " == *" $folder "* ]] || printf '%s\n' "$OUT_DIR/$folder/evaluation"
+    [[ " ${failed[*]} " == *" $folder "* ]] || printf '%s\n' "$OUT_DIR/$folder/$scores"
   done
 }
 

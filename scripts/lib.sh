@@ -8,6 +8,7 @@ letter=i
 unset CDPATH # with it, cd prints folders and goes to others than the one named
 shopt -u patsub_replacement 2>/dev/null || true # with it, from bash 5.2 on, '&' in a path stands for something else
 script=$(basename "$0" .sh)
+made_by=$script # to which scripts that make several data sets add the one
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # die SENTENCE: one plain sentence on stderr, then the end. What would steer a terminal is shown as '?', here and in say.
@@ -57,17 +58,31 @@ experiment() {
   PYTHONPATH=$repository/scripts "$python" -P -m "experiments.$1" "${@:2}"
 }
 
-# check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of a preparation.
+# check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of this script.
 check_out_dir() {
+  local maker log
   check_path "$OUT_DIR"
   [[ ! -e $OUT_DIR || -d $OUT_DIR ]] || die "$OUT_DIR is not a folder: give a folder for the output."
   [[ ! -d $OUT_DIR || -d $OUT_DIR/.stages || -z $(ls -A "$OUT_DIR") ]] ||
     die "$OUT_DIR holds other files: give a new folder, or that of an earlier run."
+  [[ -d $OUT_DIR/.stages ]] || return 0
+  if [[ -f $OUT_DIR/.stages/made-by ]]; then
+    maker=$(<"$OUT_DIR/.stages/made-by")
+  else # an earlier version left nothing but its logs
+    maker=$made_by
+    for log in "$OUT_DIR"/logs/{prepare-*,evaluate,sweep,ablation,quickstart}.log; do
+      [[ ! -f $log || -f $OUT_DIR/logs/$script.log ]] || maker=$(basename "$log" .log)
+    done
+  fi
+  [[ $maker == "$made_by" ]] || die "$OUT_DIR was made by $maker: give a new folder, or that of an earlier run of $made_by."
 }
 
 # open_out_dir: makes OUT_DIR and waits until no other run, nor what a killed run left working, is at work in it.
 open_out_dir() {
-  { mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock"; } 2>/dev/null ||
+  {
+    mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock" &&
+      printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"
+  } 2>/dev/null ||
     die "cannot write in $OUT_DIR: check its permissions and the space on its disk."
   wait_for_lock "$OUT_DIR/.stages/lock"
 }
@@ -90,6 +105,12 @@ fcntl.flock(9, sum(getattr(fcntl, name) for name in sys.argv[1:]))
 is_made() {
   local output=$OUT_DIR/$1 stamp=$OUT_DIR/.stages/${1//\//.}
   [[ -e $output && -f $stamp && $(<"$stamp") == "$2" && -z $(find "$output" -maxdepth 1 -xtype l) ]]
+}
+
+# is_other OUTPUT SETTINGS: whether OUTPUT is stamped, but with other SETTINGS.
+is_other() {
+  local stamp=$OUT_DIR/.stages/${1//\//.}
+  [[ -f $stamp && $(<"$stamp") != "$2" ]]
 }
 
 # stamp OUTPUT SETTINGS: notes that OUTPUT is made with these SETTINGS.

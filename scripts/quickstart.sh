@@ -84,13 +84,45 @@ enter_environment
 find_python
 open_out_dir
 
+# settings_of ARCH: what a training depends on beside its data.
+settings_of() {
+  printf '%s\n' "$(recipe_text "quickstart/$1" | cksum) ${learning[*]} $max_tokens $max_update $seed"
+}
+
+# has_checkpoints ARCH: whether there is something that was trained.
+has_checkpoints() {
+  local checkpoint
+  for checkpoint in "$OUT_DIR/$1"/checkpoint*.pt; do
+    [[ ! -e $checkpoint ]] || return 0
+  done
+  return 1
+}
+
+# refuse ARCH: dies because a training is not the one that is asked for.
+refuse() {
+  die "$OUT_DIR/$1 is a training with other settings, on other data or by another version: give another --out, or remove that folder."
+}
+
+# Before anything is made anew, which trainings that are there may depend on:
+trained=()
+for arch in "${archs[@]}"; do
+  has_checkpoints "$arch" || continue
+  [[ -f $OUT_DIR/.stages/$arch && $(<"$OUT_DIR/.stages/$arch") == *" $(settings_of "$arch")" ]] || refuse "$arch"
+  trained+=("$arch")
+done
 if [[ ! $corpus ]]; then
   corpus=$OUT_DIR/corpus
-  stage corpus "$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)" \
-    python "$repository/data-prep/embedded_corpus.py" --out
+  corpus_settings=$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)
+  ((${#trained[@]} == 0)) || ! is_other corpus "$corpus_settings" || refuse "${trained[0]}"
+  stage corpus "$corpus_settings" python "$repository/data-prep/embedded_corpus.py" --out
 fi
-bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang" \
-  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/data/$data_name" 9>&-
+prepare=(bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang"
+  --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/data/$data_name")
+if ((${#trained[@]})); then
+  plan=$("${prepare[@]}" --dry-run 9>&-)
+  [[ ! $plan =~ data-bin\ [^$'\n']*'in place of other' ]] || refuse "${trained[0]}"
+fi
+"${prepare[@]}" 9>&-
 
 # train ARCH: becomes the training of ARCH, which goes on from its last checkpoint and does not outlive this script.
 train() {
@@ -106,11 +138,9 @@ cores=$(getconf _NPROCESSORS_ONLN)
 threads=$(((cores + 1) / ${#archs[@]}))
 trainings=()
 for arch in "${archs[@]}"; do
-  settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(recipe_text "quickstart/$arch" | cksum)"
-  settings+=" ${learning[*]} $max_tokens $max_update $seed"
+  settings="$(<"$OUT_DIR/data/$data_name/.stages/data-bin") $(settings_of "$arch")"
   if ! is_made "$arch" "$settings"; then
-    [[ ! $(compgen -G "$OUT_DIR/$arch/checkpoint*.pt") ]] ||
-      die "$OUT_DIR/$arch is a training with other settings, on other data or by another version: give another --out, or remove that folder."
+    ! has_checkpoints "$arch" || refuse "$arch"
     rm -rf "${OUT_DIR:?}/$arch"
     mkdir "$OUT_DIR/$arch"
     stamp "$arch" "$settings"

@@ -75,6 +75,7 @@ differences=$(distinguishing "${overrides[@]}")
 recipe_name=$(name_of "$recipe")
 : "${model:=${recipe_name##*/}$differences}"
 : "${out:=$repository/runs/$recipe_name$(as_folder "$differences")/seed-$seed}"
+[[ ! $out =~ [^/]{256} ]] || die "the name of the folder is longer than a disk takes: name another with --out."
 [[ $out == /* ]] || out=$PWD/$out
 check_path "$out"
 OUT_DIR=$out

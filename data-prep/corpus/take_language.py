@@ -1,4 +1,4 @@
-"""Take one language of binarised sentence pairs, in the names that fairseq's masked_lm reads, and its preparation."""
+"""Take one language of binarised sentence pairs, in the names that fairseq's masked_lm reads, and describe it."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 import manifest
 from step import StepError, run
 
-PREPARATION = "preparation.json"
+PREPARATION, MANIFEST = "preparation.json", "manifest.json"
 KEPT = ("tokenizer", "normalize", "dash_splits", "lowercase", "subword")
 
 
@@ -31,6 +31,16 @@ def prepared(data: Path, language: str) -> dict[str, object]:
         raise StepError(f"{data / PREPARATION} is not what a preparation writes: prepare the pairs again.") from None
 
 
+def described(data: Path, output: Path, language: str) -> dict[str, object]:
+    """The manifest.json of a language: of which pairs it is, where they have one of theirs, and its checksums."""
+    pairs = data / MANIFEST
+    return {
+        "settings": {"dataset": "prepare-masked-lm", "language": language},
+        "sources": [{"file": MANIFEST, "sha256": manifest.sha256(pairs)}] if pairs.is_file() else [],
+        "files": {path.name: f"sha256:{manifest.sha256(path)}" for path in sorted(output.iterdir())},
+    }
+
+
 def main() -> None:
     """Copy and describe."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -48,6 +58,7 @@ def main() -> None:
         shutil.copyfile(args.data / model, args.output / model)
     if preparation:
         manifest.write(args.output / PREPARATION, preparation)
+    manifest.write(args.output / MANIFEST, described(args.data, args.output, args.language))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from benchmarking.corpus import GROWTH, Corpus
 from benchmarking.processes import memory, session
 from benchmarking.projection import ENFR_BYTES, project
 
+from benchmark import open_folder
+
 BENCHMARK = Path(__file__).resolve().parents[2] / "data-prep/benchmark.py"
 STAGES = ["tokenized/train", "bpe.codes", "subword/train", "cleaned/train", "data-bin"]
 STAGES = ["archives/europarl-v7", "extracted/europarl-v7", *STAGES]
@@ -79,6 +81,15 @@ def test_a_folder_without_text_is_refused(tmp_path: Path):
     result = benchmark("--corpus", tmp_path, "--out", tmp_path / "out")
     assert result.returncode == 1
     assert result.stderr.startswith("benchmark: ") and "train.de" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_folder_of_other_files_is_left_as_it_is(tmp_path: Path):
+    (tmp_path / "archives").mkdir()
+    with pytest.raises(ValueError, match="holds other files: give a new folder with --out"):
+        open_folder(tmp_path)
+    open_folder(tmp_path / "out")
+    (tmp_path / "out/archives").mkdir()
+    open_folder(tmp_path / "out")  # that of an earlier run
 
 
 def test_repeated_text_is_the_same_again(tmp_path: Path):

@@ -109,6 +109,17 @@ def test_out_is_a_file(tmp_path):
     assert taken.read_text() == "mine"
 
 
+def test_a_corpus_of_others_is_left_as_it_is(tmp_path):
+    sizes, mine = ["--train", "5", "--valid", "1", "--test", "1"], tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.de").write_text("mine")
+    with pytest.raises(SystemExit, match="mine holds other files: give a new folder"):
+        embedded_corpus.main(["--out", str(mine), *sizes])
+    assert [path.read_text() for path in mine.iterdir()] == ["mine"]
+    for _ in range(2):
+        embedded_corpus.main(["--out", str(tmp_path / "out"), *sizes])
+
+
 def test_too_many_asked(tmp_path, monkeypatch):
     class Parrot:
         def __init__(self, rng):

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from commands import ROOT
 from corpora import LOWERCASED, environment, prepare, prepared, write_corpus
 
 SAVING = ["--compress", "--remove-intermediate"]
@@ -39,7 +41,7 @@ def test_dry_run_shows_the_steps_and_writes_nothing(corpus: Path, tmp_path: Path
 def test_dry_run_tells_what_is_left_to_do(corpus: Path, full: Path):
     before = data_files(full)
     result = prepare(*LOWERCASED, "--dry-run", "--max-length", "6", corpus, full)
-    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  ")]
+    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  in place of other")]
     assert todo == ["cleaned/train", "bpe.codes", "subword/train", "subword/valid", "subword/test", "data-bin"]
     assert data_files(full) == before
 
@@ -92,10 +94,32 @@ def test_a_sample_of_the_training_pairs(corpus: Path, tmp_path: Path):
     assert [manifest["splits"][split]["pairs"] for split in ("valid", "test")] == [6, 5]
 
 
+@pytest.mark.parametrize(
+    ("note", "script", "data_set", "maker"),
+    [
+        ("prepare-glue rte", "prepare-glue", " rte", None),
+        ("prepare-glue rte", "prepare-glue", " cola", "prepare-glue rte"),
+        ("prepare-glue rte", "prepare-corpus", "", "prepare-glue rte"),
+        (None, "prepare-glue", " cola", None),  # folders of an earlier version
+        (None, "prepare-corpus", "", "prepare-glue"),
+    ],
+)
+def test_another_preparations_folder_is_refused(tmp_path: Path, note, script, data_set, maker):
+    for folder in (".stages", "logs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "logs/prepare-glue.log").touch()
+    if note:
+        (tmp_path / ".stages/made-by").write_text(f"{note}\n")
+    check = 'source "$0/scripts/lib.sh"; script=$1 OUT_DIR=$2 made_by=$1$3; check_out_dir'
+    checked = subprocess.run(["bash", "-euc", check, ROOT, script, tmp_path, data_set], capture_output=True, text=True)
+    assert checked.returncode == (maker is not None)
+    assert f"was made by {maker}: give a new folder" in checked.stderr if maker else not checked.stderr
+
+
 def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):
     df = tmp_path / "bin/df"
     df.parent.mkdir()
-    df.write_text("#!/bin/sh\necho Filesystem 1024-blocks Used Available\necho disk 9 9 1\n")
+    df.write_text("#!/bin/sh\necho Avail\necho 1\n")
     df.chmod(0o755)
     path = f"{df.parent}:{environment()['PATH']}"
     result = prepare(*LOWERCASED, corpus, tmp_path / "out", PATH=path)

@@ -1,5 +1,6 @@
 """data-prep/prepare-masked-lm.sh: one language of sentence pairs."""
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_it_takes_one_side_and_its_dictionary(pairs: Path, tmp_path: Path):
     assert result.returncode == 0, result.stderr
     data = tmp_path / "out" / "data-bin"
     splits = {f"{split}.{kind}" for split in ("train", "valid", "test") for kind in ("bin", "idx")}
-    assert {path.name for path in data.iterdir()} == {"dict.txt"} | splits
+    assert {path.name for path in data.iterdir()} == {"dict.txt", "manifest.json"} | splits
     assert (data / "dict.txt").read_text() == "en 1\n"
     assert (data / "valid.idx").read_bytes() == (pairs / "data-bin" / "valid.de-en.en.idx").read_bytes()
 
@@ -56,6 +57,11 @@ def test_how_words_were_cut_goes_with_them(pairs: Path, tmp_path: Path, models: 
     data = tmp_path / "out" / "data-bin"
     assert json.loads((data / "preparation.json").read_text()) == cut | {"models": [taken]}
     assert (data / taken).read_text() == taken
+    (pairs / "data-bin" / "manifest.json").write_text("some")
+    take(pairs, tmp_path / "out")
+    manifest = json.loads((data / "manifest.json").read_text())
+    assert {path.name for path in data.iterdir()} == {*manifest["files"], "manifest.json"}
+    assert manifest["sources"] == [{"file": "manifest.json", "sha256": hashlib.sha256(b"some").hexdigest()}]
     assert Pieces.read(data) == Pieces("bpe", "moses", True, [taken])
 
 

@@ -138,6 +138,16 @@ def test_the_best_are_those_of_the_best_validation_each_once(tmp_path, higher_is
         best(tmp_path, 5)
 
 
+def test_averages_are_not_averaged_again(tmp_path):
+    for epoch in (1, 2):
+        save(tmp_path, f"checkpoint{epoch}.pt", epoch, 5.0 - epoch)
+    made = average(last(tmp_path, 2, EPOCH))
+    for name in ("checkpoint.avg2.pt", "checkpoint_released.pt", "checkpoint3.pt"):
+        Checkpoint(tmp_path / name, made).write()
+    assert names(best(tmp_path, 1)) == ["checkpoint2.pt"]
+    assert names(last(tmp_path, 2, EPOCH, UPDATES)) == ["checkpoint1.pt", "checkpoint2.pt"]
+
+
 def test_nothing_to_average_is_a_sentence(tmp_path):
     for select in (lambda: last(tmp_path, 1, EPOCH, UPDATES), lambda: best(tmp_path, 1)):
         with pytest.raises(StepError, match="has no checkpoints to average: give"):

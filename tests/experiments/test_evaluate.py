@@ -18,7 +18,9 @@ from binary_lines import write_binary
 from checkpoints import save_loud
 from commands import ROOT
 from corpora import environment, warm_environment
+from experiments.runs import data_facts
 from experiments.runs.data_bin import DataBin
+from experiments.runs.trained_model import TrainedModel
 from experiments.runs.training_run import Start, TrainingRun
 from experiments.scoring.results import Results
 from experiments.scoring.translation import Texts, best_lines, detokenizer
@@ -26,6 +28,7 @@ from experiments.scoring.translation import Texts, best_lines, detokenizer
 SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
 RECIPE = "[train]\n--arch ea_transformer\n\n[evaluate]\n--average 2\n--beam 2\n"
+START = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
 TEXTS = ("translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
 
 
@@ -52,8 +55,7 @@ def home(tmp_path_factory) -> Path:
     for seed in (1, 2):
         save_loud(data, run / f"checkpoint{seed}.pt", "--max-target-positions", "30", languages=("de", "en"), seed=seed)
     (run / "recipe").write_text(RECIPE)
-    start = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
-    TrainingRun("my model", "toy/my_model", [], ["fairseq-train", "some data"], [start]).write(run)
+    TrainingRun("my model", "toy/my_model", [], ["fairseq-train", "some data"], [START]).write(run)
     log = [{"loss": "3.5", "num_updates": "10", "wall": "7"}, {"valid_loss": "3", "valid_num_updates": "12"}]
     (run / "train.log").write_text("".join(json.dumps(entry) + "\n" for entry in log))
     return home
@@ -124,6 +126,7 @@ def state(home: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_what_was_made_is_not_made_again_until_something_changes(home, evaluated):
     before = state(home)
+    shutil.copy(home / "a run/checkpoint1.pt", home / "a run/checkpoint_released.pt")  # as release.py puts it there
     again = evaluate(home, "--cpu", "--lenpen", "1.5")
     assert again.returncode == 0 and "making it" not in again.stdout
     assert state(home) == before
@@ -198,6 +201,18 @@ def test_folders_that_are_not_what_they_should_be_are_named(home, folders, sente
     result = evaluate(home, **folders)
     assert result.returncode != 0
     assert sentence in result.stderr and len(result.stderr.strip().splitlines()) == 1
+
+
+def test_data_of_other_words_are_refused(home, tmp_path, monkeypatch):
+    run, data = tmp_path / "run", str(home / "some data")
+    run.mkdir()
+    TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
+    monkeypatch.setattr("sys.argv", ["data_facts.py", data, "--run", str(run), "--subset", "test"])
+    with pytest.raises(StepError, match="some data is not what the model was trained on"):
+        data_facts.main()
+    (run / "checkpoint_best.pt").touch()
+    with pytest.raises(StepError, match="some data is not what the model was trained on"):
+        TrainedModel.load(run, data=home / "some data")
 
 
 def test_help_has_an_example():

@@ -7,13 +7,16 @@ import shlex
 import shutil
 import signal
 import time
+from dataclasses import replace
 from statistics import mean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from step import StepError
 
 from commands import SIZES, program
+from experiments.runs import sweep
 from experiments.runs.sweep import ranking
 from experiments.runs.training_run import TrainingRun
 from projects import (
@@ -66,11 +69,12 @@ def test_a_sweep_trains_every_combination_and_ranks_them(project, tmp_path):
     asked = {tuple(TrainingRun.read(run).overrides) for run in runs_in(out)}
     assert asked == {("--lr", lr, *betas, seed) for lr in ("1e-4", "1e-3") for seed in "12"}
     for run in runs_in(out):
-        assert words(run, "evaluations") == [[*f"{project}/data/toy/data-bin {run} --subset valid".split()]]
+        scored = " ".join(words(run, "evaluations")[0])
+        assert scored == f"{project}/data/toy/data-bin {run} --subset valid --out {run}/validation"
 
     scores = {}
     for run in runs_in(out):
-        model, score = score_of(run / "evaluation")
+        model, score = score_of(run / "validation")
         scores.setdefault(model, []).append(score)
     table = output[output.index("model ") :].splitlines()
     best_first = sorted(scores, key=lambda model: -mean(scores[model]))
@@ -87,6 +91,19 @@ def test_a_sweep_trains_every_combination_and_ranks_them(project, tmp_path):
 def test_the_ranking_is_by_the_mean_of_the_seeds_then_by_name_in_any_order(tmp_path_factory, found):
     ranked = ranking([results(None, *result) for result in found])
     assert ranked == [("c", [30.0]), ("a", [20.0, 22.0]), ("b", [21.0])]
+
+
+@pytest.mark.parametrize(
+    ("changes", "flaw"), [({"subset": "test"}, "valid and .* test: compare"), ({"checksum": "b"}, "different data")]
+)
+def test_scores_of_different_sentences_are_not_ranked(tmp_path, monkeypatch, changes, flaw):
+    for model in ("a", "b"):
+        (tmp_path / model).mkdir()
+        found = results(tmp_path / model, model, 1, 20.0)
+        replace(found, dataset=replace(found.dataset, **(changes if model == "b" else {}))).write()
+    monkeypatch.setattr("sys.argv", ["sweep.py", *(str(tmp_path / model) for model in "ab")])
+    with pytest.raises(StepError, match=flaw):
+        sweep.main()
 
 
 def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
@@ -142,13 +159,14 @@ def test_each_training_has_a_device_and_no_more_run_at_once_than_there_are(proje
     assert {line[2] for line in starts(tmp_path / "cores")} == {"glibc.malloc.hugetlb=1"}, "no device is visible"
 
 
-def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path):
-    manifest, search = project / "data/toy/data-bin/manifest.json", ["sweep.sh", RECIPE, "--try", "--lr", "1"]
-    manifest.write_text("some")
+@pytest.mark.parametrize("name", ["manifest.json", "train.src-tgt.src.idx"])
+def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path, name):
+    file, search = project / "data/toy/data-bin" / name, ["sweep.sh", RECIPE, "--try", "--lr", "1"]
+    file.write_text("some")
     succeed(project, *search, "--out", tmp_path)
-    manifest.write_text("others")
+    file.write_text("others")
     status, output, _ = finish(start(project, *search, "--out", tmp_path))
-    manifest.unlink()
+    file.unlink()
     assert status == 1 and "made anew" in output
 
 
@@ -156,6 +174,10 @@ def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path):
 def test_seeds_are_named_by_their_own_flag(project, tmp_path, script):
     named = [project / "data/toy/data-bin" if word == "DATA" else word for word in script]
     assert "name the seeds with --seeds" in refusal(project, *named, "--out", tmp_path / "out", "--", "--seed", "7")
+
+
+def test_seeds_are_written_in_one_way(project):
+    assert "--seeds needs whole numbers" in refusal(project, *TWO, "--seeds", "1,01")
 
 
 @pytest.mark.parametrize("flag", ["--seed", "--autocast"])

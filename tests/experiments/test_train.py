@@ -4,9 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from step import StepError
 
 from experiments.environment import gpus
-from experiments.runs.training_run import TrainingRun, record
+from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from experiments.runs.training_run import Start, TrainingRun, record
 from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
@@ -104,6 +106,46 @@ def test_another_end_that_was_not_reached_is_not_taken_for_the_one_before(projec
     assert record(longer, tmp_path)
 
 
+@pytest.fixture
+def trained(tmp_path) -> TrainingRun:
+    """A training of 1,000 updates in 7 epochs that has ended."""
+    (tmp_path / "checkpoint_last.pt").touch()
+    run = TrainingRun("m", "r", [], ["fairseq-train", "data", "--max-update", "1000"], [])
+    replace(run, starts=[Start("2020-01-01T00:00:00+00:00", None, "a device", {})]).write(tmp_path)
+    entry = {"epoch": 7, "train_loss": "2", "train_num_updates": "1000"}
+    (tmp_path / "train.log").write_text(f"{json.dumps(entry)}\ndone training in 9 seconds\n")
+    return run
+
+
+@pytest.mark.parametrize("end", [["--max-update", "100"], ["--max-update=999"], ["--max-epoch", "6"]])
+def test_an_end_before_what_is_trained_is_refused(tmp_path, trained, end):
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(StepError, match=r"is trained beyond --max-\w+ \d+, to \d+: give another --out"):
+        record(replace(trained, command=["fairseq-train", "data", *end]), tmp_path)
+    assert (tmp_path / "run.json").read_bytes() == before
+    for later in (["--max-epoch", "7"], ["--max-update", "0"], ["--max-update", "2000"]):
+        assert record(replace(trained, command=["fairseq-train", "data", *later]), tmp_path)
+
+
+def test_a_training_is_the_same_by_a_link_to_the_project(tmp_path, trained):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    by_name, by_link = (
+        replace(trained, command=["fairseq-train", f"{tmp_path}/{name}/data"]) for name in ("project", "link")
+    )
+    replace(by_name, starts=TrainingRun.read(tmp_path).starts).write(tmp_path)
+    assert not record(by_link, tmp_path)
+
+
+def test_what_has_lost_its_checkpoints_is_not_called_trained(tmp_path, trained):
+    assert not record(trained, tmp_path)
+    (tmp_path / "checkpoint_last.pt").rename(tmp_path / "checkpoint_best.pt")
+    with pytest.raises(StepError, match=r"its checkpoint_last\.pt is gone: put it back, or remove that folder"):
+        record(trained, tmp_path)
+    (tmp_path / "checkpoint_best.pt").unlink()
+    assert record(trained, tmp_path) and not (tmp_path / "train.log").exists()
+
+
 def test_a_training_does_not_go_on_with_other_data(project, tmp_path):
     manifest = project / "data/toy/data-bin/manifest.json"
     manifest.write_text("some")
@@ -112,6 +154,45 @@ def test_a_training_does_not_go_on_with_other_data(project, tmp_path):
     assert "was before it was made anew: give another --out" in refusal(project, "train.sh", "--out", tmp_path, NAME)
     manifest.unlink()  # nobody knows
     train(project, "--out", tmp_path, NAME)
+
+
+@pytest.mark.parametrize("name", ["train.de-en.de.idx", "input0/dict.txt", "Toy_TRAIN.ts", "label/valid.label"])
+def test_data_without_a_manifest_are_known_by_their_files(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("some")
+    before = data_checksum(tmp_path)
+    (tmp_path / "shortlist").write_text("of no training")
+    (tmp_path / "test.idx").write_text("nor this")
+    assert data_checksum(tmp_path) == before
+    (tmp_path / name).write_text("othr")
+    assert is_same(before, data_checksum(tmp_path)) is False
+    assert is_same(before, "ab") is is_same(None, before) is None, "nobody knows"
+
+
+def test_large_files_are_known_by_their_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.runs.data_checksum.PART", 2)
+    found = set()
+    for text in ("abcdef", "abcdeg", "bbcdef", "abcdefg"):
+        (tmp_path / "train.bin").write_text(text)
+        found.add(data_checksum(tmp_path))
+    assert len(found) == 4
+
+
+def test_a_model_is_not_given_data_of_other_words(tmp_path):
+    start = Start("2020-01-01T00:00:00+00:00", None, "a device", {})
+    (tmp_path / "dict.en.txt").write_text("a 1\nb 1\n")
+    (tmp_path / "manifest.json").write_text("some")
+    run = TrainingRun("m", "r", [], ["fairseq-train"], [start], None, data_checksum(tmp_path), dictionaries(tmp_path))
+    earlier = replace(run, dictionaries=None)  # which did not note them
+    (tmp_path / "manifest.json").write_text("of other sentences")
+    run.require_words_of(tmp_path)
+    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+        earlier.require_words_of(tmp_path)
+    (tmp_path / "dict.en.txt").write_text("b 1\na 1\n")
+    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+        run.require_words_of(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    earlier.require_words_of(tmp_path)  # nobody knows
 
 
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):
@@ -160,6 +241,7 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
         ([NAME, "--seed"], "--seed needs a whole number"),
         ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
         ([NAME, "--save-dir", "x"], "--out"),
+        ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
 )

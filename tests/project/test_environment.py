@@ -97,13 +97,26 @@ def test_an_installation_that_fails_shows_the_end_of_pips_output_and_what_to_do(
     assert not (tmp_path / "complete").exists()
 
 
+def make_sources(folder) -> None:
+    """What the environment in a folder is made of."""
+    (folder / ".venv").symlink_to(folder)
+    (folder / "setup.py").touch()
+    (folder / "constraints.txt").write_text("pip==1\n")
+    (folder / "ea_fairseq/kernels/cpu").mkdir(parents=True)
+    (folder / "ea_fairseq/kernels/cpu/code.c").touch()
+
+
+def test_an_environment_whose_python_became_another_is_made_anew(tmp_path):
+    make_sources(tmp_path)
+    for failing, made in ((NOTHING, True), (NOTHING, False), ("find_spec", True)):
+        (tmp_path / "calls").write_text("")
+        entered = make_environment(tmp_path, script=ENTER, failing=failing)
+        assert entered.returncode == 0 and bool(installations(tmp_path)) == made, entered.stderr
+
+
 @pytest.mark.parametrize("state", ["begun", "complete"])
 def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path, state):
-    (tmp_path / ".venv").symlink_to(tmp_path)
-    (tmp_path / "setup.py").touch()
-    (tmp_path / "constraints.txt").write_text("pip==1\n")
-    (tmp_path / "ea_fairseq/kernels/cpu").mkdir(parents=True)
-    (tmp_path / "ea_fairseq/kernels/cpu/code.c").touch()
+    make_sources(tmp_path)
     if state == "complete":
         made = make_environment(tmp_path, script=ENTER)
         assert made.returncode == 0 and (tmp_path / "complete").exists(), made.stderr

@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -10,9 +11,22 @@ from pathlib import Path
 import pytest
 
 from experiments.reports.comparison_table import ONE_SEED
+from projects import finish, make_project, start
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scripts" / "quickstart.sh"
+PREPARE = """#!/usr/bin/env bash
+# A preparation that copies the corpus; ... CORPUS_DIR OUT_DIR [--dry-run].
+set -euo pipefail
+source "$(dirname "$0")/../scripts/lib.sh"
+source "$(dirname "$0")/plan.sh"
+remove_intermediate=''
+while [[ $1 != --joined-dictionary ]]; do shift; done
+OUT_DIR=$3
+plan data-bin 1 "$(cat "$2"/* | cksum)" '' cp -r "$2"
+find_todo
+if [[ ${4-} ]]; then show_plan; else find_python && open_out_dir && run_plan; fi
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +48,45 @@ def command(corpus, out, *options):
 
 def run(*arguments):
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project whose environment is made and whose preparations and trainings are pretended, without Python."""
+    project = make_project(tmp_path / "a project")
+    code = project / "ea_fairseq"
+    code.unlink()
+    (code / "kernels/cpu").mkdir(parents=True)
+    for name in ("setup.py", "constraints.txt", "ea_fairseq/kernels/cpu/code.c"):
+        (project / name).touch()
+    (project / ".venv").mkdir()
+    (project / "bin").rename(project / ".venv/bin")
+    (project / ".venv/bin/python").write_text("#!/bin/sh\n")
+    (project / ".venv/complete").write_bytes(subprocess.run("cksum", input=b"", capture_output=True).stdout)
+    (project / "data-prep").mkdir()
+    (project / "data-prep/prepare-corpus.sh").write_text(PREPARE)
+    shutil.copy(ROOT / "data-prep/plan.sh", project / "data-prep")
+    (project / "scripts/recipes/datasets/toy.recipe").rename(project / "scripts/recipes/datasets/quickstart.recipe")
+    (project / "scripts/evaluate.sh").write_text("exit 1")
+    return project
+
+
+def test_other_data_or_settings_are_refused_before_they_take_the_place_of_those_there(project, corpus, tmp_path):
+    corpus, out = shutil.copytree(corpus, tmp_path / "my[v2]"), tmp_path / "an out [1]"
+    _, *options = map(str, command(corpus, out)[1:])
+
+    def error(*others):
+        status, _, errors = finish(start(project, "quickstart.sh", *options, *others))
+        assert status == 1
+        return errors
+
+    assert "evaluating transformer_lite failed" in error()  # after both trainings
+    checkpoint, text = out / "transformer_lite/checkpoint_last.pt", out / "data/my[v2]/data-bin/train.xx"
+    before = checkpoint.stat().st_mtime_ns, text.stat().st_mtime_ns
+    assert "transformer_lite is a training with other settings" in error("--max-tokens", "7")
+    (corpus / "train.xx").write_text("others\n")
+    assert "transformer_lite is a training with other settings, on other data" in error()
+    assert (checkpoint.stat().st_mtime_ns, text.stat().st_mtime_ns) == before
 
 
 @pytest.mark.slow

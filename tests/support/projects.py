@@ -31,16 +31,17 @@ done
 echo 'done training in 0.1 seconds' >>train.log
 """
 EVALUATE = """#!/usr/bin/env bash
-# A score that depends on the name of the model and the seed alone; DATA_BIN RUN --subset SUBSET.
+# A score that depends on the name of the model and the seed alone; DATA_BIN RUN [--subset SUBSET --out DIR].
 set -euo pipefail
-mkdir -p "$2/evaluation"
+out=${6-$2/evaluation}
+mkdir -p "$out"
 cd "$2"
 echo "$*" >>evaluations
 sleep "${EVALUATION_PAUSE:-0}"
 name=$(sed -n 's/^ "model": "\\(.*\\)",$/\\1/p' run.json) seed=${2##*-}
 score=$(cksum <<<"$name $seed" | cut -c 1-2)
-sed "s|MODEL|$name|; s|\\"SEED\\"|$seed|; s|\\"SCORE\\"|$score|" "$(dirname "$0")/results" >evaluation/results.tmp
-mv evaluation/results.tmp evaluation/results.json
+sed "s|MODEL|$name|; s|\\"SEED\\"|$seed|; s|\\"SCORE\\"|$score|" "$(dirname "$0")/results" >"$out/results.tmp"
+mv "$out/results.tmp" "$out/results.json"
 """
 PYTHON = f"""#!/usr/bin/env bash
 [[ $1 != -c ]] || exit 0 # what find_python asks

@@ -2,6 +2,7 @@
 
 import re
 from argparse import Namespace
+from collections.abc import Iterable
 from functools import reduce
 from math import isfinite
 from operator import add
@@ -23,24 +24,29 @@ EXAMPLE = "python scripts/average_checkpoints.py runs/multi30k/ea_transformer_li
 
 
 def last(folder: Path, count: int, *patterns: re.Pattern) -> list[Checkpoint]:
-    """The last checkpoints by the number in their names, which have the first pattern that any has."""
+    """The last checkpoints by the number in their names, which have the first pattern that any has; no averages."""
     for pattern in patterns:
         names = filter(None, (pattern.fullmatch(path.name) for path in folder.iterdir()))
-        paths = [folder / name[0] for name in sorted(names, key=lambda name: int(name[1]))]
-        if paths:
+        found = trained(folder / name[0] for name in sorted(names, key=lambda name: int(name[1])))
+        if found:
             break
-    require(folder, paths, count)
-    return [Checkpoint.read(path) for path in paths[-count:]]
+    require(folder, found, count)
+    return found[-count:]
 
 
 def best(folder: Path, count: int) -> list[Checkpoint]:
     """The best checkpoints by validation; of those saved under several names one, and of equals the later."""
     paths = sorted((path for path in folder.iterdir() if ANY.fullmatch(path.name)), reverse=True)
-    by_updates = {checkpoint.updates: checkpoint for checkpoint in map(Checkpoint.read, paths)}
+    by_updates = {checkpoint.updates: checkpoint for checkpoint in trained(paths)}
     validated = [found for found in by_updates.values() if found.validation is not None and isfinite(found.validation)]
     require(folder, validated, count)
     sign = 1 if validated[0].options("checkpoint").get("maximize_best_checkpoint_metric") else -1
     return sorted(validated, key=lambda checkpoint: (sign * checkpoint.validation, checkpoint.updates))[-count:]
+
+
+def trained(paths: Iterable[Path]) -> list[Checkpoint]:
+    """The checkpoints that a training wrote, and not those that are averages of them."""
+    return [checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state]
 
 
 def require(folder: Path, found: list, count: int) -> None:

@@ -12,10 +12,10 @@ from step import StepError
 
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, FileName, as_record, read_json
+from experiments.runs.data_checksum import MANIFEST
 from experiments.scoring.results import Dataset
 
 OWN = "prepare-corpus"
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)

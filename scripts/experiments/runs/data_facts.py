@@ -9,6 +9,7 @@ from experiments.runs.binarised import Binarised
 from experiments.runs.data_bin import DataBin
 from experiments.runs.encoder_data import SentenceData, TextData
 from experiments.runs.series_data import SeriesData
+from experiments.runs.training_run import TrainingRun
 
 
 def read_data(folder: Path) -> Binarised:
@@ -31,6 +32,7 @@ def main() -> None:
     parser = Parser("data_facts.py", "Describes binarised data for scripts/evaluate.sh.", "see scripts/evaluate.sh")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--subset", required=True)
+    parser.add_argument("--run", type=Path, required=True, help="folder of a training that must be on such data")
     parser.add_argument("--compound-split", action="store_true")
     args = parser.parse_args()
     data = read_data(args.folder)
@@ -39,6 +41,9 @@ def main() -> None:
     if args.compound_split:
         data.require_compounds()
     dataset = data.dataset(args.subset)
+    training = TrainingRun.read(args.run)
+    if training:
+        training.require_words_of(data.folder)
     print(data.task, dataset.manifest, dataset.checksum, *data.facts, sep="\n")
 
 

@@ -6,7 +6,7 @@ from statistics import mean
 from step import run
 
 from experiments.arguments import Parser
-from experiments.reports.comparison import Spread
+from experiments.reports.comparison import Spread, require_same_data
 from experiments.reports.comparison_table import spread
 from experiments.scoring.results import Results
 from experiments.scoring.task_scores import LOW_IS_GOOD, digits_of
@@ -31,6 +31,7 @@ def main() -> None:
     parser = Parser("sweep.py", __doc__, "see scripts/sweep.sh")
     parser.add_argument("folders", type=Path, nargs="+", metavar="folder", help="of an evaluation")
     results = [Results.read(folder) for folder in parser.parse_args().folders]
+    require_same_data(results)
     ranked, score = ranking(results), first_score(results)
     rows = [[model, spread(Spread.of(scores), digits_of(score)), str(len(scores))] for model, scores in ranked]
     print(table([["model", score, "seeds"], *rows]))

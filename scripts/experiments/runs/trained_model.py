@@ -53,6 +53,7 @@ class TrainedModel:
             names = names or usual_checkpoint(folder)
             checkpoints = find_checkpoints(folder, names)
             data = data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
+            require_words(folder, data)
             preparation = Preparation.read(data)
             options |= preparation.hub_options() | languages(checkpoints[0], preparation)
             hub = EATransformerModel.from_pretrained(folder, names, data.absolute(), **options)
@@ -117,6 +118,15 @@ def require_same_task(models: Sequence[TrainedModel], paths: Sequence[Path]) -> 
         raise StepError(f"{paths[-1]} translates {theirs}, not {ours}: compare models of one task.")
     if (first.hub.src_dict, first.hub.tgt_dict) != (last.hub.src_dict, last.hub.tgt_dict):
         raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
+
+
+def require_words(folder: Path, data: Path) -> None:
+    """Raises StepError where a folder of data has other dictionaries than train.sh trained on in a folder."""
+    from experiments.runs.training_run import TrainingRun
+
+    training = TrainingRun.read(folder)
+    if training:
+        training.require_words_of(data)
 
 
 def usual_checkpoint(folder: Path) -> str:

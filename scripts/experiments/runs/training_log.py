@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 
 from experiments.scoring.results import Point
@@ -39,6 +40,16 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
             seconds = clock.since_the_beginning(entry["train_wall"], before(updates, train, valid))
             valid[-1] = replace(valid[-1], seconds=seconds)
     return train, valid
+
+
+def length(folder: Path) -> tuple[int, int]:
+    """The updates and epochs, the last perhaps not ended, of the training in a folder by the end of its log."""
+    path, updates, epochs = folder / NAME, 0, 0
+    for entry in entries(path) if path.is_file() else ():
+        updates = int(entry.get("num_updates", entry.get("train_num_updates", updates)))
+        if isfinite(epoch := entry.get("epoch", epochs)):
+            epochs = int(epoch)
+    return updates, epochs
 
 
 @dataclass

@@ -6,17 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from manifest import sha256
 from step import StepError, run
 
 from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, Command, as_record, read_json
+from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from experiments.runs.training_log import length
 
 NAME = "run.json"
 ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
-LOG = "train.log"
+LOG, LAST = "train.log", "checkpoint_last.pt"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class TrainingRun:
         command: the exact call of fairseq-train, in words.
         starts: of this training, in order.
         called: the call of train.sh, to be typed in the project's folder, where that is known.
-        data: SHA-256 of the data's manifest.json, where it has one.
+        data: its checksum, see data_checksum.py.
+        dictionaries: of the data, each with its SHA-256; None where an earlier version wrote this.
     """
 
     model: str
@@ -62,6 +64,7 @@ class TrainingRun:
     starts: list[Start]
     called: Command | None = None
     data: str | None = None
+    dictionaries: dict[str, str] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
@@ -77,6 +80,17 @@ class TrainingRun:
             raise StepError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
         return training
 
+    def require_words_of(self, data: Path) -> None:
+        """Raises StepError where a folder of data has other dictionaries than the model learnt, of one size or not."""
+        if self.dictionaries is None:
+            same = is_same(self.data, data_checksum(data)) is not False
+        else:
+            same = all(self.dictionaries.get(name, found) == found for name, found in dictionaries(data).items())
+        if not same:
+            raise StepError(
+                f"{data} is not what the model was trained on, or was made anew since: give that data, or train again."
+            )
+
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
         unfinished = folder / f"{NAME}.tmp"
@@ -91,17 +105,21 @@ def record(run: TrainingRun, folder: Path) -> bool:
         Whether there is something to train.
 
     Raises:
-        StepError: where the folder holds another training, with checkpoints that would be lost.
+        StepError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
+            the end that is asked for.
     """
     before = TrainingRun.read(folder)
-    what = what_else(before, run)
-    if what:
-        if any(folder.glob("checkpoint*.pt")):
-            raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+    what, kept = what_else(before, run), any(folder.glob("checkpoint*.pt"))
+    if what and kept:
+        raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+    if what or not kept:
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif is_trained(folder):
-        if before.command == run.command:
+    elif resolved(before.command) != resolved(run.command):
+        require_later_end(run, folder)
+    if is_trained(folder):
+        if resolved(before.command) == resolved(run.command):
+            require_last(run, folder)
             return False
         with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
             log.write("to another end\n")
@@ -113,11 +131,43 @@ def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
     """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
     if before is None:
         return "other checkpoints"
-    if without_ends(before.command) != without_ends(run.command):
+    if without_ends(resolved(before.command)) != without_ends(resolved(run.command)):
         return f"a training by another command ({shlex.join(before.command)})"
-    if None not in (before.data, run.data) and before.data != run.data:
+    if is_same(before.data, run.data) is False:
         return f"a training on what {run.command[1]} was before it was made anew"
     return None
+
+
+def require_later_end(run: TrainingRun, folder: Path) -> None:
+    """Raises StepError where a command ends before what is trained: it would not have made the model that is there."""
+    for flag, trained in zip(ENDS, length(folder), strict=False):
+        asked = value_of(flag, run.command)
+        if asked.isdecimal() and 0 < int(asked) < trained:
+            raise StepError(f"{folder} is trained beyond {flag} {asked}, to {trained}: give another --out.")
+
+
+def require_last(run: TrainingRun, folder: Path) -> None:
+    """Raises StepError where the last checkpoint of a training that has ended is gone."""
+    if "--no-last-checkpoints" not in run.command and not (folder / LAST).is_file():
+        raise StepError(
+            f"{folder} was trained to its end, and its {LAST} is gone: put it back, or remove that folder and train "
+            "again."
+        )
+
+
+def value_of(flag: str, command: list[str]) -> str:
+    """The last value of a flag in a command, empty where it has none."""
+    value = ""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, given = word.partition("=")
+        if name == flag:
+            value = given if equals else following
+    return value
+
+
+def resolved(command: list[str]) -> list[str]:
+    """A command with the paths that its links lead to: the project may be called by one."""
+    return [str(Path(word).resolve()) if word.startswith("/") else word for word in command]
 
 
 def without_ends(command: list[str]) -> list[str]:
@@ -148,9 +198,9 @@ def main() -> None:
     parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
     args = parser.parse_args()
     overrides = args.command[len(args.command) - args.overrides :]
-    manifest = Path(args.command[1]) / "manifest.json"
-    data = sha256(manifest) if manifest.is_file() else None
-    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, data), args.folder):
+    data = Path(args.command[1])
+    facts = data_checksum(data), dictionaries(data)
+    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, *facts), args.folder):
         print(f"{args.folder}: all is trained, nothing to do")
 
 
