@@ -24,7 +24,7 @@ def arrays(pairs) -> list:
     return [tuple(np.array(sentence) for sentence in pair) for pair in pairs]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS)
 def test_probabilities_are_those_of_words_that_occur_together(pairs):
     lexicon = Lexicon(arrays(pairs), WORDS)
@@ -33,7 +33,7 @@ def test_probabilities_are_those_of_words_that_occur_together(pairs):
     np.testing.assert_allclose(np.bincount(lexicon.source, lexicon.probability)[np.unique(lexicon.source)], 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS, count=st.integers(1, WORDS))
 def test_the_best_are_the_most_probable(pairs, count):
     lexicon = Lexicon(arrays(pairs), WORDS)
@@ -49,7 +49,7 @@ def test_the_best_are_the_most_probable(pairs, count):
         assert all(probability[target] <= ranks[-1] for target in left_out)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS, batches=st.integers(1, 3))
 def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
     whole = Lexicon(arrays(pairs), WORDS)
