@@ -124,6 +124,11 @@ def test_a_classifier_without_attention_is_profiled(profiles):
     assert "attention" not in text
 
 
+def test_a_mechanism_without_costs_of_its_own_has_no_rows(profiles):
+    text = profiles("--arch", "composite_transformer_lite", *SMALL)
+    assert "attention parameters" not in text and "terms of own logits" in text and "NO" not in text
+
+
 def test_dictionaries_may_differ(profiles):
     text = profiles("--arch", "transformer_lite", "--vocab", "80", "--tgt-vocab", "60", *SMALL[:4])
     assert figures(text, "source tokens")[0] == 80 * 160
