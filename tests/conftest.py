@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+from hypothesis import settings
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
@@ -15,6 +16,10 @@ from reversal import binarize
 
 # A shell that starts the tests in the background lets all they start ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("on any machine", settings.default, deadline=None)
+settings.load_profile("on any machine")
 
 
 def pytest_collection_finish():

@@ -11,6 +11,7 @@ from fairseq_data import Dictionary, infer_language_pair, load_indexed_dataset
 from lexicon import Lexicon, Pair
 from step import StepError, run
 from text_lines import progress, writing
+from whole_files import replacing
 
 LONGEST = 100  # words; longer sentences say little of single words and take much memory
 
@@ -61,14 +62,12 @@ def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: i
         raise StepError(f"{data} has no training pair of at most {LONGEST} words to learn from: give other data.")
     lexicon = Lexicon(chain([first], pairs), len(target))
     order = sorted(range(target.nspecial, len(target)), key=lambda word: -target.count[word])
-    unfinished = output.with_name(f"{output.name}.tmp")
-    with writing(unfinished) as write:
+    with replacing(output) as unfinished, writing(unfinished) as write:
         write("\t" + " ".join(target[word] for word in order[:frequent]))
         for word, translations in lexicon.best(words):
             if word >= source.nspecial:
                 names = [target[translation] for translation in translations if translation >= target.nspecial]
                 write(f"{source[word]}\t{' '.join(names)}")
-    unfinished.replace(output)
 
 
 def main() -> None:

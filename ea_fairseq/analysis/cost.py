@@ -17,6 +17,7 @@ EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "outp
 LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
 TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
 CONVOLUTIONS = "convolutions inside self-attention"
+UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
 GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
     "embed_tokens": EMBEDDINGS,
     "embed_positions": EMBEDDINGS,
@@ -73,6 +74,18 @@ def count_macs(model: TransformerModelBase, source_length: int, target_length: i
     unknown = model.encoder.dictionary.unk()
     source, target = (torch.full((1, length), unknown) for length in (source_length, target_length))
     return traced_macs(model, source, torch.tensor([source_length]), target)
+
+
+class Pass(nn.Module):
+    """A pass of a model, with options such as a padding mask, that returns a tensor alone, as tracing needs it."""
+
+    def __init__(self, model: nn.Module, **options):
+        super().__init__()
+        self.model, self.options = model, options
+
+    def forward(self, source: torch.Tensor) -> torch.Tensor:
+        """What the model returns first."""
+        return self.model(source, **self.options)[0]
 
 
 def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:

@@ -14,6 +14,7 @@ from ea_fairseq.analysis.cost import (
     ENCODER,
     OUTPUT,
     TERMS,
+    UNUSED_POSITIONS,
     mechanism_group,
 )
 from ea_fairseq.analysis.count import Count, linear
@@ -90,13 +91,13 @@ def parts(model: TransformerModelBase, source: Side, target: Side) -> list[Part]
 
 
 def mechanism_parts(group: str, kinds: dict[str, AttentionCost]) -> list[Part]:
-    """What a mechanism adds to the kinds of attention, and what terms and convolutions do."""
+    """What a mechanism adds to the kinds of attention, and what terms and convolutions do, where it costs something."""
     names = {"encoder": "encoder self-attention", "decoder": "decoder self-attention"}
     names["cross"] = "encoder-decoder attention"
     extra = [Part(group, names[kind], attentions.extra) for kind, attentions in kinds.items()]
     terms = [Part(TERMS, names[kind], attentions.of_terms) for kind, attentions in kinds.items()]
     convolutions = [Part(CONVOLUTIONS, names[kind], attentions.convolutions) for kind, attentions in kinds.items()]
-    return extra + [part for part in terms + convolutions if part.count.parameters]
+    return [part for part in extra + terms + convolutions if part.count != Count()]
 
 
 def branch_parts(stacks: dict[str, tuple[nn.Module, int]]) -> list[Part]:
@@ -132,10 +133,11 @@ def embedding_parts(cfg: TransformerConfig, source: Side, target: Side) -> list[
     ]
     if cfg.no_token_positional_embeddings:
         return found
-    padding = 2  # positions that fairseq leaves free: those up to the number of the padding symbol
     limits = (cfg.max_source_positions, cfg.max_target_positions)
-    sides = (cfg.encoder, cfg.decoder)
-    learned = [(limit + padding) * side.embed_dim * side.learned_pos for side, limit in zip(sides, limits, strict=True)]
+    learned = [
+        (limit + UNUSED_POSITIONS) * side.embed_dim * side.learned_pos
+        for side, limit in zip((cfg.encoder, cfg.decoder), limits, strict=True)
+    ]
     return [*found, Part(EMBEDDINGS, "positions", Count(sum(learned), source.length + target.length))]
 
 

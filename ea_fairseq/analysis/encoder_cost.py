@@ -6,7 +6,7 @@ from collections import Counter
 import torch
 from fairseq.models.roberta import RobertaModel
 from fairseq.models.transformer import TransformerConfig
-from torch import Tensor, nn
+from torch import nn
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost import (
@@ -14,6 +14,8 @@ from ea_fairseq.analysis.cost import (
     EMBEDDINGS,
     ENCODER,
     LM_HEAD,
+    UNUSED_POSITIONS,
+    Pass,
     mechanism_group,
     traced_macs,
 )
@@ -32,7 +34,6 @@ from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.roberta import MechanismRoberta
 
-POSITION_ROWS = 2  # of fairseq's positions that no token has: those up to the number of the padding symbol
 TOKENS, POOLER, LAST = "tokens", "pooler", "linear layer to classes"
 
 
@@ -72,7 +73,7 @@ def embedding_parts(model: RobertaModel, cfg: TransformerConfig, sentence: Side)
     options, size = EncoderOptions.from_namespace(model.args), embedding_size(model)
     found = [Part(EMBEDDINGS, TOKENS, Count(sentence.vocabulary * size, sentence.length * size))]
     if not cfg.no_token_positional_embeddings:
-        rows = (model.args.max_positions + POSITION_ROWS) * cfg.encoder.learned_pos
+        rows = (model.args.max_positions + UNUSED_POSITIONS) * cfg.encoder.learned_pos
         found.append(Part(EMBEDDINGS, "positions", Count(rows * size, sentence.length)))
     return found + [Part(EMBEDDINGS, "segments", Count(options.segments * size))] * bool(options.segments)
 
@@ -133,18 +134,6 @@ def classification_head_parts(model: RobertaModel, cfg: TransformerConfig) -> li
     return found
 
 
-class Pass(nn.Module):
-    """A pass of a model that returns a tensor alone, as tracing needs it."""
-
-    def __init__(self, model: RobertaModel, **options):
-        super().__init__()
-        self.model, self.options = model, options
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(B, S) -> what the model returns first."""
-        return self.model(tokens, **self.options)[0]
-
-
 def count_macs(model: RobertaModel, length: int) -> Counter[str]:
     """Multiply-accumulates of one sentence in evaluation mode by torch's operator: the encoder once, and all heads."""
     tokens = torch.full((1, length), model.encoder.dictionary.unk())
@@ -167,7 +156,7 @@ def layout(model: RobertaModel) -> dict[str, int]:
         return {"fairseq lacks RoBERTa's row of token types": size}
     if model.encoder.sentence_encoder.embed_positions is None:
         return {}
-    return {f"fairseq has {POSITION_ROWS} rows of positions more than BERT": -POSITION_ROWS * size}
+    return {f"fairseq has {UNUSED_POSITIONS} rows of positions more than BERT": -UNUSED_POSITIONS * size}
 
 
 def as_published(model: RobertaModel, found: list[Part]) -> dict[str, int]:

@@ -3,10 +3,18 @@
 from collections import Counter
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost import BRANCHES, CLASSIFICATION_HEAD, EMBEDDINGS, ENCODER, mechanism_group, traced_macs
+from ea_fairseq.analysis.cost import (
+    BRANCHES,
+    CLASSIFICATION_HEAD,
+    EMBEDDINGS,
+    ENCODER,
+    Pass,
+    mechanism_group,
+    traced_macs,
+)
 from ea_fairseq.analysis.cost_formula import Part, mechanism_parts
 from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.models.dc_transformer import DCTransformer
@@ -89,20 +97,14 @@ def residual(options: TimeSeriesOptions, description: SeriesDescription) -> Coun
     return found
 
 
-class Pass(nn.Module):
-    """A pass of a model over series without padding that returns a tensor alone, as tracing needs it."""
-
-    def __init__(self, model: TimeSeriesModel):
-        super().__init__()
-        self.model = model
-
-    def forward(self, source: Tensor) -> Tensor:
-        """(B, T, C) -> what the model returns first, of the head that it has."""
-        padding = torch.zeros(source.shape[:2], dtype=torch.bool, device=source.device)
-        head = next(iter(self.model.classification_heads), None)
-        return self.model(source, padding, self.model.value_head is None, head)[0]
-
-
 def count_macs(model: TimeSeriesModel) -> Counter[str]:
     """Multiply-accumulates of one longest series in evaluation mode by torch's operator, without recurrent layers'."""
-    return traced_macs(Pass(model), torch.zeros(1, model.description.longest, model.description.channels))
+    return traced_macs(whole_pass(model), torch.zeros(1, model.description.longest, model.description.channels))
+
+
+def whole_pass(model: TimeSeriesModel) -> Pass:
+    """A pass over one longest series to the head that the model has."""
+    padding = torch.zeros(1, model.description.longest, dtype=torch.bool)
+    head = next(iter(model.classification_heads), None)
+    values = model.value_head is not None
+    return Pass(model, padding_mask=padding, features_only=not values, classification_head_name=head)

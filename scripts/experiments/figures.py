@@ -4,6 +4,7 @@ from itertools import cycle
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from whole_files import replacing
 
 COLUMN, PAGE = 3.4, 7.0  # widths in inches
 OKABE_ITO = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
@@ -51,8 +52,7 @@ def save(figure: Figure, stem: Path, kinds: tuple[str, ...] = KINDS) -> list[Pat
     paths = []
     for kind in kinds:
         path = stem.with_name(f"{stem.name}.{kind}")
-        unfinished = path.with_name(f"{path.name}.tmp")
-        figure.savefig(unfinished, format=kind, metadata=UNDATED[kind])
-        unfinished.replace(path)
+        with replacing(path) as unfinished:
+            figure.savefig(unfinished, format=kind, metadata=UNDATED[kind])
         paths.append(path)
     return paths

@@ -46,7 +46,7 @@ def causal(kind: str) -> torch.Tensor:
     backend=st.sampled_from(["reference", "auto"]),
     need_weights=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @torch.no_grad()
 def test_an_attention_with_a_mask_equals_loops(seed, kind, kernel, weights, hides, adds, backend, need_weights):
     torch.manual_seed(seed)
@@ -129,7 +129,7 @@ def test_a_mask_that_is_learned_has_gradients():
     true=st.booleans(),
     backend=st.sampled_from(["reference", "auto"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_steps_with_rows_of_a_mask_equal_a_pass_with_all_of_it(seed, kernel, weights, kind, true, backend):
     torch.manual_seed(seed)
     attention = draw_attention(kind, kernel, *weights, self_attention=kind == "decoder")

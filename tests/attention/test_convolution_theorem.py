@@ -72,7 +72,7 @@ def assert_equal(found, expected):
 
 
 @given(KERNELS, LENGTHS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_attention_is_a_convolution_of_a_sentence_whose_ends_go_on(kernel, length):
     weight, bias, x = draw(kernel, length)
     radius = weight.size(2) // 2
@@ -84,7 +84,7 @@ def test_attention_is_a_convolution_of_a_sentence_whose_ends_go_on(kernel, lengt
 
 
 @given(KERNELS, LENGTHS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_between_words_of_zeros_it_is_the_usual_convolution_to_the_ends(kernel, length):
     weight, bias, x = draw(kernel, length)
     radius = weight.size(2) // 2
@@ -93,7 +93,7 @@ def test_between_words_of_zeros_it_is_the_usual_convolution_to_the_ends(kernel, 
 
 
 @given(KERNELS, LENGTHS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_decoders_is_a_causal_convolution(kernel, length):
     weight, bias, x = draw(kernel, length)
     taps = weight.size(2)

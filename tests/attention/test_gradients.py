@@ -23,7 +23,7 @@ def test_gradients_equal_finite_differences(kind, kernel):
     beta=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_gradients_reach_every_word_and_no_masked_entry(kind, kernel, beta, seed):
     case = draw_case(kind, kernel, seed, beta=beta)
     own = keep_own_logits(case.attention)

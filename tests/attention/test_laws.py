@@ -39,14 +39,14 @@ def test_law_holds(law, options):
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("options", COMBINATIONS, ids=name)
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_law_holds_for_any_sentences(law, options, seed):
     law(loud_model(tuple(options.items())), seed)
 
 
 @pytest.mark.parametrize("law", FURTHER_LAWS, ids=lambda law: law.__name__)
 @given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_further_law_holds(law, options, seed):
     law(loud_model(tuple(options.items())), seed)
 

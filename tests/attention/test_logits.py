@@ -11,7 +11,7 @@ from attentions import KINDS, draw_case, evolved
 from tiny import KERNELS
 
 drawn = given(kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from(KERNELS), seed=st.integers(0, 2**32 - 1))
-often = settings(max_examples=25, deadline=None)
+often = settings(max_examples=25)
 
 
 def assert_same(results, expected):

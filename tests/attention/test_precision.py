@@ -177,7 +177,7 @@ def test_probabilities_are_at_least_float32(device, dtype, kind):
 @pytest.mark.parametrize("precision", HALF[1:], ids=str)
 @pytest.mark.parametrize("device", DEVICES)
 @given(options=st.sampled_from(COMBINATIONS), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5, derandomize=True)
 def test_law_holds(law, precision, device, options, seed):
     """In bfloat16 tests/attention/test_laws.py checks each combination."""
     with torch.device(device):

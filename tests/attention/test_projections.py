@@ -28,7 +28,7 @@ def noisy(layer: nn.Linear) -> nn.Linear:
     bias=st.booleans(),
     wrap=st.sampled_from([lambda layer: layer, hooked, noisy, nn.Sequential]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_outputs_and_gradients_are_those_of_the_layers(outputs, bias, wrap):
     torch.manual_seed(1)
     layers = [wrap(nn.Linear(4, size, bias=bias)) for size in outputs]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from archives import Place, WrongFileError, parse_checksum, read_table, verify
 from download import TABLE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 
@@ -92,7 +92,6 @@ def test_other_checksums_are_refused(text: str):
         parse_checksum(text)
 
 
-@settings(deadline=None)
 @given(st.binary(), st.binary(), st.sampled_from(["md5", "sha256"]), st.booleans())
 def test_only_the_same_bytes_verify(tmp_path_factory, wanted: bytes, found: bytes, algorithm: str, sized: bool):
     path = tmp_path_factory.getbasetemp() / "verified.tgz"

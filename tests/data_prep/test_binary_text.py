@@ -11,7 +11,7 @@ from binary_text import HEADER, append_offsets, make_dictionary, write_token_ids
 from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data.data_utils import load_indexed_dataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 from text_lines import writing
@@ -62,7 +62,6 @@ def by_us(train: Path, text: Path, lines: int, folder: Path, workers: int = 1) -
     return (folder / "dict.txt").read_bytes(), *files(folder / "ours.xx")
 
 
-@settings(deadline=None)
 @given(texts, texts, st.booleans())
 def test_files_are_those_of_fairseq(folders, train, lines, gzipped):
     folder = folders()

@@ -6,7 +6,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 from byte_pairs import learn_merges
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -25,7 +25,6 @@ def by_subword_nmt(counts: dict[str, int], merges: int) -> list[tuple[str, ...]]
     return [tuple(line.split(" ")) for line in codes.getvalue().split("\n")[1:-1]]
 
 
-@settings(deadline=None)
 @given(vocabularies, st.integers(1, 60))
 def test_merges_are_those_of_subword_nmt(counts, merges):
     assert list(learn_merges(Counter(counts), merges)) == by_subword_nmt(counts, merges)

@@ -47,7 +47,7 @@ def test_ratio_is_exact():
 
 
 @needs_moses
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(sides, sides), min_size=1),
     st.integers(1, 20),

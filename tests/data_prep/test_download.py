@@ -257,7 +257,7 @@ faults = st.one_of(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(faults, max_size=8), st.booleans(), st.binary(max_size=45))
 def test_what_comes_is_whole_whatever_the_faults(mirror: Mirror, tmp_path: Path, capsys, answers, sized: bool, begun):
     data = random.Random(3).randbytes(40)

@@ -5,6 +5,7 @@
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -20,6 +21,12 @@ from grammar.sentence import sentence
 
 NAMES = ["train.de", "train.en", "valid.de", "valid.en", "test.de", "test.en", "test.word-for-word.en"]
 SIZES = ["--train", "1500", "--valid", "100", "--test", "200"]
+PUBLISHED = {  # SHA-256 of the text that docs/results/12-quick-start and checkpoints/ were made from
+    "test.de": "3ecfba73110f011835b378edb5bdefb6d6f6ae487083ebbbd0c6b6cbd1fccea2",
+    "test.en": "e26900d83461dc0b60d24a6e00e917d7387767b0b4261b1e5b62a625fe283b28",
+    "valid.de": "c7fc334832e34ffea0a2acbfea6a7f65cc451a10039ad4f3a2b53019a3212b6e",
+    "valid.en": "39137bc99874a2f88e183706d15a53198a699d5a5d934e8005cd751780bfa098",
+}
 
 
 def run(*arguments: object, **options) -> subprocess.CompletedProcess:
@@ -50,6 +57,12 @@ def test_same_seed_same_bytes_in_another_process(lines, tmp_path):
     assert sorted(path.name for path in (elsewhere / "again").iterdir()) == sorted(NAMES)
     for name in NAMES:
         assert (elsewhere / "again" / name).read_bytes().decode() == "".join(f"{line}\n" for line in lines[name])
+
+
+def test_unless_told_otherwise_it_is_the_corpus_of_the_published_results(tmp_path):
+    """Else the quick start finds no published seeds to show. How many training sentences there are moves no other."""
+    embedded_corpus.main(["--out", str(tmp_path), "--train", "0"])
+    assert {name: sha256((tmp_path / name).read_bytes()).hexdigest() for name in PUBLISHED} == PUBLISHED
 
 
 def test_another_seed_other_sentences(lines, tmp_path):

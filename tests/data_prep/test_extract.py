@@ -124,7 +124,7 @@ def test_extracts_segments_of_news(archives: Path, output: Path):
 
 
 @given(order=st.permutations(range(2 * len(TEST_SETS))))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_members_are_joined_as_asked_for_in_whatever_order_they_come(tmp_path_factory, order: list[int]):
     folder = tmp_path_factory.mktemp("orders")
     names = {language: [f"{name}.{language}.xml" for name in TEST_SETS] for language in ("de", "en")}
@@ -200,7 +200,7 @@ def test_counts_are_compared_member_by_member(tmp_path: Path, output: Path):
 
 
 @given(pairs=st.lists(st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\n"))] * 2), min_size=2))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_pair_of_lines_becomes_a_pair_in_order(tmp_path_factory, pairs: list[tuple[str, str]]):
     folder = tmp_path_factory.mktemp("pairs")
     first, second = pairs[:1], pairs[1:]

@@ -44,13 +44,13 @@ def through_format(form: str, lines: list[str]) -> list[str]:
 
 @given(st.lists(texts, min_size=30, max_size=60))
 @example(["<tit<description>le>a", "<description</title>>b"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_tags_are_read_as_the_usual_pipeline_reads_them(lines: list[str]):
     assert through_format("tags", lines) == through_pipeline("tags", lines)
 
 
 @given(st.lists(segments | texts | broken, min_size=30, max_size=60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_segments_are_read_as_the_usual_pipeline_reads_them_or_refused(lines: list[str]):
     readable = []
     for line in lines:

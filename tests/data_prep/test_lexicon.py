@@ -1,6 +1,7 @@
 """Vocabulary shortlists are learned from sentence pairs: translations of words, the most probable first."""
 
 import subprocess
+from collections import Counter
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ from binary_text import make_dictionary, write_token_ids
 from fairseq.data import Dictionary
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learn_shortlist import learn_shortlist
+from learn_shortlist import learn_shortlist, read_pairs
 from lexicon import Lexicon
 from step import StepError
 
@@ -24,7 +25,7 @@ def arrays(pairs) -> list:
     return [tuple(np.array(sentence) for sentence in pair) for pair in pairs]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS)
 def test_probabilities_are_those_of_words_that_occur_together(pairs):
     lexicon = Lexicon(arrays(pairs), WORDS)
@@ -33,7 +34,7 @@ def test_probabilities_are_those_of_words_that_occur_together(pairs):
     np.testing.assert_allclose(np.bincount(lexicon.source, lexicon.probability)[np.unique(lexicon.source)], 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS, count=st.integers(1, WORDS))
 def test_the_best_are_the_most_probable(pairs, count):
     lexicon = Lexicon(arrays(pairs), WORDS)
@@ -49,7 +50,7 @@ def test_the_best_are_the_most_probable(pairs, count):
         assert all(probability[target] <= ranks[-1] for target in left_out)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(pairs=PAIRS, batches=st.integers(1, 3))
 def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
     whole = Lexicon(arrays(pairs), WORDS)
@@ -90,7 +91,9 @@ def test_a_shortlist_has_the_translation_of_each_word(data, tmp_path):
     learn_shortlist(data, path, words=1, frequent=2, most=1000)
     first, *lines = path.read_text().splitlines()
     assert sorted(lines) == [f"{letter}\t{letter}" for letter in "abcdefgh"]
-    assert first.startswith("\t") and len(first.split(" ")) == 2
+    counts = Counter((tmp_path / "train.tgt").read_text().split())
+    frequent = first.removeprefix("\t").split(" ")
+    assert first.startswith("\t") and [counts[word] for word in frequent] == sorted(counts.values())[:-3:-1]
     assert [*path.parent.iterdir()] == [path]
 
 
@@ -100,10 +103,18 @@ def test_data_that_are_no_pairs_are_refused(tmp_path):
             learn_shortlist(folder, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
 
 
-def test_data_whose_sentences_are_all_too_long_are_refused(data, tmp_path):
-    for language in ("src", "tgt"):
+@pytest.mark.parametrize("most", [1, 7, 25, 59, 60, 61])
+def test_of_many_pairs_some_are_read_that_are_evenly_spaced(data, most):
+    everything, some = ([[*map(tuple, pair)] for pair in read_pairs(data, limit)[0]] for limit in (1000, most))
+    spaced = next(found for step in range(1, 61) if len(found := everything[::step]) <= most)
+    assert len(everything) == 60 and some == spaced
+
+
+@pytest.mark.parametrize("lengths", [(101, 101), (101, 1), (1, 101)])
+def test_data_whose_sentences_are_all_too_long_are_refused(data, tmp_path, lengths):
+    for language, length in zip(("src", "tgt"), lengths, strict=True):
         text = tmp_path / f"train.{language}"
-        text.write_text(" ".join("a" * 101) + "\n")
+        text.write_text(" ".join("a" * length) + "\n")
         words = Dictionary.load(str(data / f"dict.{language}.txt"))
         write_token_ids(text, 1, words, data / f"train.src-tgt.{language}", workers=1)
     with pytest.raises(StepError, match="no training pair of at most 100 words"):

@@ -47,7 +47,7 @@ def tokens(line: str, language: str = "en", **options: object) -> str:
     return tokenizer(Tokenization(**options), language)([tidy(line)])[0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(languages, st.one_of(lines, few_fragments, st.text(max_size=30)))
 def test_what_is_skipped_would_change_nothing(language, line):
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +57,6 @@ def test_what_is_skipped_would_change_nothing(language, line):
         assert quick == [make_normalizer(language)(line), Tokenizer(language).tokenize(line, return_str=True)]
 
 
-@settings(deadline=None)  # the first call builds a tokenizer
 @given(settings_of_all_kinds, languages, chunks, st.integers(0, 8))
 def test_as_many_lines_single_spaces_and_chunks_of_any_size(tokenization, language, chunk, cut):
     tokenize = tokenizer(tokenization, language)
@@ -67,13 +66,11 @@ def test_as_many_lines_single_spaces_and_chunks_of_any_size(tokenization, langua
     assert tokenize(chunk[:cut]) + tokenize(chunk[cut:]) == tokenized
 
 
-@settings(deadline=None)
 @given(lines)
 def test_without_a_tokenizer_words_stay(line: str):
     assert tokens(line, tokenizer="none").split() == line.split()
 
 
-@settings(deadline=None)  # the first call builds a tokenizer
 @given(settings_of_all_kinds, languages, lines)
 def test_lower_case_is_what_comes_last(tokenization, language, line):
     cased = Tokenization(tokenization.tokenizer, tokenization.normalize, tokenization.dash_splits)

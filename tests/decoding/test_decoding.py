@@ -76,7 +76,7 @@ def decode(attention, steps: int, seed: int, sentences: int = 7) -> list[torch.T
 @needs_native_code
 @pytest.mark.parametrize("instructions", SETS)
 @given(attention=attentions(), steps=st.integers(1, 36), seed=seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_native_steps_are_those_of_torch_in_float64(instructions, attention, steps, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends, "backend", "native")
@@ -125,7 +125,7 @@ def test_padded_words_stay_padding(backend, monkeypatch):
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_hypotheses_know_their_ancestors(data):
     """Each keeps a list of its own: here copied at each step, there never."""
     rows = data.draw(st.integers(1, 6))

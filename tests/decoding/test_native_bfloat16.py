@@ -48,7 +48,7 @@ def test_it_is_the_search_of_a_model_that_rounds_what_it_multiplies(name, monkey
 
 @needs_bfloat16
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=9), st.integers(0, 1000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_sentence_has_the_same_hypotheses_alone(lengths, seed):
     model, sample = model_of("all skips, kernel 5"), batch(lengths, seed)
     together = search(model, sample)

@@ -46,7 +46,7 @@ def test_native_search_finds_what_fairseqs_search_finds(name):
     penalties=st.tuples(st.floats(0.0, 2.0), st.floats(-3.0, 3.0), st.booleans()),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_native_search_has_fairseqs_options(beam, lengths, limits, penalties, seed):
     (max_len_a, max_len_b, min_len), (len_penalty, unk_penalty, normalize_scores) = limits, penalties
     options = {"max_len_a": max_len_a, "max_len_b": max_len_b, "min_len": min(min_len, max_len_b)}
@@ -67,7 +67,7 @@ WORD = st.integers(0, len(WORDS) - 1)
     suppressed=st.sets(st.integers(0, 39).map("w{}".format), max_size=3),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_native_search_has_fairseqs_options_that_forbid_words(
     beam, sentences, ngram, temperature, limits, suppressed, seed
 ):

@@ -56,7 +56,7 @@ def test_a_shortlist_of_all_words_is_none():
     suppressed=st.integers(0, 39),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_it_is_the_search_of_a_model_that_has_no_other_words(words, lengths, prefix, suppressed, seed):
     sample, prefixes = batch(lengths, seed), torch.full((len(lengths), 1), prefix)
     more = {"tokens_to_suppress": [f"w{suppressed}"], "no_repeat_ngram_size": 3}

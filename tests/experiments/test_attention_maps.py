@@ -177,7 +177,7 @@ def test_the_argument_says_which_model_of_an_ensemble(hub, maps):
 
 
 @torch.no_grad()
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_plain_transformer_shows_what_fairseqs_attention_returns_and_computes_the_same_to_the_last_bit(seed):
     plain = build("transformer", **TINY)

@@ -1,9 +1,6 @@
 """scripts/attention_maps.py takes encoders and classifiers: a sentence, a pair, a whole data set."""
 
 import csv
-import logging
-import sys
-import warnings
 
 import pytest
 import torch
@@ -12,7 +9,6 @@ from tokenization import Tokenization
 
 from ea_fairseq import EARobertaModel
 from ea_fairseq.analysis.maps import by_layer
-from experiments.maps.attention_maps import main
 from experiments.maps.map_statistics import entropy
 from experiments.maps.subwords import labels, word_numbers
 from experiments.runs.trained_encoder import Pieces, unmasked
@@ -30,18 +26,10 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def show(home, monkeypatch, capsys):
+def show(home, attention_maps, monkeypatch):
     """Runs the script on the classifier in the folder that it was trained in; returns what it prints."""
-
-    def run(*flags) -> str:
-        monkeypatch.chdir(home)
-        monkeypatch.setattr(sys, "argv", ["attention_maps.py", FOLDER, "--cpu", *map(str, flags)])
-        monkeypatch.setattr(logging, "disable", lambda level: None)
-        with warnings.catch_warnings():
-            main()
-        return capsys.readouterr().out
-
-    return run
+    monkeypatch.chdir(home)
+    return lambda *flags: attention_maps(FOLDER, "--cpu", *flags)
 
 
 @pytest.mark.parametrize("second", [[], ["--second", "c d"]], ids=["a sentence", "a pair"])

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from experiments.scoring.evaluation import OUTCOMES
 from experiments.scoring.predicting import predictions
 from experiments.scoring.predictions import read_predictions
 from experiments.scoring.results import PREDICTIONS, Results
+from experiments.scoring.sentence_prediction import SentencePredictions
 from experiments.scoring.task_scores import perplexity
 from untrained_encoders import EXAMPLES, save_encoder, write_sentences, write_text
 
@@ -117,6 +119,21 @@ def test_a_model_of_another_task_or_vocabulary_is_refused(tmp_path):
         checkpoint.require_data(read_data(text))
 
 
+@pytest.mark.parametrize(
+    ("flag", "names"),
+    [
+        (None, ("accuracy",)),
+        ("report_acc_and_f1", ("F1", "accuracy")),
+        ("report_mcc", ("Matthews",)),
+        ("regression_target", ("Pearson", "Spearman")),
+    ],
+)
+def test_the_score_that_counts_stands_first_as_in_the_papers_cells(flag, names):
+    """Of two, rankings and means take the first."""
+    checkpoint = SimpleNamespace(options=lambda group: {flag: True} if group == "criterion" else {})
+    assert SentencePredictions(checkpoint, ((), ())).names == names
+
+
 def evaluate(home: Path, *arguments: object) -> subprocess.CompletedProcess:
     command = ["bash", ROOT / "scripts" / "evaluate.sh", "--cpu", *arguments]
     env = warm_environment() | {"OMP_NUM_THREADS": "1"}
@@ -135,9 +152,8 @@ def test_a_classifier_is_evaluated_by_one_command_and_options_of_beam_search_are
     results = Results.read(tmp_path / "a run" / "evaluation")
     labels, found = read_predictions(results.folder)
     expected = {"F1": f1_score(labels, found, pos_label="1"), "accuracy": accuracy_score(labels, found)}
-    assert {name: score.score for name, score in results.scores.items()} == {
-        name: round(100 * score, 2) for name, score in expected.items()
-    }
+    scores = {name: round(100 * score, 2) for name, score in expected.items()}
+    assert [(name, score.score) for name, score in results.scores.items()] == list(scores.items())
     assert (results.task, results.family, results.seed) == ("sentence_prediction", "ea_transformer", 7)
     assert (results.dataset.name, results.dataset.source_lang, results.search) == ("glue-toy", None, {})
     assert all(

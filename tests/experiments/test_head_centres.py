@@ -1,7 +1,6 @@
 """attention_maps.py --centres shows where the heads of quadratic attention looked, checkpoint by checkpoint."""
 
 import csv
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import torch
 from step import StepError
 
 from checkpoints import loud_trainer, save_dictionaries, save_loud
-from experiments.maps.attention_maps import main
+from drawn_figures import band, lines
+from experiments.maps.head_centres import HeadCentre, draw
 
 UPDATES = (0, 10, 200)
 
@@ -40,13 +40,9 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def show(home, monkeypatch, capsys):
-    def run(path: str, *flags) -> str:
-        monkeypatch.setattr(sys, "argv", ["attention_maps.py", str(home / path), "--centres", *map(str, flags)])
-        main()
-        return capsys.readouterr().out
-
-    return run
+def show(home, attention_maps):
+    """Runs the script on a checkpoint or a folder of them; returns what it prints."""
+    return lambda path, *flags: attention_maps(home / path, "--centres", *flags)
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -66,6 +62,16 @@ def test_each_head_of_each_layer_has_a_row_for_each_update(home, show):
         first = 1 + layer - 1 + update if kind == "encoder" else -(1 + layer + 1 + update)  # a decoder looks back
         expected[kind, str(layer), str(head), str(update)] = (first, 2.0) if head == 1 else (0.0, 0.25)
     assert found == expected
+
+
+def test_a_line_is_a_heads_centre_and_its_band_one_width_on_both_sides(drawn, tmp_path):
+    courses = [(0, 1.0, 2.0), (10, 5.0, 0.5)], [(0, -3.0, 0.25), (10, -2.0, 1.0)]
+    found = [HeadCentre("encoder", 1, head, *moment) for head, course in enumerate(courses, 1) for moment in course]
+    draw(found, tmp_path / "centres")
+    (panel,) = drawn[0].axes
+    assert lines(panel) == [[(update, centre) for update, centre, _ in course] for course in courses]
+    bands = [{update: (centre - width, centre + width) for update, centre, width in course} for course in courses]
+    assert [band(found) for found in panel.collections] == bands
 
 
 def test_the_same_bytes_every_time(show, tmp_path):

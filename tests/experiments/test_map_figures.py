@@ -2,11 +2,9 @@
 
 import csv
 import json
-import logging
 import re
 import subprocess
 import sys
-import warnings
 from importlib import util
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +17,7 @@ from hypothesis import strategies as st
 from step import StepError
 
 from commands import ROOT
-from experiments.maps.attention_maps import main
+from drawn_figures import band, lines
 from experiments.maps.map_figures import Axes, Layout, Row, draw_maps
 from experiments.maps.map_statistics import Curve
 from experiments.maps.sentence_maps import SentenceMaps, evolution
@@ -39,17 +37,9 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def show(home, monkeypatch, capsys):
+def show(home, attention_maps):
     """Runs the script on the evolving model; returns what it prints."""
-
-    def run(*flags, checkpoint="ea model") -> str:
-        monkeypatch.setattr(sys, "argv", ["attention_maps.py", str(home / checkpoint), "--cpu", *map(str, flags)])
-        monkeypatch.setattr(logging, "disable", lambda level: None)
-        with warnings.catch_warnings():
-            main()
-        return capsys.readouterr().out
-
-    return run
+    return lambda *flags: attention_maps(home / "ea model", "--cpu", *flags)
 
 
 def assert_pictures(folder: Path, stems: list[str]):
@@ -117,6 +107,29 @@ def test_words_and_names_of_models_are_drawn_as_they_are(tmp_path):
         assert {*NAMES} <= texts_of(tmp_path / f"{figure}.svg")
     assert {*keys, title} <= texts_of(tmp_path / "maps.svg")
     assert title in texts_of(tmp_path / "series.svg")
+
+
+def test_maps_have_queries_down_and_keys_across(drawn, tmp_path):
+    maps, queries, keys = [np.arange(6.0).reshape(2, 3) - layer for layer in range(2)], ["a", "b"], ["x", "y", "z"]
+    draw_maps("", [Row("", maps, diverging=True)], Axes(queries, keys, "", ""), tmp_path / "maps")
+    squares = [np.arange(9.0).reshape(3, 3) - layer for layer in range(2)]
+    draw_series_maps("", [Row("", squares, diverging=True)], np.ones((3, 1)), tmp_path / "series")
+    for figure, expected in zip(drawn, (maps, squares), strict=True):
+        images = [image for panel in figure.axes for image in panel.images]
+        assert [image.origin for image in images] == ["upper"] * 2
+        assert np.array_equal([image.get_array() for image in images], expected)
+    first = drawn[0].axes[0]
+    words = [[label.get_text() for label in axis.get_ticklabels()] for axis in (first.yaxis, first.xaxis)]
+    assert words == [queries, keys]
+
+
+def test_statistics_are_drawn_of_the_heads_and_of_their_mean_map(drawn, tmp_path):
+    heads, mean = torch.tensor([[1.0, 4.0, 2.0], [5.0, 0.0, 3.0]]).double(), torch.tensor([7.0, 9.0]).double()
+    draw_statistics({"a model": {"entropy": {"encoder": Curve(heads, mean)}}}, tmp_path)
+    of_heads, of_mean = drawn[0].axes
+    assert lines(of_heads) == [[(1, pytest.approx(7 / 3)), (2, pytest.approx(8 / 3))]]
+    assert [band(found) for found in of_heads.collections] == [{1: (1, 4), 2: (0, 5)}]
+    assert lines(of_mean) == [[(1, 7), (2, 9)]] and not of_mean.collections
 
 
 @given(*[st.integers(1, 60)] * 4, *[st.integers(1, 12)] * 2)

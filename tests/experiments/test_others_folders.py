@@ -259,7 +259,7 @@ def test_a_training_of_another_type_is_refused_by_its_field(tmp_path, field, val
         TrainingRun.read(write_training(tmp_path, **{field: value}))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from(list(asdict(TRAINING))), st.sampled_from(HOSTILE)))
 def test_any_training_is_read_or_refused(tmp_path_factory, changes):
     folder = write_training(tmp_path_factory.getbasetemp(), **changes)
@@ -271,7 +271,7 @@ def test_any_training_is_read_or_refused(tmp_path_factory, changes):
         assert found.starts[-1].device and all(isinstance(word, str) for word in found.command)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.dictionaries(

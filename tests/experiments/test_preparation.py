@@ -170,7 +170,7 @@ models = st.lists(st.sampled_from(HOSTILE) | scalars, max_size=3)
 changes = st.fixed_dictionaries({}, optional=dict.fromkeys(WHOLE, scalars | anything) | {"models": models | anything})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(changes, st.sets(st.sampled_from(list(WHOLE)), max_size=2))
 def test_any_description_is_sound_or_refused(home, changed, missing):
     description = {name: value for name, value in (WHOLE | changed).items() if name not in missing}
@@ -182,7 +182,7 @@ def test_any_description_is_sound_or_refused(home, changed, missing):
         assert_one_sentence(printable(found), home)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200) | anything.map(lambda value: json.dumps(value).encode()))
 def test_any_file_is_read_or_refused(home, text):
     found = read(home, text)
@@ -203,7 +203,7 @@ manifests = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(manifests)
 def test_any_manifest_names_a_data_set_or_is_refused(home, manifest):
     (home / "preparation.json").write_text(json.dumps(WHOLE))

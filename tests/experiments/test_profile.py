@@ -6,13 +6,17 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from step import StepError
 
 from commands import ROOT
+from ea_fairseq.analysis.attention_cost import AttentionCost
+from ea_fairseq.attention.window import ENCODER_WINDOW
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from experiments.costs import profile, profiled_model
-from experiments.costs.profile_tables import size
+from experiments.costs.profile_tables import memory_table, size
 from experiments.reports.papers import DATASETS, FLAGS, PAPER
 from recipes import flags_of
 
@@ -120,6 +124,11 @@ def test_a_classifier_without_attention_is_profiled(profiles):
     assert "attention" not in text
 
 
+def test_a_mechanism_without_costs_of_its_own_has_no_rows(profiles):
+    text = profiles("--arch", "composite_transformer_lite", *SMALL)
+    assert "attention parameters" not in text and "terms of own logits" in text and "NO" not in text
+
+
 def test_dictionaries_may_differ(profiles):
     text = profiles("--arch", "transformer_lite", "--vocab", "80", "--tgt-vocab", "60", *SMALL[:4])
     assert figures(text, "source tokens")[0] == 80 * 160
@@ -168,6 +177,21 @@ def test_every_model_of_the_paper_has_flags_and_scores():
 @pytest.mark.parametrize(("count", "text"), [(512, "0.5 KiB"), (1 << 20, "1.0 MiB"), (3 << 29, "1.5 GiB")])
 def test_sizes_have_a_unit(count, text):
     assert size(count) == text
+
+
+def test_maps_are_of_the_precision_and_what_is_kept_is_that_of_the_formula():
+    """The formula is compared with what autograd keeps in tests/models/test_cost.py."""
+    evolution = Evolution(ENCODER_WINDOW, alpha=0.5, beta=0.1, kernel_size=3)
+    attention = AttentionCost.of([EvolvingAttention(8, 2, evolution, self_attention=True)] * 3, 5, 5)
+    for half, number in ((False, 4), (True, 2)):
+        text = memory_table(SimpleNamespace(attentions={"encoder": attention}), [16], half)
+        header, row = (re.split("  +", line) for line in text.splitlines())
+        assert dict(zip(header[1:], row[1:], strict=True)) == {
+            "encoder layer": size(2 * 16 * 16 * number),
+            "all layers": size(3 * 2 * 16 * 16 * number),
+            "kept": size(attention.of_length(16).kept_for_backward(half)),
+            "kept, plain": "0.0 KiB",
+        }
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.name)

@@ -7,6 +7,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,13 +21,8 @@ from experiments.reports.seed_range import seed_range
 from experiments.scoring.results import COUNTS, NAME, REFERENCE, TRANSLATION, Dataset, Results
 from experiments.scoring.significance import p_value
 from experiments.tables import NONE, Code, Table, latex, markdown
-from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results, write_two_models
-
-
-@pytest.fixture(scope="module")
-def two_models(tmp_path_factory):
-    """Three seeds of one model and two of another."""
-    return write_two_models(tmp_path_factory.mktemp("results of two"))
+from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results
+from projects import results
 
 
 def table_of(*places, score: str = SCORE, **options) -> dict[str, dict[str, str]]:
@@ -157,6 +153,17 @@ def test_scores_against_other_references_are_not_compared(tmp_path):
     (tmp_path / "b" / REFERENCE).write_text(text.replace("dog", "cat"))
     with pytest.raises(StepError, match=r"scored against different references: evaluate both with"):
         Comparison.of(find_results([tmp_path]), SCORE)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lite", "base"),
+    [("iwslt14-deen", "33.32", "34.55"), ("wmt14-ende", "21.11", "27.47"), ("wmt14-enfr", "33.22", "40.79")],
+)
+def test_the_papers_figures_are_those_of_the_data_set(tmp_path, dataset, lite, base):
+    data = Dataset(dataset, None, None, "test", None, "")
+    found = [replace(results(tmp_path, model, 1, 1.0), dataset=data) for model in (PLAIN, "transformer_base")]
+    table = comparison_table(Comparison.of(found, SCORE))
+    assert [row[table.header.index(f"{SCORE} (paper)")] for row in table.rows] == [lite, base]
 
 
 def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):

@@ -1,22 +1,30 @@
 """Figures of a report: bands of curves, grids of alpha and beta, and scores by size."""
 
+from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean, stdev
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from experiments.figures import literal, save
-from experiments.reports.alpha_beta import alpha_beta_grids, differences
+from drawn_figures import band as band_of
+from drawn_figures import error_bars, lines
+from experiments.figures import literal, looks, save
+from experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.curves import POINTS, band
+from experiments.reports.curves import POINTS, Band, band
+from experiments.reports.interactive_curves import add_band
+from experiments.reports.learning_curves import draw_band, learning_curves
 from experiments.reports.plots import MOST, draw, plots, shown_models
 from experiments.reports.score_by_size import apart, score_by_size
 from experiments.scoring.results import Point, Score
-from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results
+from fake_results import EVOLVING, PLAIN, SCORE, curve, make, rewrite, write_results
 from figure_texts import NAMES, texts_of, with_texts
+from projects import results
 
 CURVES = st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=1, max_size=4)
 
@@ -81,6 +89,54 @@ def test_a_grid_does_not_mix_trainings_that_differ_in_more(tmp_path):
     assert differences(grids) == [["--lr 1e-3"], ["--lr 5e-4"]]
 
 
+def test_a_cell_has_the_score_of_its_alpha_and_beta(tmp_path):
+    scores = {(0.1, 0.1): 20.0, (0.1, 0.5): 21.0, (0.1, 0.9): 22.0, (0.4, 0.1): 23.0, (0.4, 0.9): 25.0}
+    grid = [
+        replace(results(tmp_path, "", 1, score), settings={"ea_alpha": alpha, "ea_beta": beta})
+        for (alpha, beta), score in scores.items()
+    ]
+    panel = alpha_beta_figure(grid, SCORE).axes[0]
+    axes = (panel.xaxis, panel.yaxis)
+    alphas, betas = ([float(label.get_text()) for label in axis.get_ticklabels()] for axis in axes)
+    assert (alphas, betas) == ([0.1, 0.4], [0.1, 0.5, 0.9]) and panel.get_ylim()[0] < panel.get_ylim()[1]
+    texts = {text.get_position(): text.get_text() for text in panel.texts}
+    assert {(alphas[x], betas[y]): text for (x, y), text in texts.items()} == {
+        place: f"{score:.2f}" for place, score in scores.items()
+    }
+    cells = np.ndenumerate(panel.images[0].get_array().filled(np.nan))
+    assert {(alphas[x], betas[y]): value for (y, x), value in cells if not np.isnan(value)} == scores
+
+
+@pytest.mark.parametrize(("unit", "seconds", "pace"), [("minutes", 60, 1.7), ("hours", 3600, 2.1)])
+def test_curves_are_of_what_they_are_called_by_updates_and_by_the_clock(tmp_path, unit, seconds, pace):
+    training, validation = curve(3, 40, pace), curve(5, 16, 2.5 * pace, bleu=40)
+    found = replace(results(tmp_path, PLAIN, 1, 20.0), train_curve=training, valid_curve=validation)
+    comparison = Comparison.of([found], SCORE)
+    expected = {
+        "training-loss": [(point, point.loss) for point in training],
+        "validation-loss": [(point, point.loss) for point in validation],
+        "validation-bleu": [(point, point.bleu) for point in validation],
+    }
+    for name, points in expected.items():
+        by_updates, by_clock = learning_curves(comparison, "toy", [PLAIN], name).axes
+        assert lines(by_updates) == [[(point.updates, value) for point, value in points]]
+        assert lines(by_clock) == [[(point.seconds / seconds, value) for point, value in points]]
+        assert by_clock.get_xlabel() == f"wall-clock ({unit})"
+        assert by_updates.get_ylabel().startswith(name.replace("-", " ").replace("bleu", "BLEU"))
+
+
+def test_a_band_is_drawn_from_the_lowest_to_the_highest():
+    x, middle, low, high = (np.array(numbers) for numbers in ([1.0, 2.0], [5.0, 6.0], [2.0, 3.0], [7.0, 9.0]))
+    around, style = Band(x, middle, low, high), looks(["a"])["a"]
+    panel, interactive = Figure().subplots(), go.Figure()
+    draw_band(panel, around, "a", style)
+    add_band(interactive, around, "a", style)
+    line, edge = interactive.data
+    assert lines(panel) == [list(zip(line.x, line.y, strict=True))] == [[(1, 5), (2, 6)]]
+    assert band_of(panel.collections[0]) == {1: (2, 7), 2: (3, 9)}
+    assert sorted(zip(edge.x, edge.y, strict=True)) == [(1, 2), (1, 7), (2, 3), (2, 9)]
+
+
 @pytest.mark.parametrize(("score", "sign"), [(SCORE, -1), ("accuracy", -1), ("TER", 1), ("perplexity", 1), ("RMSE", 1)])
 def test_a_figure_names_the_baseline_and_the_best_of_many(tmp_path, score, sign):
     models = [f"model {number:02}" for number in range(MOST + 1)]
@@ -98,6 +154,24 @@ def test_scores_are_drawn_by_size_where_there_are_several_sizes(tmp_path):
     write_results(tmp_path / "base", "transformer_base", arch="transformer", parameters=44_138_496)
     two_sizes = Comparison.of(find_results([tmp_path]), SCORE)
     assert "multi30k-deen-parameters" in [name for name, _, _ in plots(two_sizes)]
+
+
+def test_bars_by_size_are_a_deviation_long_on_both_sides(tmp_path):
+    models = {"small": (2_000_000, (20.0, 22.0, 27.0)), "large": (6_000_000, (30.0, 31.0))}
+    comparison = Comparison.of(
+        [
+            replace(results(tmp_path, model, seed, score), parameters=size)
+            for model, (size, scores) in models.items()
+            for seed, score in enumerate(scores)
+        ],
+        SCORE,
+    )
+    panel = score_by_size(comparison, "toy", list(models)).axes[0]
+    for drawn, (size, scores) in zip(panel.containers, models.values(), strict=True):
+        (bar,) = error_bars(drawn)
+        mean, deviation = fmean(scores), stdev(scores)
+        assert bar == [[size / 1e6, pytest.approx(end)] for end in (mean - deviation, mean + deviation)]
+        assert drawn.lines[0].get_xydata().tolist() == [[size / 1e6, pytest.approx(mean)]]
 
 
 @given(st.lists(st.floats(0, 1), max_size=10).map(sorted))

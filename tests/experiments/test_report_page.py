@@ -9,16 +9,10 @@ import pytest
 from browsers import needs_browser
 from experiments.demo.browser import Browser
 from experiments.reports.interactive_curves import library
-from fake_results import EVOLVING, PLAIN, make, write_results, write_two_models
+from fake_results import EVOLVING, PLAIN, make, write_results
 
 NAMES = ("training-loss", "validation-loss", "validation-bleu")
 MARKUP = "</script><img src=x onerror=window.owned=1>"
-
-
-@pytest.fixture(scope="module")
-def two_models(tmp_path_factory):
-    """Three seeds of one model and two of another."""
-    return write_two_models(tmp_path_factory.mktemp("results of two"))
 
 
 def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, tmp_path, monkeypatch):

@@ -17,15 +17,9 @@ from experiments.scoring.results import COUNTS, Results
 from experiments.scoring.significance import p_value
 from experiments.tables import NONE
 from fake_benchmarks import fake_benchmark
-from fake_results import EVOLVING, PLAIN, make, rewrite, write_results, write_two_models
+from fake_results import EVOLVING, PLAIN, make, rewrite, write_results
 
 SCORE = "tokenized BLEU"
-
-
-@pytest.fixture(scope="module")
-def two_models(tmp_path_factory):
-    """Three seeds of one model and two of another."""
-    return write_two_models(tmp_path_factory.mktemp("results of two"))
 
 
 def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):

@@ -75,7 +75,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 @needs_moses
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS)
 def test_tokenized_bleu_is_what_multi_bleu_prints(tmp_path_factory, pairs):
     translations, references = (list(side) for side in zip(*pairs, strict=True))
@@ -91,7 +91,7 @@ def test_tokenized_bleu_is_what_multi_bleu_prints(tmp_path_factory, pairs):
 
 
 @pytest.mark.skipif(not shutil.which("perl"), reason="needs perl")
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.lists(LINES, min_size=100, max_size=300))
 def test_compounds_split_as_in_the_reference_script(lines):
     command = ["perl", "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g"]

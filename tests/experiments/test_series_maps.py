@@ -2,9 +2,7 @@
 
 import csv
 import json
-import logging
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from step import StepError
 
 from ea_fairseq import EATimeSeries, UserError
 from ea_fairseq.analysis.maps import by_layer
-from experiments.maps.attention_maps import main
 from time_series import write_folder
 from untrained_encoders import save_series
 
@@ -31,16 +28,9 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def show(home, monkeypatch, capsys):
+def show(home, attention_maps):
     """Runs the script on a model; returns what it prints."""
-
-    def run(model: str, *flags) -> str:
-        monkeypatch.setattr(sys, "argv", ["attention_maps.py", *map(str, (home / model, *flags))])
-        monkeypatch.setattr(logging, "disable", lambda level: None)
-        main()
-        return capsys.readouterr().out
-
-    return run
+    return lambda model, *flags: attention_maps(home / model, *flags)
 
 
 def test_maps_are_those_of_the_steps_of_a_series(home):

@@ -11,9 +11,11 @@ from io import BytesIO
 from multiprocessing import Pipe
 
 import pytest
+from matplotlib.container import BarContainer
 from step import StepError
 
 from commands import ROOT
+from drawn_figures import error_bars
 from ea_fairseq.attention import registry
 from experiments.benchmark import command, measuring, workers
 from experiments.benchmark.cases import (
@@ -29,12 +31,13 @@ from experiments.benchmark.cases import (
     Settings,
     Variant,
 )
-from experiments.benchmark.figures import figures
+from experiments.benchmark.figures import bars, block_figure, figures
 from experiments.benchmark.results import Benchmark
-from experiments.benchmark.tables import exponents, tables
+from experiments.benchmark.samples import Sample
+from experiments.benchmark.tables import exponents, speed_table, tables, time_table
 from experiments.benchmark.workers import TUNED, LeftOutError, Pool, Worker
 from experiments.reports import report
-from fake_benchmarks import fake_benchmark
+from fake_benchmarks import fake_benchmark, fake_measurement
 from fake_results import write_results
 from forked_launcher import fork_launchers
 
@@ -246,6 +249,31 @@ def test_tables_have_what_was_measured():
             found.variants[:] = [variant for variant in found.variants if variant.name != left_out]
             del found.costs[left_out]
     assert left_out in {name for _, name, *_ in exponents(shorter)}
+
+
+def test_bars_and_points_are_where_the_tables_say():
+    plan = Plan()
+    block, training = (fake_measurement(plan.cases(part)[0], plan) for part in ("block", "training"))
+    for found in (block, training):
+        for noise, taken in zip((1.0, 1.3, 1.1), found.rounds, strict=True):
+            taken |= {name: Sample(taken[name].seconds * noise, 0.0) for name in found.names[1:]}
+    points = [
+        (length, [tuple(end[1] for end in bar) for bar in error_bars(drawn)], drawn.lines[0].get_ydata())
+        for drawn in block_figure([block]).axes[0].containers
+        for length in drawn.lines[0].get_xdata()
+    ]
+    assert {length for length, *_ in points} == {block.case.length}
+    assert_as_told(time_table([block]).rows[2:], [(y, bar) for _, (bar,), (y,) in points])
+    (lengths,) = (found for found in bars([training]).axes[0].containers if isinstance(found, BarContainer))
+    ends = [tuple(end[0] for end in bar) for bar in error_bars(lengths.errorbar)]
+    middles = [bar.get_width() for bar in lengths]
+    assert_as_told(speed_table([training]).rows[2:], list(zip(middles, ends, strict=True))[1:])
+
+
+def assert_as_told(rows: list[list[str]], drawn: list[tuple[float, tuple[float, float]]]):
+    """The last two cells of ratios are what is drawn, and the interval is wide and not even."""
+    assert [row[3:5] for row in rows] == [[f"{y:.2f}", f"{low:.2f} - {high:.2f}"] for y, (low, high) in drawn]
+    assert all(y - low > 0.05 or high - y > 0.05 for y, (low, high) in drawn)
 
 
 def test_a_busy_machine_is_told():

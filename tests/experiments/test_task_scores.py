@@ -34,7 +34,7 @@ def ratio(over: float, under: float) -> float:
     return 100 * over / under if under else 0.0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(binary)
 def test_scores_of_labels_are_what_the_confusion_matrix_says(pairs):
     right_1, wrong_0, wrong_1, right_0 = (pairs.count(pair) for pair in ((1, 1), (1, 0), (0, 1), (0, 0)))
@@ -50,7 +50,7 @@ def correlation(first, second) -> float:
     return ratio((first * second).sum(), ((first**2).sum() * (second**2).sum()) ** 0.5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(numbers)
 def test_correlations_of_scores_are_those_of_values_and_of_ranks(pairs):
     columns = list(zip(*pairs, strict=True))
@@ -77,7 +77,7 @@ def test_predictions_that_are_all_alike_score_zero_and_the_detail_says_so():
     assert "scikit-learn" in METRICS["F1"].signature and "scipy" in METRICS["Pearson"].signature
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=5), min_size=5, max_size=5),
     st.sampled_from(["accuracy", "Matthews", "F1", "Spearman"]),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ea_fairseq.analysis.maps import STAGES, AttentionMaps
@@ -19,7 +19,6 @@ def draw_maps(steps: int, causal: bool) -> AttentionMaps:
     return AttentionMaps(own, mixed, logits, logits.softmax(-1), names, names)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 12), st.booleans())
 def test_an_entry_is_the_mean_of_what_queries_see_in_its_block(steps, most, causal):
     blocks, maps = Blocks.of(steps, most), draw_maps(steps, causal)
@@ -39,7 +38,6 @@ def test_an_entry_is_the_mean_of_what_queries_see_in_its_block(steps, most, caus
                     assert value.tolist() == ([0, 0] if stage == "probabilities" else [-torch.inf] * 2)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 12))
 def test_a_series_goes_in_the_same_blocks(steps, most):
     blocks, series = Blocks.of(steps, most), np.random.default_rng(steps).standard_normal((steps, 3))

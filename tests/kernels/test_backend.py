@@ -34,7 +34,7 @@ def check(law, chosen, options, seed):
 
 @laws
 @models
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5, derandomize=True)
 def test_law_holds_of_the_reference(law, options, seed):
     check(law, "reference", options, seed)
 
@@ -42,7 +42,7 @@ def test_law_holds_of_the_reference(law, options, seed):
 @pytest.mark.slow
 @laws
 @models
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_law_holds_of_triton(law, options, seed):
     check(law, "triton", options, seed)
 

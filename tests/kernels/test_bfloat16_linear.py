@@ -39,7 +39,7 @@ def emulated_linear(tmp_path_factory):
     seed=st.integers(0, 999),
 )
 @example(rows=2, inputs=160, outputs=160, residual=False, seed=0)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_products_are_of_rounded_numbers_and_nothing_is_written_behind_them(
     emulated_linear, rows, inputs, outputs, residual, seed
 ):

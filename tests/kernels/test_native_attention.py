@@ -45,7 +45,7 @@ def instructions(request):
     absent=sets_of_absent,
     weights=mixes,
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_evolution(instructions, seed, sizes, convolution, dtype, absent, weights):
     """With NaN in all entries that must not be read."""
     case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
@@ -125,7 +125,7 @@ def assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared=Tru
     ),
     shared=st.booleans(),
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
     if kernel is None and alpha == 0.0:
         alpha = 0.4
@@ -134,7 +134,7 @@ def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
 
 @pytest.mark.parametrize("chosen", ["native", "reference"])
 @given(seed=seeds, kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from([None, 1, 3, 5]))
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 def test_attention_away_from_the_kink(chosen, seed, kind, kernel):
     """Where no unit is near ReLU's kink, outputs and gradients are as exact as float32 is."""
     attention, tensors, masks = draw_attention(seed, kind, kernel, 0.4, (3, 4, 17, 23, 10))

@@ -54,7 +54,7 @@ def spoilt_memory():
 
 seeds = st.integers(0, 2**32 - 1)
 # Examples are slow, and looking for a smaller one would take minutes.
-patient = settings(deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+patient = settings(phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(("window", "kernel"), CONVOLUTIONS)
@@ -144,7 +144,6 @@ def test_same_bits_twice():
         assert torch.equal(once, again)
 
 
-@settings(deadline=None)
 @example(heads=8, queries=1, keys=32)
 @given(heads=st.integers(1, 100), queries=st.integers(1, 2000), keys=st.integers(1, 2000))
 def test_tiles_fit_a_program_and_bands_cover_the_map(heads, queries, keys):

@@ -128,7 +128,7 @@ def sizes(draw):
             return {**options, **TIES[tie], tie: True}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(sizes(), st.sampled_from(FAMILIES), st.integers(1, 9), st.integers(1, 9))
 def test_formula_counts_models_of_all_sizes(options, arch, source, target):
     assert_formula_counts(build(arch, **options), source, target)

@@ -39,7 +39,7 @@ def exported(model):
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), sentences=st.integers(1, 4), padding=st.integers(0, 3))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_exported_encoder_and_decoder_score_as_the_model(model, exported, seed, sentences, padding):
     """Every word, padded or not, for other numbers and lengths of sentences than those exported with."""
     _, source, target = draw(seed, sentences)

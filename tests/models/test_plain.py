@@ -81,7 +81,7 @@ def test_same_outputs_step_by_step(pair):
     training=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_fairseqs_transformer_results_whichever_way_evolution_is_off(plain, options, alpha, beta, training, seed):
     ours = build(**TINY, **{"ea_alpha": alpha, "ea_beta": beta, **options, **plain}).train(training)
     fairseqs = build("transformer", seed=2, **TINY).train(training)
@@ -96,7 +96,7 @@ def test_fairseqs_transformer_results_whichever_way_evolution_is_off(plain, opti
     ids=["skip connections", "convolutions"],
 )
 @given(options=st.sampled_from(COMBINATIONS), other=fraction, seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_weight_of_zero_switches_off(weight, switches, options, other, seed):
     weights = {"ea_alpha": other, "ea_beta": other}
     weightless = build(**TINY, **options, **{**weights, weight: 0.0})

@@ -48,7 +48,7 @@ def test_before_the_first_update_an_encoder_is_fairseqs_roberta_to_the_last_bit(
 
 
 @given(updates=st.integers(1, UPDATES), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_meanwhile_a_model_is_the_one_of_lower_alpha_and_beta(updates, seed):
     warming = transformer(**WARMING)
     warming.set_num_updates(updates)

@@ -5,7 +5,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ea_fairseq.analysis.cost import count_parameters
 from ea_fairseq.analysis.count import Count
-from ea_fairseq.analysis.time_series_cost import Pass, count_macs, parts
+from ea_fairseq.analysis.time_series_cost import count_macs, parts, whole_pass
 from time_series import BASELINES, MECHANISMS, TERMS, TINY, build, describe, draw
 
 CASES = {
@@ -38,7 +38,7 @@ def test_torch_counts_the_products_of_a_gru():
     """In float64, in which recurrent layers are linear ones."""
     model = build("time_series_gru", width=16, blocks=2).double()
     with FlopCounterMode(display=False) as counter:
-        Pass(model)(draw(1)[0][:1].double())
+        whole_pass(model)(draw(1)[0][:1].double())
     assert counter.get_total_flops() == 2 * total(model).macs
 
 

@@ -45,7 +45,7 @@ def chunked(monkeypatch):
         }
     ),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_loss_gradients_and_logged_figures_are_fairseqs(arch, tied, seed, sentences, length, chunk, scale, options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(smoothed_loss, "CHUNK", chunk)
@@ -60,7 +60,7 @@ def test_loss_gradients_and_logged_figures_are_fairseqs(arch, tied, seed, senten
     frozen=st.sampled_from([None, 0, 1]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_gradients_are_those_of_finite_differences(rows, chunk, epsilon, frozen, seed):
     generator = torch.Generator().manual_seed(seed)
     tensors = [torch.randn(size, 3, generator=generator, dtype=torch.float64) for size in (rows, 5)]

@@ -129,7 +129,7 @@ SWITCHES = {option.name: st.booleans() for option in dataclasses.fields(Evolutio
 
 @pytest.mark.usefixtures("alone")
 @given(switches=st.fixed_dictionaries(SWITCHES), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_update_uses_every_parameter(switches, seed):
     """So that fairseq needs no --find-unused-parameters: without it, torch refuses the second update otherwise."""
     model = DistributedDataParallel(build(**TINY, **switches).train())

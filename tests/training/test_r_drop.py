@@ -41,7 +41,7 @@ def paper_loss(sample: dict, both: torch.Tensor, alpha: float) -> torch.Tensor:
 
 
 @given(seed=st.integers(0, 2**32 - 1), alpha=st.floats(0, 10), sentences=st.integers(1, 4))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_loss_is_half_of_the_papers(seed, alpha, sentences):
     torch.manual_seed(seed)
     sample = batch(seed, sentences, 6)
@@ -62,7 +62,7 @@ def test_the_loss_is_half_of_the_papers(seed, alpha, sentences):
     chunk=st.sampled_from([2, 6, 60]),
     options=st.fixed_dictionaries({"r_drop_alpha": st.floats(0, 10), "ignore_prefix_size": st.integers(0, 2)}),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_gradients_are_those_of_a_model_whose_logits_are_of_its_own(seed, chunk, options):
     """Of features the gradients are written down, of logits they are autograd's."""
     ours = build("ea_transformer", **NOISY).double().train()

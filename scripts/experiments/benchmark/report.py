@@ -4,6 +4,7 @@ import html
 from pathlib import Path
 
 from step import StepError
+from whole_files import replacing
 
 from experiments.benchmark.results import Benchmark, is_benchmark
 from experiments.benchmark.tables import heading, tables
@@ -39,7 +40,7 @@ def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
                 blocks.append(f"<h2>{html.escape(f'{heading_of} ({path.stem})')}</h2>\n{table.html()}")
     runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
     written = out / "report.html"
-    unfinished = written.with_name("report.html.tmp")
-    unfinished.write_text(page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs))
-    unfinished.replace(written)
+    text = page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs)
+    with replacing(written) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
     return [written, *(path for paths, _ in drawn for path in paths)]

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from step import StepError
+from whole_files import replacing
 
 from experiments.benchmark.cases import Case, Settings, Variant
 from experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
@@ -100,9 +101,8 @@ class Benchmark:
     def write(self, path: Path) -> None:
         """Writes all of it, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f"{path.name}.tmp")
-        unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        with replacing(path) as unfinished:
+            unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> "Benchmark":

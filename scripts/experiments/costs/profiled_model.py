@@ -67,7 +67,7 @@ class ProfiledModel:
     @property
     def checks(self) -> dict[str, tuple[int, int]]:
         """By name, what the formula says and what was counted."""
-        groups = dict.fromkeys(part.group for part in self.parts)
+        groups = dict.fromkeys([*(part.group for part in self.parts), *self.parameters])
         parameters = {
             f"parameters of {group}": (self.total(group).parameters, self.parameters[group]) for group in groups
         }

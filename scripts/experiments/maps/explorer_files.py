@@ -3,6 +3,8 @@
 import csv
 from pathlib import Path
 
+from whole_files import replacing
+
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
 from experiments.maps.sentence_maps import SentenceMaps
 
@@ -18,13 +20,13 @@ def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     paths = [write_attention_page(page, models, title)]
-    unfinished = page.with_name(f"{CSV}.tmp")
-    with unfinished.open("w", encoding="utf-8", newline="") as file:
+    table = page.with_name(CSV)
+    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEADER)
         for model in models:
             writer.writerows((model.name, *row) for row in model.rows())
-    return [*paths, unfinished.replace(page.with_name(CSV))]
+    return [*paths, table]
 
 
 def model_maps(model: SentenceMaps) -> ModelMaps:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from step import StepError
+from whole_files import replacing
 
 from ea_fairseq.analysis.maps import NAME, kind_of
 from ea_fairseq.attention.mechanism import Place
@@ -50,10 +51,10 @@ def draw_centres(path: Path, out: Path) -> list[Path]:
     """
     found = sorted(head for checkpoint in checkpoints(path) for head in heads_of(checkpoint))
     out.mkdir(parents=True, exist_ok=True)
-    unfinished = out / "centres.csv.tmp"
-    with unfinished.open("w", encoding="utf-8", newline="") as file:
+    table = out / "centres.csv"
+    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HeadCentre._fields, *found])
-    return [unfinished.replace(out / "centres.csv"), *draw(found, out / "centres")]
+    return [table, *draw(found, out / "centres")]
 
 
 def checkpoints(path: Path) -> list[Checkpoint]:

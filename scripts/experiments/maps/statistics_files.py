@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from torch import Tensor
+from whole_files import replacing
 
 from experiments.maps.map_statistics import DEFINITIONS, Statistics
 
@@ -50,10 +51,9 @@ def write_statistics(models: dict[str, Statistics], about: dict[str, object], ou
 
     paths = []
     for name, write in (("statistics.csv", write_csv), ("statistics.json", write_json)):
-        unfinished = out / f"{name}.tmp"
-        with unfinished.open("w", encoding="utf-8", newline="") as file:
+        with replacing(out / name) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
             write(file)
-        paths.append(unfinished.replace(out / name))
+        paths.append(out / name)
     return paths
 
 

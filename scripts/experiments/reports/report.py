@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from step import StepError
+from whole_files import replacing
 
 from experiments.arguments import Parser
 from experiments.benchmark.report import TITLE as SPEED
@@ -118,6 +119,5 @@ def require_folder(out: Path) -> None:
 
 def write(path: Path, text: str) -> None:
     """Writes a text file whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.tmp")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from step import StepError
+from whole_files import replacing
 
 from experiments.records import is_file_name
 from experiments.reports import kept_p_value, relative_speed
@@ -55,9 +56,8 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
                     written.append(path)
             blocks += map(run_html, comparison.all_results())
             told |= {result.training_command for result in trained} - {None}
-    unfinished = page.with_name(f"{page.name}.tmp")
-    unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
-    unfinished.replace(page)
+    with replacing(page) as unfinished:
+        unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return [page, *written]
 
 

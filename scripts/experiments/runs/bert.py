@@ -11,12 +11,12 @@ from step import StepError
 from text_lines import printable
 from torch import Tensor
 
+from ea_fairseq.analysis.cost import UNUSED_POSITIONS
 from ea_fairseq.models.encoder_options import MOST_SEGMENTS
 from ea_fairseq.subwords.wordpiece import SYMBOLS
 from experiments.records import as_record, read_json
 
 FORMAT = 3.0  # of an encoder's parameters, as fairseq counts
-FIRST_POSITION = 2  # fairseq's row of a sentence's first token
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
 ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
 EMBEDDINGS = {  # BERT's names of modules, and fairseq's
@@ -176,7 +176,7 @@ class Bert:
         rows = torch.tensor([row[piece] for piece in in_order(pieces)])
         tied = parameters[f"{ENCODER}.embed_tokens.weight"] = tokens[rows]
         positions = f"{ENCODER}.embed_positions.weight"
-        parameters[positions] = torch.nn.functional.pad(parameters[positions], (0, 0, FIRST_POSITION, 0))
+        parameters[positions] = torch.nn.functional.pad(parameters[positions], (0, 0, UNUSED_POSITIONS, 0))
         if parameters[f"{HEAD}.bias"].shape == rows.shape:
             parameters[f"{HEAD}.bias"] = parameters[f"{HEAD}.bias"][rows]
         return parameters | {f"{HEAD}.weight": tied, f"{ENCODER}.version": torch.tensor([FORMAT])}

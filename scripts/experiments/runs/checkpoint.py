@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from step import StepError
-from text_lines import named_in_errors
+from whole_files import replacing
 
 from ea_fairseq import UserError
 from ea_fairseq.checkpoint.config import entries, require_known
@@ -105,13 +105,8 @@ class Checkpoint:
 
     def write(self) -> None:
         """Writes it, whole or not at all."""
-        unfinished = self.path.with_name(f"{self.path.name}.tmp")
-        try:
-            with named_in_errors(self.path), unfinished.open("wb") as file:
-                torch.save(self.state, file)
-            unfinished.replace(self.path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with replacing(self.path) as unfinished, unfinished.open("wb") as file:
+            torch.save(self.state, file)
 
     def __str__(self) -> str:
         score = "" if self.validation is None else f", validation {self.validation}"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from step import StepError, run
+from whole_files import replacing
 
 from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
@@ -93,9 +94,8 @@ class TrainingRun:
 
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
-        unfinished = folder / f"{NAME}.tmp"
-        unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        unfinished.replace(folder / NAME)
+        with replacing(folder / NAME) as unfinished:
+            unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def record(run: TrainingRun, folder: Path) -> bool:

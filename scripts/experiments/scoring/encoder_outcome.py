@@ -12,8 +12,7 @@ from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import FairseqTask
 from step import StepError
 
-from ea_fairseq.analysis.cost import Cost, traced_macs
-from ea_fairseq.analysis.encoder_cost import Pass
+from ea_fairseq.analysis.cost import Cost, Pass, traced_macs
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.roberta import MechanismRoberta

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from step import StepError
 from text_lines import printable
+from whole_files import replacing
 
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, Command, FileName, as_record, read_json
@@ -174,10 +175,9 @@ class Results:
     def write(self) -> None:
         """Writes results.json into the folder, whole or not at all."""
         found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "folder"}
-        unfinished = self.folder / f"{NAME}.tmp"
         text = json.dumps(found, indent=1, default=asdict, ensure_ascii=False)
-        unfinished.write_text(text + "\n", encoding="utf-8")
-        unfinished.replace(self.folder / NAME)
+        with replacing(self.folder / NAME) as unfinished:
+            unfinished.write_text(text + "\n", encoding="utf-8")
 
     def keep(self, folder: Path) -> None:
         """Writes results.json and, where they are there, counts of sentences into another folder."""
