@@ -5,7 +5,8 @@
 OUT_DIR=''
 letter=i
 [[ $letter =~ ^[a-z]$ ]] || export LC_ALL=C.UTF-8 # as in Turkish, which has other letters
-unset CDPATH # with it, cd prints folders and goes to others than the one named
+unset CDPATH         # with it, cd prints folders and goes to others than the one named
+unset PYTHONSAFEPATH # with it, Python does not find what lies beside a script
 shopt -u patsub_replacement 2>/dev/null || true # with it, from bash 5.2 on, '&' in a path stands for something else
 script=$(basename "$0" .sh)
 made_by=$script # to which scripts that make several data sets add the one

@@ -12,8 +12,8 @@ usage() {
 usage: bash scripts/sweep.sh RECIPE --try FLAG VALUE... [--try FLAG VALUE...] [options] [-- flags of fairseq-train]
 
 Trains by a recipe with every combination of the values to try, each as train.sh does, evaluates each on the validation
-set, in its folder validation, and prints them, the best first. Stopped at any moment, the same command goes on; what is done is not done again.
-What fails is told at the end; the rest goes on meanwhile.
+set, in its folder validation, and prints them, the best first. Stopped at any moment, the same command goes on; what is
+done is not done again. What fails is told at the end; the rest goes on meanwhile.
 
   --try FLAG VALUE... values of a flag of fairseq-train to try
 $(jobs_usage)

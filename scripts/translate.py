@@ -172,6 +172,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Translate stdin to stdout."""
     args = parse_arguments()
+    if sys.stdin is None:
+        raise StepError("there is no standard input: give the text by '< in.txt' or a pipe.")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends this quietly
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")

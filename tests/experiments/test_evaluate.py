@@ -1,5 +1,6 @@
 """scripts/evaluate.sh: from checkpoints to scores that others can count again, and to results.json."""
 
+import gzip
 import json
 import os
 import random
@@ -237,6 +238,12 @@ def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
     reference.write_text("A raw reference.\n" * 3)
     with pytest.raises(StepError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
         Texts.read(generated, data, "test", reference)
+    reference.write_bytes("Größe\n".encode("latin-1") * SENTENCES)
+    cut = tmp_path / "raw.en.gz"
+    cut.write_bytes(gzip.compress(b"a reference\n" * SENTENCES)[:-9])
+    for file in (reference, cut):
+        with pytest.raises(StepError, match=rf"--reference: .*{file.name} is not UTF-8, or a damaged .gz"):
+            Texts.read(generated, data, "test", file)
 
 
 def test_an_evaluation_that_fails_leaves_the_results_that_are_there(home, evaluated, tmp_path):

@@ -105,6 +105,13 @@ def test_translations_are_those_of_fairseq_generate_line_for_line(home):
     assert errors == [""], "a handful of lines needs no progress"
 
 
+def test_without_standard_input_it_asks_for_some(home):
+    closed = ["bash", "-c", 'exec bash "$@" <&-', "-", SCRIPT, home / "a model", "--cpu"]
+    result = subprocess.run(closed, env=environment(), capture_output=True, text=True)
+    assert result.returncode == 1 and "there is no standard input: give the text by" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_whole_lines_and_says_how_many(home):
     pipe = subprocess.PIPE

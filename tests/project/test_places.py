@@ -33,7 +33,7 @@ def decoys(tmp_path_factory) -> Path:
 
 def run(*command: object, cwd: Path, cdpath: str, path: Path | None = None) -> str:
     """The output of a command that must end well."""
-    environment = warm_environment() | {"CDPATH": cdpath}
+    environment = warm_environment() | {"CDPATH": cdpath, "PYTHONSAFEPATH": "1"}
     if path:
         environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
     result = subprocess.run(["bash", *map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True)

@@ -2,8 +2,9 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import islice
 from math import isfinite
 from operator import add
 from pathlib import Path
@@ -27,11 +28,12 @@ def last(folder: Path, count: int, *patterns: re.Pattern) -> list[Checkpoint]:
     """The last checkpoints by the number in their names, which have the first pattern that any has; no averages."""
     for pattern in patterns:
         names = filter(None, (pattern.fullmatch(path.name) for path in folder.iterdir()))
-        found = trained(folder / name[0] for name in sorted(names, key=lambda name: int(name[1])))
-        if found:
+        paths = [folder / name[0] for name in sorted(names, key=lambda name: int(name[1]), reverse=True)]
+        if paths:
             break
+    found = list(islice(trained(paths), count))
     require(folder, found, count)
-    return found[-count:]
+    return found[::-1]
 
 
 def best(folder: Path, count: int) -> list[Checkpoint]:
@@ -44,9 +46,9 @@ def best(folder: Path, count: int) -> list[Checkpoint]:
     return sorted(validated, key=lambda checkpoint: (sign * checkpoint.validation, checkpoint.updates))[-count:]
 
 
-def trained(paths: Iterable[Path]) -> list[Checkpoint]:
-    """The checkpoints that a training wrote, and not those that are averages of them."""
-    return [checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state]
+def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
+    """The checkpoints that a training wrote, and not those that are averages of them; each read when it is its turn."""
+    return (checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state)
 
 
 def require(folder: Path, found: list, count: int) -> None:

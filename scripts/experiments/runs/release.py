@@ -45,6 +45,10 @@ def main() -> None:
     args = parser.parse_args()
     if not args.about.is_file():
         raise StepError(f"--about: there is no file {args.about}.")
+    try:
+        args.about.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise StepError(f"--about: {args.about} is not UTF-8.") from None
     require_path(args.out)
     trained = Results.read(args.run / "evaluation")
     if trained.is_encoder:

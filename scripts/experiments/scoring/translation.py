@@ -1,6 +1,8 @@
 """Evaluation of translation models: from the output of fairseq-generate to texts and their scores."""
 
+import gzip
 import re
+import zlib
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -36,7 +38,7 @@ class Texts:
         """Reads what fairseq-generate wrote; the raw references are those of a file, or the data's own, detokenized.
 
         Raises:
-            StepError: where there is not one line for each sentence of the subset.
+            StepError: where there is not one line for each sentence of the subset, or the file cannot be read.
         """
         sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
@@ -44,7 +46,7 @@ class Texts:
         detokenize = detokenizer(data)
         translations, references = ([detokenize(line) for line in side] for side in tokens)
         if reference:
-            references = list(read_lines(reference))
+            references = own_references(reference)
             if len(references) != sentences:
                 raise StepError(
                     f"--reference: {reference} has {len(references)} lines, and {subset} of {data.folder} has "
@@ -57,6 +59,14 @@ class Texts:
         counts = sentence_counts(multi_bleu(), *map(hidden, self.tokens))
         texts = *self.tokens, *self.raw, ["\t".join(map(str, sentence)) for sentence in counts]
         return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, COUNTS), texts, strict=True))
+
+
+def own_references(path: Path) -> list[str]:
+    """The lines of a file of raw references; raises StepError where it is no text."""
+    try:
+        return list(read_lines(path))
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error):
+        raise StepError(f"--reference: {path} is not UTF-8, or a damaged .gz: give the text of the data.") from None
 
 
 def best_lines(generated: str, kind: str, sentences: int) -> Lines:
