@@ -82,7 +82,7 @@ check_out_dir() {
 open_out_dir() {
   {
     mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock" &&
-      printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"
+      { [[ -f $OUT_DIR/.stages/made-by ]] || printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"; }
   } 2>/dev/null ||
     die "cannot write in $OUT_DIR: check its permissions and the space on its disk."
   wait_for_lock "$OUT_DIR/.stages/lock"

@@ -53,8 +53,8 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         Raises:
             UserError: where the criterion is for another task.
         """
-        criterion = super().build_criterion(cfg, from_checkpoint)
-        return self.require_criterion(MaskedValuesCriterion, "masked_values", criterion)
+        self.require_criterion(cfg, MaskedValuesCriterion, "masked_values")
+        return super().build_criterion(cfg, from_checkpoint)
 
     def add_output(self, model) -> None:
         """The linear layer from the representation of a step to its values (CEAN eq. 7)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 import numpy as np
-from fairseq.criterions import FairseqCriterion
+from fairseq.criterions import CRITERION_REGISTRY, FairseqCriterion
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
@@ -61,11 +61,11 @@ class TimeSeriesTask(FairseqTask):
         self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
         self.state.add_factory("series", lambda: self.measure().state)
 
-    def require_criterion(self, kind: type[FairseqCriterion], name: str, found: FairseqCriterion) -> FairseqCriterion:
-        """The criterion that was found; raises UserError unless it is of the kind or of a user-dir of one's own."""
-        if not isinstance(found, kind) and type(found).__module__.startswith(("fairseq.", "ea_fairseq.")):
+    def require_criterion(self, cfg, kind: type[FairseqCriterion], name: str) -> None:
+        """Raises UserError unless the criterion that is asked for is of a kind, or of a user-dir of one's own."""
+        found = CRITERION_REGISTRY[getattr(cfg, "_name", None) or cfg.criterion]
+        if not issubclass(found, kind) and found.__module__.startswith(("fairseq.", "ea_fairseq.")):
             raise UserError(f"--task {self.cfg._name} needs --criterion {name}")
-        return found
 
     @classmethod
     def check(cls, cfg: TimeSeriesConfig) -> None:

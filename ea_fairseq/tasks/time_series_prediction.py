@@ -53,6 +53,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         Raises:
             UserError: where the criterion is for another task, another kind of target, or of another head.
         """
+        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
         if getattr(cfg, "regression_target", None) is True and self.description.labels is not None:
             raise UserError(
                 "--regression-target is for numbers to predict, and these series have classes: leave it out"
@@ -63,8 +64,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
             raise UserError(
                 "--classification-head-name is not for time series, whose models have one head: leave it out"
             )
-        criterion = super().build_criterion(cfg, from_checkpoint)
-        return self.require_criterion(SentencePredictionCriterion, "sentence_prediction", criterion)
+        return super().build_criterion(cfg, from_checkpoint)
 
     @property
     def label_dictionary(self) -> Dictionary:
