@@ -9,7 +9,7 @@ from experiments.runs.binarised import Binarised
 from experiments.runs.data_bin import DataBin
 from experiments.runs.encoder_data import SentenceData, TextData
 from experiments.runs.series_data import SeriesData
-from experiments.runs.training_run import TrainingRun
+from experiments.runs.training_run import require_words
 
 
 def read_data(folder: Path) -> Binarised:
@@ -41,9 +41,7 @@ def main() -> None:
     if args.compound_split:
         data.require_compounds()
     dataset = data.dataset(args.subset)
-    training = TrainingRun.read(args.run)
-    if training:
-        training.require_words_of(data.folder)
+    require_words(args.run, data.folder)
     print(data.task, dataset.manifest, dataset.checksum, *data.facts, sep="\n")
 
 

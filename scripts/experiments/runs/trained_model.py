@@ -45,6 +45,7 @@ class TrainedModel:
         """
         from ea_fairseq import EATransformerModel, UserError
         from ea_fairseq.hub.files import find_checkpoints
+        from experiments.runs.training_run import require_words
 
         # isort: split
         import torch  # after ea_fairseq, which imports it faster
@@ -118,15 +119,6 @@ def require_same_task(models: Sequence[TrainedModel], paths: Sequence[Path]) -> 
         raise StepError(f"{paths[-1]} translates {theirs}, not {ours}: compare models of one task.")
     if (first.hub.src_dict, first.hub.tgt_dict) != (last.hub.src_dict, last.hub.tgt_dict):
         raise StepError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
-
-
-def require_words(folder: Path, data: Path) -> None:
-    """Raises StepError where a folder of data has other dictionaries than train.sh trained on in a folder."""
-    from experiments.runs.training_run import TrainingRun
-
-    training = TrainingRun.read(folder)
-    if training:
-        training.require_words_of(data)
 
 
 def usual_checkpoint(folder: Path) -> str:

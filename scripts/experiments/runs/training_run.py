@@ -127,6 +127,13 @@ def record(run: TrainingRun, folder: Path) -> bool:
     return True
 
 
+def require_words(folder: Path, data: Path) -> None:
+    """Raises StepError where a folder of data has other dictionaries than train.sh trained on in a folder."""
+    training = TrainingRun.read(folder)
+    if training:
+        training.require_words_of(data)
+
+
 def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
     """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
     if before is None:
