@@ -13,18 +13,31 @@ find_base_python() {
   die "this needs Python 3.11, 3.12 or 3.13 with venv (fairseq cannot be imported on 3.14)${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
-# enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH.
+# enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH. Of several scripts that
+# find it incomplete one makes it, and the others wait.
 enter_environment() {
   local environment=$repository/.venv wanted
   check_version "$environment"
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
-  if [[ ! -f $environment/complete || $(<"$environment/complete") != "$wanted" ]] || ! has_fairseq "$environment"; then
-    say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
-    make_environment "$environment"
-    printf '%s\n' "$wanted" >"$environment/complete"
+  if ! is_complete "$environment" "$wanted"; then
+    python=$(find_base_python)
+    { : >>"$environment.lock"; } 2>/dev/null ||
+      die "cannot write in $repository: check its permissions and the space on its disk."
+    wait_for_lock "$environment.lock" "$environment"
+    if ! is_complete "$environment" "$wanted"; then
+      say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
+      make_environment "$environment"
+      printf '%s\n' "$wanted" >"$environment/complete"
+    fi
+    release_lock
   fi
   export PATH=$environment/bin:$PATH
   hash -r
+}
+
+# is_complete FOLDER STAMP: whether the environment was made of what the stamp says, and still has it.
+is_complete() {
+  [[ -f $1/complete && $(<"$1/complete") == "$2" ]] && has_fairseq "$1"
 }
 
 # has_fairseq FOLDER: whether the Python of an environment finds what was installed, as not after it became a newer one.

@@ -88,8 +88,9 @@ open_out_dir() {
   wait_for_lock "$OUT_DIR/.stages/lock"
 }
 
-# wait_for_lock FILE: waits until no other process holds the lock FILE; then this one holds it, and those it starts. It
-# is that of flock, which not every machine has: Python locks the file that stays open here, and ends.
+# wait_for_lock FILE [FOLDER]: waits until no other process holds the lock FILE, for work in FOLDER, by default OUT_DIR;
+# then this one holds it, and those it starts. It is that of flock, which not every machine has: Python locks the file
+# that stays open here, and ends.
 wait_for_lock() {
   local lock='
 import fcntl, signal, sys
@@ -98,8 +99,13 @@ fcntl.flock(9, sum(getattr(fcntl, name) for name in sys.argv[1:]))
 '
   exec 9>>"$1"
   "$python" -I -c "$lock" LOCK_EX LOCK_NB 2>/dev/null && return
-  say "waiting for another run in $OUT_DIR to end"
+  say "waiting for another run in ${2:-$OUT_DIR} to end"
   "$python" -I -c "$lock" LOCK_EX 2>/dev/null || die "cannot lock $1: give a folder on a disk that knows locks."
+}
+
+# release_lock: gives the lock back before this process ends.
+release_lock() {
+  exec 9>&-
 }
 
 # is_made OUTPUT SETTINGS: whether OUTPUT is there and stamped with these SETTINGS, and no link in it leads nowhere.

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 
@@ -45,17 +46,25 @@ NOTHING = "there is no such call"
 
 def make_environment(folder, failing=NOTHING, gpu=False, script=MAKE, **environment) -> subprocess.CompletedProcess:
     """Makes an environment with a Python that only notes how it is called."""
+    making = start_environment(folder, failing, gpu, script, **environment)
+    stdout, stderr = making.communicate()
+    return subprocess.CompletedProcess(making.args, making.returncode, stdout, stderr)
+
+
+def start_environment(folder, failing=NOTHING, gpu=False, script=MAKE, **environment) -> subprocess.Popen:
+    """Starts to make it."""
     for path, text in {
         "bin/python": PYTHON.format(folder=folder, failing=failing),
         "path/nvidia-smi": f"#!/bin/sh\nexit {0 if gpu else 1}\n",
         "report": installation.report(),
     }.items():
         (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text)
+        if not (folder / path).exists() or (folder / path).read_text() != text:  # another may be running it
+            (folder / path).write_text(text)
         (folder / path).chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder / 'path'}:{os.environ['PATH']}", **environment}
     command = ["bash", "-euc", script, ROOT, folder]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=PIPE, stderr=PIPE, text=True)
 
 
 def installations(folder) -> list[str]:
@@ -104,6 +113,14 @@ def make_sources(folder) -> None:
     (folder / "constraints.txt").write_text("pip==1\n")
     (folder / "ea_fairseq/kernels/cpu").mkdir(parents=True)
     (folder / "ea_fairseq/kernels/cpu/code.c").touch()
+
+
+def test_of_two_first_runs_at_once_one_makes_the_environment_and_the_other_waits(tmp_path):
+    make_sources(tmp_path)
+    runs = [start_environment(tmp_path, script=ENTER) for _ in range(2)]
+    shown = [run.communicate()[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert len(installations(tmp_path)) == 3 and sorted("making the Python" in text for text in shown) == [False, True]
 
 
 def test_an_environment_whose_python_became_another_is_made_anew(tmp_path):
