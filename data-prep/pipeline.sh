@@ -18,6 +18,7 @@ normalized=' train valid test ' # splits whose punctuation is normalised
 valid_every=''                  # for split: every Nth training pair is for validation
 train_bytes=0                   # size of the text for training so far, about
 declare -A text_bytes=()        # size of the text from each source, about
+declare -A archive_bytes=()     # of each archive, 0 where it is unknown
 known_counts=()                 # of the full data, such as train=160239; with ~ for = where others count differently
 declare -A text=()              # of each split, the text folders that hold it so far
 declare -A version=()           # of each tool
@@ -67,19 +68,31 @@ from_archive() {
   text[$split]+=" extracted/$name"
 }
 
-# plan_download ARCHIVE: plans to download an archive, once.
+# plan_download ARCHIVE: plans to download an archive, or to link the user's own, once.
 plan_download() {
-  local size known choice accept=()
+  local known own choice accept=()
   [[ ! ${stamps[archives/$1]-} ]] || return 0
   known=$(awk -F '\t' -v name="$1" '$1 == name' "$archive_table")
-  size=$(cut -f 2 <<<"${known%%$'\n'*}")
-  [[ $size != - ]] || size=0
+  archive_bytes[$1]=$(cut -f 2 <<<"${known%%$'\n'*}" | sed 's/^-$/0/')
+  own=$(own_archive "$known")
   for choice in "${accepted[@]}"; do
     [[ $choice != "$1="* ]] || accept=(--accept "$choice")
   done
-  plan "archives/$1" "$size" "$known ${accept[*]-}" '' "$python" "$steps/download.py" --table "$archive_table" \
+  plan "archives/$1" "$([[ $own ]] && echo 0 || echo "${archive_bytes[$1]}")" "$known ${accept[*]-}" '' \
+    "$python" "$steps/download.py" --table "$archive_table" \
     ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} "${accept[@]}" "$1"
-  remarks[archives/$1]="from $(cut -f 4 <<<"${known%%$'\n'*}")"
+  remarks[archives/$1]="from ${own:-$(cut -f 4 <<<"${known%%$'\n'*}")}"
+}
+
+# own_archive PLACES: prints the user's own file of an archive, where --archives has one called as at one of the places.
+own_archive() {
+  local address path
+  [[ $archives ]] || return 0
+  while read -r address; do
+    for path in "$archives/${address##*/}" "$archives"/*/"${address##*/}"; do
+      [[ ! -f $path ]] || { printf '%s\n' "$path" && return; }
+    done
+  done < <(cut -f 4 <<<"$1")
 }
 
 # from_corpus FOLDER: takes the text of all splits from a folder of train|valid|test.{xx,yy}, plain or .gz.

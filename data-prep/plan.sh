@@ -106,9 +106,9 @@ show_plan() {
     if [[ " ${todo[*]} " == *" $output "* ]]; then
       remark=${remarks[$output]-}
       ! is_other "$output" "${stamps[$output]} ${places[$output]-}" || remark+="${remark:+, }in place of other"
-      printf '  %-34s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "$remark"
+      printf '  %-38s %9s  %s\n' "$output" "$(human "${sizes[$output]}")" "$remark"
     else
-      printf '  %-34s %9s  %s\n' "$output" '' '(nothing to do)'
+      printf '  %-38s %9s  %s\n' "$output" '' '(nothing to do)'
     fi
   done
   printf 'disk: about %s needed, %s free\n' "$(human "$(disk_needed)")" "$(human "$(disk_free)")"

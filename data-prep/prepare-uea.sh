@@ -54,7 +54,7 @@ plan_series() {
       plan_download "uea-$name-$split"
       needed+=("archives/uea-$name-$split")
       file=$OUT_DIR/${needed[-1]}
-      bytes=$((bytes + sizes[${needed[-1]}]))
+      bytes=$((bytes + archive_bytes[uea-$name-$split]))
     fi
     inputs+=("--$split" "$file")
   done

@@ -219,6 +219,17 @@ def test_own_archives_are_not_asked_for_and_what_is_kept_in_between_does_not_mat
     assert second.manifest == first.manifest | {"sources": [source]}
 
 
+def test_the_plan_counts_only_the_archives_that_are_to_be_downloaded(archives: Archives, tmp_path: Path):
+    own, lacking = archives.file("multi30k-train.en"), TABLE["multi30k-train.de"][0]
+    (tmp_path / "own").mkdir()
+    shutil.copy(own, tmp_path / "own")
+    plan = prepare("multi30k", "--archives", tmp_path / "own", "--dry-run", tmp_path / "out").stdout.splitlines()
+    shown = {name: rest.split(maxsplit=1) for name, rest in (line.split(maxsplit=1) for line in plan[1:-1])}
+    assert shown["archives/multi30k-train.en"] == ["0.0B", f"from {tmp_path / 'own' / own.name}"]
+    size, source = shown["archives/multi30k-train.de"]
+    assert (size.upper(), source) == ("637.1KB", f"from {lacking.address}")
+
+
 @pytest.mark.parametrize(
     ("options", "models", "folder", "pairs"),
     [
