@@ -1,13 +1,14 @@
 """Learning curves from train.log, whatever has happened to the training."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.training_log import NAME, curves
-from experiments.scoring.results import Point
+from experiments.runs.training_log import MOST_POINTS, NAME, curves
+from experiments.scoring.results import LARGEST, Point
 
 
 def interval(updates: int, seconds: int, loss: float) -> str:
@@ -65,6 +66,15 @@ def test_a_start_that_counts_seconds_anew_follows_the_one_before(tmp_path):
 def test_a_validation_within_an_epoch_has_the_time_of_the_interval_before_it(tmp_path):
     lines = [interval(10, 20, 9.5), validation(12, 7), interval(20, 41, 8), end_of_epoch(25, 60)]
     assert curves_of(tmp_path, "\n".join(lines))[1] == [Point(12, 20, 7)]
+
+
+def test_a_point_for_each_of_many_updates_makes_no_results_that_cannot_be_read(tmp_path):
+    """--log-interval 1 over many updates once made a results.json of more bytes than are read."""
+    updates = range(1, 2 * MOST_POINTS + 6)
+    train, _ = curves_of(tmp_path, *(interval(update, update, 9) + "\n" for update in updates))
+    assert [point.updates for point in train] == list(updates)[-1::-3][::-1]
+    size = len(json.dumps([asdict(point) for point in train], indent=1))
+    assert size * MOST_POINTS / len(train) < LARGEST / 4
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 60)), max_size=8), st.integers(0, 400))

@@ -13,6 +13,7 @@ from experiments.scoring.results import Point
 NAME = "train.log"
 LONGEST_LINE = 1 << 20
 MOST_UPDATES = 10**12
+MOST_POINTS = 10_000  # of a curve, more than a figure has pixels
 
 
 def curves(folder: Path) -> tuple[list[Point], list[Point]]:
@@ -39,7 +40,13 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
             updates = valid[-1].updates
             seconds = clock.since_the_beginning(entry["train_wall"], before(updates, train, valid))
             valid[-1] = replace(valid[-1], seconds=seconds)
-    return train, valid
+    return thinned(train), thinned(valid)
+
+
+def thinned(curve: list[Point]) -> list[Point]:
+    """Every so many-th point of a curve, counted back from its last, so that no more than ``MOST_POINTS`` are left."""
+    step = max(1, -(-len(curve) // MOST_POINTS))
+    return curve[::-step][::-1]
 
 
 def length(folder: Path) -> tuple[int, int]:
