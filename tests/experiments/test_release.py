@@ -8,7 +8,8 @@ import pytest
 from step import StepError
 
 from commands import ROOT
-from experiments.runs.release import require_replaceable
+from experiments.runs.release import release, require_replaceable
+from experiments.scoring.results import Results
 from preparations import CODES, WHOLE
 
 RELEASED = ROOT / "checkpoints" / "embedded-ea_transformer_lite"
@@ -56,3 +57,18 @@ def test_a_file_in_its_place_is_refused(tmp_path, data):
     (tmp_path / "models").touch()
     with pytest.raises(StepError, match="models is not a folder"):
         replaceable(tmp_path, data)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to an older release", "to nothing yet"])
+def test_a_release_into_a_link_is_where_the_link_leads(tmp_path, data, there):
+    disk, link = tmp_path / "another disk/models", tmp_path / "models"
+    link.symlink_to(disk)
+    if there:
+        shutil.copytree(RELEASED, disk)
+    (tmp_path / "released").mkdir()
+    (tmp_path / "released/model.pt").write_bytes(b"weights")
+    (tmp_path / "about.md").write_text("Words.\n")
+    args = Namespace(run=tmp_path, out=link, card_only=False, about=tmp_path / "about.md")
+    release(args, Results.read(RELEASED), data)
+    assert link.is_symlink() and (disk / "model.pt").read_bytes() == b"weights"
+    assert not list(disk.parent.glob("*.tmp"))

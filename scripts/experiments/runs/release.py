@@ -109,8 +109,9 @@ def require_replaceable(args: Namespace, data: Path) -> None:
 
 
 def release(args: Namespace, results: Results, data: Path) -> None:
-    """Writes the folder: complete, or not at all."""
-    unfinished = args.out.with_name(f"{args.out.name}.tmp")
+    """Writes the folder, where a link in its place leads: complete, or not at all."""
+    place = args.out.resolve()
+    unfinished = place.with_name(f"{place.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     files = files_of(args, data)
@@ -123,6 +124,6 @@ def release(args: Namespace, results: Results, data: Path) -> None:
     about = args.about.read_text(encoding="utf-8")
     text = card(args.out.name, results, files[MODEL].stat().st_size, sums[MODEL], about, not args.card_only)
     (unfinished / CARD).write_text(text, encoding="utf-8")
-    shutil.rmtree(args.out, ignore_errors=True)
-    unfinished.rename(args.out)
+    shutil.rmtree(place, ignore_errors=True)
+    unfinished.rename(place)
     print(args.out)
