@@ -4,6 +4,8 @@ Training, decoding steps, recorded passes and the counting of FLOPs all run :met
 differs by its :class:`Inputs`.
 """
 
+from typing import ClassVar
+
 import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
@@ -93,6 +95,16 @@ class Attention(Mechanism, MultiheadAttention):
     As it is, this is plain attention, and computed by fairseq's own forward unless its maps are recorded.
     """
 
+    fused = FusedLogits()
+    fused_steps: ClassVar[tuple[str, ...]] = ("own_logits", "combine", "transform")
+
+    def __init_subclass__(cls, **kwargs):
+        """What kernels compute is of the class that states ``fused``, not of one that changes a step after it."""
+        super().__init_subclass__(**kwargs)
+        latest = next(kind for kind in cls.__mro__ if {"fused", *cls.fused_steps} & vars(kind).keys())
+        if "fused" not in vars(latest):
+            cls.fused = None
+
     def __init__(
         self,
         embed_dim: int,
@@ -119,8 +131,6 @@ class Attention(Mechanism, MultiheadAttention):
         self.fuses_values = self.scores_dots and (kind.reweigh, kind.values) == (Mechanism.reweigh, Mechanism.values)
         self.fuses_values &= convolutions is None or "depthwise" not in convolutions
         self.is_plain = kind is Attention and self.is_bare  # fairseq's own forward computes the same
-        if (kind.combine, kind.transform) == (Mechanism.combine, Mechanism.transform):
-            self.fused = FusedLogits()
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
         )

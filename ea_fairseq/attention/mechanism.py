@@ -48,8 +48,7 @@ class Mechanism:
     marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
     hands_on_logits = False  # whether the next layer's attention of the same kind reads this one's logits
     hands_on_values = False  # whether it reads ``Inputs.first_values`` instead
-    # What kernels may compute in place of combine and transform. None: these have to. Set where neither is overridden.
-    fused: FusedLogits | None = None
+    fused: FusedLogits | None = None  # what kernels may compute in place of combine and transform; None: these have to
 
     @classmethod
     def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> Branch | None:

@@ -135,6 +135,7 @@ class EvolvingAttention(Attention):
         "ReLU; the skip connection keeps nothing"
     )
     adds_macs_of = "aten::_convolution"
+    fused_steps = (*Attention.fused_steps, "convolve")
     IDENTITY_SHIFT = 20.0
 
     def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):

@@ -76,7 +76,7 @@ class PredictiveAttention(Attention):
         self.convs = nn.ModuleList(nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
         self.alpha = alpha
         self.hands_on_logits, self.is_plain = alpha > 0, alpha == 0 and self.is_bare
-        self.fused = FusedLogits(1 - alpha, alpha)
+        self.fused_logits = FusedLogits(1 - alpha, alpha)
         if alpha > 0 and not is_first and not layers:
             # Marks the checkpoint: a plain Transformer would load it, and lose the residual, without a word.
             self.register_buffer("predicted", torch.empty(0))
@@ -92,6 +92,11 @@ class PredictiveAttention(Attention):
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
         """Only the encoder's first layer, which predicts nothing, must stay the first."""
         return kind != "encoder" or layers[0] == 0
+
+    @property
+    def fused(self) -> FusedLogits:
+        """The mix of logits that :meth:`receive` has predicted already."""
+        return self.fused_logits
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """CNN(logits_{i-1}) of PA eq. 4: convolutions, a ReLU after each, that read zeros where a key is masked."""

@@ -14,10 +14,15 @@ from torch import nn
 from ea_fairseq import UserError
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.window import WINDOWS
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.predictive import PredictiveAttention
+from ea_fairseq.mechanisms.realformer import RealFormerAttention
 from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.state_dict import MECHANISM
 from ea_fairseq.terms.dot_product import DotProduct
@@ -43,6 +48,37 @@ class ShiftedAttention(Attention):
 
     def combine(self, own, inputs):
         return own if inputs.previous is None else own + F.pad(inputs.previous[..., :-1], (1, 0))
+
+
+EVOLUTION = Evolution(WINDOWS["encoder"], alpha=0.5, beta=0.3, kernel_size=3)
+CHANGED = {
+    "plain": (Attention, ["own_logits", "combine", "transform"], ()),
+    "realformer": (RealFormerAttention, ["own_logits", "combine", "transform"], ()),
+    "evolving": (EvolvingAttention, ["own_logits", "combine", "transform", "convolve"], (EVOLUTION,)),
+    "predictive": (PredictiveAttention, ["own_logits", "combine", "transform"], (0.3, 1, False)),
+}
+
+
+@pytest.mark.parametrize("through", ["itself", "a mixin", "a subclass that changes nothing"])
+@pytest.mark.parametrize(("name", "step"), [(name, step) for name, (_, steps, _) in CHANGED.items() for step in steps])
+def test_a_subclass_that_changes_a_step_has_its_own_equation_and_not_that_of_kernels(name, step, through):
+    kind, _, arguments = CHANGED[name]
+    changed = {step: lambda self, *args: 3 * getattr(kind, step)(self, *args).tanh()}
+    if through == "a mixin":
+        subclass = type("Changed", (type("Changes", (), changed), kind), {})
+    else:
+        subclass = type("Changed", (kind,), changed)
+    if through == "a subclass that changes nothing":
+        subclass = type("Same", (subclass,), {})
+    attention = subclass(16, 4, *arguments, self_attention=True).eval()
+    x, previous = torch.randn(7, 2, 16), torch.randn(2, 4, 7, 7)
+    with torch.no_grad():
+        output, logits = (attention(x, x, x, previous=previous)[part] for part in (0, 2))
+        with recording(attention):
+            expected = attention(x, x, x, previous=previous)
+    torch.testing.assert_close(output, expected[0])
+    if attention.hands_on_logits:
+        torch.testing.assert_close(logits, expected[2])
 
 
 class Shifted(Oracle):
