@@ -1,6 +1,7 @@
 """fairseq's console commands train and translate with evolving attention; once each, they run as a user runs them."""
 
 import os
+import re
 import shutil
 import sys
 from argparse import Namespace
@@ -93,6 +94,18 @@ def test_generate_scores_in_float16_as_in_float32(home, translations, device):
     in_float16 = scores(run_forked_well(*generate_command("--fp16", device=device), cwd=home))
     assert in_float16 != scores(translations)
     assert in_float16 == pytest.approx(scores(translations), abs=0.01)
+
+
+def test_a_user_dir_of_ones_own_adds_a_mechanism(home, losses):
+    """The example of docs/design.md."""
+    (example,) = re.findall("```python\n(.*?)```", (ROOT / "docs/design.md").read_text(), re.DOTALL)
+    (home / "my_attention").mkdir()
+    (home / "my_attention/__init__.py").write_text(example)
+    flags = ["--user-dir", "my_attention", "--decoder-skip", "--cross-skip"]
+    own = train(home, "own", 3, *flags, arch="my_transformer")
+    assert own != losses[:3] and own == pytest.approx(losses[:3], abs=0.1)
+    command = generate_command(*flags[:2], "--path", "own/checkpoint_last.pt")
+    assert "kernels do not know evolving attention with GELU" in run_forked_well(*command, cwd=home)
 
 
 def test_a_bad_flag_value_is_refused(home):
