@@ -96,7 +96,7 @@ class Attention(Mechanism, MultiheadAttention):
     """
 
     fused = FusedLogits()
-    fused_steps: ClassVar[tuple[str, ...]] = ("own_logits", "combine", "transform")
+    fused_steps: ClassVar[tuple[str, ...]] = ("forward", "own_logits", "combine", "transform")
 
     def __init_subclass__(cls, **kwargs):
         """What kernels compute is of the class that states ``fused``, not of one that changes a step after it."""

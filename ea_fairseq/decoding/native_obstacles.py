@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from weakref import ref
 
 import torch.nn.functional as F
+from fairseq.models.transformer import TransformerModelBase
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.models.layer import MechanismLayer
+from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
+from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
 ATTENTION = "attention is asked for"  # as in each validation of a training
@@ -66,6 +68,8 @@ def version(parameter: Tensor) -> int:
 def obstacles(model: nn.Module) -> Iterator[str]:
     """What keeps native code from translating with a Transformer of ours, in words."""
     encoder, decoder = model.encoder, model.decoder
+    if not has_known_classes(model):
+        yield "a part of the model has a class of its own"
     if model.training:
         yield "the model is being trained"
     if not all(map(dispatch.is_native, model.parameters())):
@@ -92,9 +96,21 @@ def obstacles(model: nn.Module) -> Iterator[str]:
         yield from obstacles_in(layer)
 
 
+def has_known_classes(model: nn.Module) -> bool:
+    """Whether what generation calls are functions of ours and fairseq's, and not of a class that derives from those."""
+    stacks = (
+        (model.encoder, MechanismEncoder, MechanismEncoderLayer),
+        (model.decoder, MechanismDecoder, MechanismDecoderLayer),
+    )
+    return type(model).get_normalized_probs is TransformerModelBase.get_normalized_probs and all(
+        type(stack) is kind and all(type(layer) is kind_of_layer for layer in stack.layers)
+        for stack, kind, kind_of_layer in stacks
+    )
+
+
 def obstacles_in(layer: nn.Module) -> Iterator[str]:
     """What keeps native code from one layer."""
-    if not isinstance(layer, MechanismLayer) or layer.activation_fn is not F.relu:
+    if layer.activation_fn is not F.relu:
         yield "the activation of the feed-forward network is no ReLU"
     elif layer.branch is not None:
         yield "a branch stands beside self-attention"

@@ -299,6 +299,30 @@ def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatc
     assert sum(reason in message for message in caplog.messages) == 1
 
 
+@pytest.mark.parametrize(
+    ("part", "function", "reason"),
+    [
+        ("", "get_normalized_probs", "a class of its own"),
+        ("encoder", "forward_embedding", "a class of its own"),
+        ("decoder", "extract_features", "a class of its own"),
+        ("encoder.layers.1", "forward", "a class of its own"),
+        ("decoder.layers.0", "forward", "a class of its own"),
+        ("decoder.layers.0.encoder_attn", "forward", "kernels do not know"),
+    ],
+)
+def test_what_a_derived_class_changes_is_not_passed_over(part, function, reason):
+    model = model_of()
+    module = model.get_submodule(part)
+    kind = type(module)
+    module.__class__ = type(
+        "Own", (kind,), {function: lambda *args, **others: getattr(kind, function)(*args, **others)}
+    )
+    native_search.told.clear()
+    SequenceGenerator([model], WORDS, beam_size=2, max_len_b=8).generate([model], batch([3, 5], seed=5))
+    (told,) = native_search.told
+    assert reason in told
+
+
 OPTIONS = {
     "another kind of search": {"search_strategy": DiverseBeamSearch(WORDS, num_groups=2, diversity_strength=0.5)},
     "--match-source-len of such long sentences": {"match_source_len": True, "max_len": 4},
