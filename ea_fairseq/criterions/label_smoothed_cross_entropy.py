@@ -21,9 +21,9 @@ from ea_fairseq.models.stack import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss
-FAIRSEQ_METHODS = {  # between features and loss; a stranger's that overrides one of them gets its logits as usual
-    TransformerModelBase: ("get_targets", "get_normalized_probs", "get_normalized_probs_scriptable"),
-    TransformerDecoderBase: ("output_layer", "get_normalized_probs", "get_normalized_probs_scriptable"),
+FAIRSEQ_METHODS = {  # from words to the loss; a stranger's that overrides one of them gets its logits as usual
+    TransformerModelBase: ("forward", "get_targets", "get_normalized_probs", "get_normalized_probs_scriptable"),
+    TransformerDecoderBase: ("forward", "output_layer", "get_normalized_probs", "get_normalized_probs_scriptable"),
 }
 
 

@@ -122,6 +122,30 @@ def with_temperature(trained):
     return changed
 
 
+def with_shifted_logits(trained):
+    changed = copy.deepcopy(trained)
+
+    class Shifted(type(trained)):
+        def forward(self, *args, features_only=False, **inputs):
+            logits, *others = super().forward(*args, features_only=features_only, **inputs)
+            return logits + torch.arange(logits.size(-1)) / 10, *others
+
+    changed.__class__ = Shifted
+    return changed
+
+
+def with_a_forward_of_its_own(trained):
+    changed = copy.deepcopy(trained)
+
+    class Squared(type(trained.decoder)):
+        def forward(self, *args, **inputs):
+            logits, *others = super().forward(*args, **inputs)
+            return logits**2, *others
+
+    changed.decoder.__class__ = Squared
+    return changed
+
+
 def lstm(_trained):
     return build("lstm", encoder_embed_dim=8, decoder_embed_dim=8, decoder_out_embed_dim=8, criterion=OURS).train()
 
@@ -145,7 +169,18 @@ def without_decoder(trained):
 
 
 @pytest.mark.usefixtures("chunked")
-@pytest.mark.parametrize("change", [with_hook, with_bias, with_temperature, lstm, without_decoder])
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_hook,
+        with_bias,
+        with_temperature,
+        with_shifted_logits,
+        with_a_forward_of_its_own,
+        lstm,
+        without_decoder,
+    ],
+)
 def test_models_that_end_in_more_than_a_projection_are_served_too(change):
     trained = change(model())
     sample = batch()
