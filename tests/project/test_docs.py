@@ -44,6 +44,15 @@ def test_scripts_that_pages_name_are_there():
             assert (ROOT / script).is_file() and (not tracked or script in tracked), f"{page.name}: {script}"
 
 
+def test_the_attention_alone_runs_as_its_page_says():
+    (example,) = re.findall("```python\n(.*?)```", (ROOT / "docs/models.md").read_text(), re.DOTALL)
+    found = {}
+    exec(example, found)
+    assert found["x"].shape == (50, 8, 64) and found["logits"].shape == (8, 4, 50, 50)
+    found["x"].sum().backward()
+    assert all(parameter.grad is not None for parameter in found["layers"].parameters())
+
+
 def named_file(path: str) -> Path:
     """A path of this project, or of fairseq, as a page names it."""
     return next((root / path for root in (ROOT, Path(fairseq.__file__).parents[1]) if (root / path).exists()), None)
