@@ -96,10 +96,11 @@ class Attention(Mechanism, MultiheadAttention):
     """
 
     fused = FusedLogits()
+    # Functions that kernels stand for.
     fused_steps: ClassVar[tuple[str, ...]] = ("forward", "own_logits", "combine", "transform")
 
     def __init_subclass__(cls, **kwargs):
-        """What kernels compute is of the class that states ``fused``, not of one that changes a step after it."""
+        """A class that changes one of these functions has no ``fused``, unless it states anew what kernels compute."""
         super().__init_subclass__(**kwargs)
         latest = next(kind for kind in cls.__mro__ if {"fused", *cls.fused_steps} & vars(kind).keys())
         if "fused" not in vars(latest):
