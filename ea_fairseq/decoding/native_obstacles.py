@@ -1,11 +1,12 @@
 """What keeps native code from translating with a Transformer of ours, and when to ask again."""
 
 from collections.abc import Iterator
+from types import NoneType
 from weakref import ref
 
 import torch.nn.functional as F
 from fairseq.models.transformer import TransformerModelBase
-from fairseq.modules.fairseq_dropout import FairseqDropout
+from fairseq.modules import FairseqDropout, LearnedPositionalEmbedding, SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -14,6 +15,7 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
+POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
 ATTENTION = "attention is asked for"  # as in each validation of a training
 OTHER_LAYERS = "a linear layer or a norm is none of torch's"
@@ -103,7 +105,9 @@ def has_known_classes(model: nn.Module) -> bool:
         (model.decoder, MechanismDecoder, MechanismDecoderLayer),
     )
     return type(model).get_normalized_probs is TransformerModelBase.get_normalized_probs and all(
-        type(stack) is kind and all(type(layer) is kind_of_layer for layer in stack.layers)
+        type(stack) is kind
+        and type(stack.embed_positions) in POSITIONS
+        and all(type(layer) is kind_of_layer for layer in stack.layers)
         for stack, kind, kind_of_layer in stacks
     )
 
@@ -121,6 +125,8 @@ def obstacles_in(layer: nn.Module) -> Iterator[str]:
     for attention in attentions:
         if attention is None:
             yield "a layer has no encoder-decoder attention"
+        elif not isinstance(attention, Attention):
+            yield f"an attention is a {type(attention).__name__}"
         elif not knows(attention):
             yield f"kernels do not know {attention.title} as it is here"
         elif attention.recorded is not None:

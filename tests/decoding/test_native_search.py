@@ -275,7 +275,21 @@ def use_another_norm(model, monkeypatch):
     model.encoder.layers[0].final_layer_norm = nn.RMSNorm(8)
 
 
+class Wrapped(nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, *args, **kwargs):
+        return self.attention(*args, **kwargs)
+
+
+def wrap_an_attention(model, monkeypatch):
+    model.decoder.layers[0].self_attn = Wrapped(model.decoder.layers[0].self_attn)
+
+
 CHANGES = {
+    "an attention is a Wrapped": wrap_an_attention,
     "attention is asked for": ask_for_attention,
     "no native code": use_plain_pytorch,
     "a hook": add_hook,
@@ -305,6 +319,7 @@ def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatc
         ("", "get_normalized_probs", "a class of its own"),
         ("encoder", "forward_embedding", "a class of its own"),
         ("decoder", "extract_features", "a class of its own"),
+        ("encoder.embed_positions", "forward", "a class of its own"),
         ("encoder.layers.1", "forward", "a class of its own"),
         ("decoder.layers.0", "forward", "a class of its own"),
         ("decoder.layers.0.encoder_attn", "forward", "kernels do not know"),
