@@ -30,6 +30,7 @@ not made again.
   --lenpen F         of translations, length penalty, higher for longer ones (default: 1)
   --compound-split   of translations, count BLEU with words split at their hyphens, too; for WMT'14 English-German
   --reference FILE   of translations, raw references (default: those of the data, detokenized)
+  --user-dir DIR     a user-dir of your own, where it brings the model's architecture
   --model LABEL      what tables call the model (default: what train.sh called it)
   --cpu              use the CPU even where there is a GPU
   --out DIR          folder of the results (default: CHECKPOINT_DIR/evaluation)
@@ -46,7 +47,7 @@ USAGE
 }
 
 of_recipe=' --average= --average-best= --checkpoint= --beam= --lenpen= --subset= --max-tokens= --compound-split --cpu '
-beam='' lenpen='' subset=test max_tokens=4096 compound_split='' reference='' model='' cpu='' out='' selection=()
+beam='' lenpen='' subset=test max_tokens=4096 compound_split='' reference='' user_dir='' model='' cpu='' out='' selection=()
 of_translations=(beam lenpen reference)
 
 # parse OPTIONS...: sets the variables above and `folders`.
@@ -58,7 +59,7 @@ parse() {
       --help | -h) usage && exit ;;
       --cpu | --compound-split) name=${1#--} && printf -v "${name//-/_}" '%s' "$1" ;;
       --*)
-        [[ $1 =~ ^--(average|average-best|checkpoint|beam|lenpen|subset|max-tokens|reference|model|out)$ ]] ||
+        [[ $1 =~ ^--(average|average-best|checkpoint|beam|lenpen|subset|max-tokens|reference|user-dir|model|out)$ ]] ||
           die "there is no option $1: see --help for those there are."
         (($# > 1)) || die "$1 needs a value."
         case $1 in
@@ -104,6 +105,8 @@ whole_number --max-tokens "$max_tokens"
 [[ ${lenpen:-1} =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--lenpen needs a number of at least 0, not '$lenpen'."
 [[ ! $reference || -f $reference ]] || die "--reference: there is no file $reference."
 [[ ! $reference ]] || reference=$(realpath "$reference")
+[[ ! $user_dir || -d $user_dir ]] || die "--user-dir: there is no folder $user_dir."
+[[ ! $user_dir ]] || user_dir=$(cd "$user_dir" && pwd)
 
 # what is averaged: options and paths for average_checkpoints.py
 shopt -s nullglob
@@ -145,7 +148,7 @@ generate() {
   local log=$OUT_DIR/logs/generate.log status=0
   say "translating with a beam of $beam; the log is $log"
   "$(dirname "$python")/fairseq-generate" "$data" --source-lang "$source_lang" --target-lang "$target_lang" \
-    --user-dir "$repository/ea_fairseq" --path "$OUT_DIR/model.pt" --gen-subset "$subset" --beam "$beam" \
+    --user-dir "${user_dir:-$repository/ea_fairseq}" --path "$OUT_DIR/model.pt" --gen-subset "$subset" --beam "$beam" \
     --lenpen "$lenpen" --max-tokens "$max_tokens" --required-batch-size-multiple 1 ${cpu:+"$cpu"} \
     ${remove_bpe:+--remove-bpe "$remove_bpe"} --results-path "$1" >"$log" 2>&1 || status=$?
   ((status < 1 || status > 128)) || die "translating failed ($(tail -n 1 "$log")): see the end of $log."
@@ -156,13 +159,14 @@ generate() {
 predict() {
   say "predicting $subset"
   experiment scoring.predicting --subset "$subset" --max-tokens "$max_tokens" ${cpu:+"$cpu"} \
-    "$data" "$OUT_DIR/model.pt" "$1"
+    ${user_dir:+--user-dir "$user_dir"} "$data" "$OUT_DIR/model.pt" "$1"
 }
 
 of_checkpoints="${selection[*]}"$'\n'$(stat -c '%n %s %.Y' -- "${checkpoints[@]}")$'\n'${facts[*]}
 stage model.pt "$of_checkpoints" \
-  "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" --output
-of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/**/*.py | cksum)"
+  "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" \
+  ${user_dir:+--user-dir "$user_dir"} --output
+of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/**/*.py ${user_dir:+"$user_dir"/**/*.py} | cksum)"
 stage "$made" "$of_search" "$make"
 for name in results.json "${written[@]}"; do
   [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
@@ -176,7 +180,7 @@ stage scores.txt "$of_scores" \
   experiment scoring.evaluation --subset "$subset" --command "${command% }" \
   ${beam:+--beam "$beam" --lenpen "$lenpen"} \
   ${reference:+--reference "$reference"} ${model:+--model "$model"} ${compound_split:+"$compound_split"} \
-  ${cpu:+"$cpu"} "$data" "$folder" "$OUT_DIR"
+  ${cpu:+"$cpu"} ${user_dir:+--user-dir "$user_dir"} "$data" "$folder" "$OUT_DIR"
 echo
 cat "$OUT_DIR/scores.txt"
 say "all of this is in $OUT_DIR"

@@ -89,11 +89,15 @@ run_jobs() {
 
 # start STEP FOLDER DEVICE: starts a step of a job.
 start() {
-  local log=$OUT_DIR/logs/${2//\//.}.log words command
+  local log=$OUT_DIR/logs/${2//\//.}.log words value command
   eval "words=(${training[$2]})"
   case $1 in
     train) command=(train.sh --data "$data" --out "$OUT_DIR/$2" "${words[@]}") ;;
-    evaluate) command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset" --out "$OUT_DIR/$2/$scores"}) ;;
+    evaluate)
+      find_last --user-dir "${words[@]}"
+      command=(evaluate.sh "$data" "$OUT_DIR/$2" ${subset:+--subset "$subset" --out "$OUT_DIR/$2/$scores"}
+        ${value:+--user-dir "$value"})
+      ;;
   esac
   say "$2: $1 on device $3"
   (

@@ -101,8 +101,8 @@ find_data() {
   check_path "$data"
 }
 
-# The flags that do not tell models apart: those of the seed, the device, the speed and the log.
-undistinguishing=' --seed --cpu --fp16 --autocast --fast-dropout --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
+# The flags that do not tell models apart: those of the seed, the code, the device, the speed and the log.
+undistinguishing=' --seed --user-dir --cpu --fp16 --autocast --fast-dropout --num-workers --log-interval --log-format --tensorboard-logdir --wandb-project '
 
 # distinguishing FLAGS...: prints a space and each of the words that tell models apart, values like their flags.
 distinguishing() {
@@ -110,6 +110,18 @@ distinguishing() {
   for word; do
     if [[ $undistinguishing == *" ${word%%=*} "* ]]; then kept=''; elif [[ $word == --* ]]; then kept=yes; fi
     [[ ! $kept ]] || printf ' %s' "$word"
+  done
+}
+
+# find_last FLAG WORDS...: sets `value` to the last value that words give to a flag, empty where they give none.
+find_last() {
+  local flag=$1
+  value=''
+  while shift && (($#)); do
+    case $1 in
+      "$flag") value=${2-} ;;
+      "$flag="*) value=${1#*=} ;;
+    esac
   done
 }
 

@@ -57,20 +57,9 @@ read_recipe "$recipe" train
 find_start "$recipe" "${overrides[@]}"
 flags+=("${overrides[@]}")
 
-# find_seed FLAGS...: sets `seed` to the last one given.
-find_seed() {
-  seed=''
-  while (($#)); do
-    case $1 in
-      --seed) seed=${2-} ;;
-      --seed=*) seed=${1#*=} ;;
-    esac
-    shift
-  done
-  [[ $seed =~ ^[0-9]+$ ]] || die "--seed needs a whole number, not '$seed': give it, or add it to [train] of $recipe."
-}
-
-find_seed "${flags[@]}"
+find_last --seed "${flags[@]}"
+seed=$value
+[[ $seed =~ ^[0-9]+$ ]] || die "--seed needs a whole number, not '$seed': give it, or add it to [train] of $recipe."
 differences=$(distinguishing "${overrides[@]}")
 recipe_name=$(name_of "$recipe")
 : "${model:=${recipe_name##*/}$differences}"

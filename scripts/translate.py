@@ -165,6 +165,7 @@ def parse_arguments() -> argparse.Namespace:
         metavar="N",
         help="lines to read before translating them (default: 1000; from a terminal 1)",
     )
+    parser.add_user_dir()
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     return parser.parse_args()
 

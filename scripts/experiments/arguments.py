@@ -3,7 +3,10 @@
 import argparse
 import math
 import sys
+import traceback
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,6 +25,15 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
             **options,
+        )
+
+    def add_user_dir(self) -> None:
+        """Adds ``--user-dir``, for models that only a user-dir of one's own can build."""
+        self.add_argument(
+            "--user-dir",
+            type=imported_user_dir,
+            metavar="DIR",
+            help="a user-dir of your own, where it brings the model's architecture",
         )
 
     def error(self, message: str):
@@ -43,3 +55,24 @@ def at_least(least: float, parse: type = int) -> Callable[[str], float]:
         raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
 
     return checked
+
+
+def imported_user_dir(text: str) -> Path:
+    """The folder of a user-dir, which is imported beside ours: fairseq knows its architectures from now on."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    import ea_fairseq  # noqa: F401
+
+    # isort: split
+    from fairseq.utils import import_user_module  # after ea_fairseq, which imports it faster
+
+    try:
+        with redirect_stdout(sys.stderr):
+            import_user_module(argparse.Namespace(user_dir=text))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise argparse.ArgumentTypeError(
+            f"{text} cannot be imported ({where}: {type(error).__name__}: {error})"
+        ) from None
+    return Path(text)

@@ -64,13 +64,14 @@ def starts(out) -> list[list[str]]:
 def test_a_sweep_trains_every_combination_and_ranks_them(project, tmp_path):
     out = tmp_path / "an out"
     search = [RECIPE, "--try", "--lr", "1e-4", "1e-3", "--try", "--adam-betas", "(0.9, 0.98)", "--seeds", "1,2"]
-    output = succeed(project, "sweep.sh", *search, "--out", out, "--devices", "cpu", "--", "--max-epoch", "3")
-    betas = ["--adam-betas", "(0.9, 0.98)", "--max-epoch", "3", "--seed"]
+    of_all = ["--max-epoch", "3", "--user-dir", "mine"]
+    output = succeed(project, "sweep.sh", *search, "--out", out, "--devices", "cpu", "--", *of_all)
+    betas = ["--adam-betas", "(0.9, 0.98)", *of_all, "--seed"]
     asked = {tuple(TrainingRun.read(run).overrides) for run in runs_in(out)}
     assert asked == {("--lr", lr, *betas, seed) for lr in ("1e-4", "1e-3") for seed in "12"}
     for run in runs_in(out):
         scored = " ".join(words(run, "evaluations")[0])
-        assert scored == f"{project}/data/toy/data-bin {run} --subset valid --out {run}/validation"
+        assert scored == f"{project}/data/toy/data-bin {run} --subset valid --out {run}/validation --user-dir mine"
 
     scores = {}
     for run in runs_in(out):
@@ -81,7 +82,7 @@ def test_a_sweep_trains_every_combination_and_ranks_them(project, tmp_path):
     assert [line.split("  ")[0] for line in table[1:3]] == best_first
     assert f"{mean(scores[best_first[0]]):.2f}" in table[1]
 
-    again = succeed(project, "sweep.sh", *search, "--out", out, "--devices", "cpu", "--", "--max-epoch", "3")
+    again = succeed(project, "sweep.sh", *search, "--out", out, "--devices", "cpu", "--", *of_all)
     assert again.count("already done") == 4
     assert again[again.index("model ") :].splitlines() == table
     assert len(starts(out)) == 4

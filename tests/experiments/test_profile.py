@@ -42,6 +42,7 @@ REFUSED = {
     "no target side": ["--arch", "ea_roberta_tiny", "--tgt-len", "4"],
     "--max-positions": ["--arch", "ea_roberta_tiny", "--src-len", "513"],
     "--decoder-skip is not for encoders": ["--arch", "ea_roberta_tiny", "--decoder-skip"],
+    "--user-dir: there is no folder": ["--arch", "my_transformer_lite", "--user-dir", "no_such"],
     "no formula": ["--arch", "transformer_lite", "--no-cross-attention"],
 }
 
@@ -167,6 +168,15 @@ def test_bad_flags_are_refused_in_one_sentence(part, profiles, capsys):
     assert "\n" not in sentence
     assert len(sentence) < 250
     assert capsys.readouterr().out == ""
+
+
+def test_a_user_dir_that_cannot_be_imported_is_named_with_its_line(profiles, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("\nmissing\n")
+    with pytest.raises(SystemExit, match=r"--user-dir: .* \(.*/broken/__init__.py, line 2: NameError: [^\n]*\)"):
+        profiles("--arch", "my_transformer_lite", "--user-dir", str(folder))
 
 
 def test_every_model_of_the_paper_has_flags_and_scores():

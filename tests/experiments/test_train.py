@@ -52,6 +52,11 @@ def test_a_training_is_recorded_resumed_and_not_repeated(project):
     ("flags", "folder", "model"),
     [
         (["--seed", "7"], "ea_transformer_lite/seed-7", "ea_transformer_lite"),
+        (
+            ["--user-dir", "/a b", "--lr=1", "--seed", "6"],
+            "ea_transformer_lite_--lr_1/seed-6",
+            "ea_transformer_lite --lr=1",
+        ),
         (["--lr", "5e-4", "--seed=8"], "ea_transformer_lite_--lr_5e-4/seed-8", "ea_transformer_lite --lr 5e-4"),
         (
             ["--cpu", "--autocast", "bf16", "--fast-dropout", "--seed", "9"],

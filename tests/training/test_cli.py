@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 from argparse import Namespace
 
@@ -13,6 +14,7 @@ from fairseq.utils import import_user_module
 
 import ea_fairseq
 from commands import OFF, PLUGIN, ROOT, run_python, run_well
+from corpora import warm_environment
 from devices import DEVICES
 from forked import run_forked, run_forked_well
 from reversal import DATA, DEVICE_FLAGS, SENTENCES, losses_of, train, train_command
@@ -104,8 +106,12 @@ def test_a_user_dir_of_ones_own_adds_a_mechanism(home, losses):
     flags = ["--user-dir", "my_attention", "--decoder-skip", "--cross-skip"]
     own = train(home, "own", 3, *flags, arch="my_transformer")
     assert own != losses[:3] and own == pytest.approx(losses[:3], abs=0.1)
-    command = generate_command(*flags[:2], "--path", "own/checkpoint_last.pt")
-    assert "kernels do not know evolving attention with GELU" in run_forked_well(*command, cwd=home)
+    command = ["bash", ROOT / "scripts/evaluate.sh", *flags[:2], "--cpu", DATA, "own"]
+    evaluated = subprocess.run(command, cwd=home, env=warm_environment(), capture_output=True, text=True)
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "my_transformer, seed 3, 3 updates, on test of my data (6 sentences)" in evaluated.stdout
+    log = (home / "own/evaluation/logs/generate.log").read_text()
+    assert "kernels do not know evolving attention with GELU" in log
 
 
 def test_a_bad_flag_value_is_refused(home):

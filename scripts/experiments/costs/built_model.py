@@ -54,7 +54,8 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
     if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES, *ENCODERS):
         raise StepError(
             f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another that docs/models.md, docs/encoders.md or docs/time-series.md names."
+            "another that docs/models.md, docs/encoders.md or docs/time-series.md names, or give the --user-dir that "
+            "brings it."
         )
     if "--task" not in flags and (is_encoder(arch) or is_of_series(arch)):
         flags = [*(CLASSIFYING if is_encoder(arch) else PREDICTING), *flags]

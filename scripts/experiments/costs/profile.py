@@ -72,6 +72,7 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
         parser.add_argument(
             f"--{name}", type=at_least(least), metavar="N", help=f"of time series: {what} (default: {default})"
         )
+    parser.add_user_dir()
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
         parser.error("--all stands alone: it has the papers' models and lengths")

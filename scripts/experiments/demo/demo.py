@@ -51,6 +51,7 @@ def main() -> None:
         metavar="ADDRESS",
         help=f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)",
     )
+    parser.add_user_dir()
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     args = parser.parse_args()
     if len(args.folders) > 2:

@@ -66,6 +66,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="for the files (default: attention_maps beside the checkpoint)"
     )
+    parser.add_user_dir()
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     sentence = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too")
     sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")

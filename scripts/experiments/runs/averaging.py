@@ -141,6 +141,7 @@ def main() -> None:
         which.add_argument(flag, type=at_least(1), metavar="N", help=text)
     parser.add_argument("--half", action="store_true", help="write float16, which takes half the space")
     parser.add_argument("--data", type=Path, metavar="DATA_BIN", help="refuse a model of other languages or vocabulary")
+    parser.add_user_dir()
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     args = parser.parse_args()
     checkpoints = in_order(chosen(args))

@@ -119,6 +119,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--compound-split", action="store_true")
     parser.add_argument("--cpu", action="store_true")
+    parser.add_user_dir()
     args = parser.parse_args()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")

@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--subset", required=True)
     parser.add_argument("--max-tokens", type=at_least(1), required=True)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_user_dir()
     args = parser.parse_args()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
