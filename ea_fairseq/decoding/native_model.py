@@ -1,6 +1,7 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
 from threading import Lock
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,18 @@ from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.stack import MechanismStack
 
 PANEL = 64  # of translation.h
+
+
+class ScaledLinear(NamedTuple):
+    """A linear layer whose outputs are multiplied by numbers."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    @classmethod
+    def of(cls, layer: nn.Linear, numbers: Tensor) -> "ScaledLinear":
+        """Of a layer and one number for each of its outputs."""
+        return cls(layer.weight * numbers.unsqueeze(1), None if layer.bias is None else layer.bias * numbers)
 
 
 class NativeModel:
@@ -55,7 +68,7 @@ class NativeModel:
 
     def stack(self, stack: MechanismStack, side: str) -> StackFields:
         """An encoder or a decoder."""
-        layers = [self.layer(layer, side) for layer in stack.layers]
+        layers = [self.layer(layer, side, number > 0) for number, layer in enumerate(stack.layers)]
         embeddings = self.keep((stack.embed_scale * stack.embed_tokens.weight).detach().contiguous())
         if side == "decoder":
             self.target_embeddings = embeddings
@@ -70,31 +83,29 @@ class NativeModel:
         )
         return fields
 
-    def layer(self, layer: MechanismLayer, side: str) -> LayerFields:
-        """A layer of an encoder or a decoder."""
+    def layer(self, layer: MechanismLayer, side: str, has_previous: bool) -> LayerFields:
+        """A layer of an encoder or a decoder; ``has_previous``: there is a layer below it."""
         cross = AttentionFields()
         if side == "decoder":
-            attention = layer.encoder_attn
-            cross = self.attention(
-                attention,
-                layer.encoder_attn_layer_norm,
-                input=self.linear(attention.q_proj),
-                key=self.linear(attention.k_proj),
-                value=self.linear(attention.v_proj),
-            )
-        attention = layer.self_attn
-        projections = self.linear(attention.q_proj, attention.k_proj, attention.v_proj)
+            cross = self.attention(layer.encoder_attn, layer.encoder_attn_layer_norm, has_previous)
         return LayerFields(
-            self_attention=self.attention(attention, layer.self_attn_layer_norm, input=projections),
+            self_attention=self.attention(layer.self_attn, layer.self_attn_layer_norm, has_previous),
             cross_attention=cross,
             up=self.linear(layer.fc1),
             down=self.linear(layer.fc2),
             norm=self.norm(layer.final_layer_norm),
         )
 
-    def attention(self, attention: Attention, norm: nn.LayerNorm, **projections: LinearFields) -> AttentionFields:
-        """An attention with the norm of its sub-layer, and what is projected how."""
-        fused = attention.fused
+    def attention(self, attention: Attention, norm: nn.LayerNorm, has_previous: bool) -> AttentionFields:
+        """An attention with the norm of its sub-layer."""
+        fused, query, below = attention.fused, attention.q_proj, None
+        if fused.learned is not None:
+            own, below, fused = fused.folded(has_previous)
+            query = ScaledLinear.of(query, own.flatten().repeat_interleave(attention.head_dim))
+        if attention.encoder_decoder_attention:
+            names = {"input": [query], "key": [attention.k_proj], "value": [attention.v_proj]}
+        else:
+            names = {"input": [query, attention.k_proj, attention.v_proj]}
         fields = AttentionFields(
             heads=attention.num_heads,
             kernel=1,
@@ -104,15 +115,17 @@ class NativeModel:
             beta=fused.beta,
             output=self.linear(attention.out_proj),
             norm=self.norm(norm),
-            **projections,
+            **{name: self.linear(*layers) for name, layers in names.items()},
         )
+        if below is not None:
+            fields.previous_weights = self.keep(below.detach().contiguous()).data_ptr()
         if fused.conv is not None:
             fields.kernel, fields.above, fields.left = fused.conv.kernel_size[0], fused.above, fused.left
             fields.weight = self.keep(fused.conv.weight.detach().contiguous()).data_ptr()
             fields.bias = self.keep(fused.conv.bias.detach().contiguous()).data_ptr()
         return fields
 
-    def linear(self, *layers: nn.Linear) -> LinearFields:
+    def linear(self, *layers: nn.Linear | ScaledLinear) -> LinearFields:
         """Linear layers of the same input, their outputs side by side."""
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])

@@ -168,8 +168,19 @@ def attend(
     is_one_batch = memory is None or query.size(1) == memory.size(1)
     if masks.float_mask is not None or not is_one_batch or 0 in size or not is_native(query):
         return None
+    if fused.learned is not None:
+        own, below, fused = fused.folded(previous is not None)
+        query = scaled_queries(query, memory, heads, own)
+        previous = None if below is None else previous * below
     arguments = arguments_of(fused, scale, previous, masks, size)
     return torch.ops.ea_fairseq.attend(query, memory, heads, *arguments)[:2]
+
+
+def scaled_queries(query: Tensor, memory: Tensor | None, heads: int, weight: Tensor) -> Tensor:
+    """The tensor that :func:`attend` takes, queries multiplied by weights of their heads (K, 1, 1)."""
+    width = split_qkv(query, memory)[0].size(-1)
+    weight = weight.flatten().repeat_interleave(width // heads)
+    return query * torch.cat((weight, weight.new_ones(query.size(-1) - width)))
 
 
 def read_attention(

@@ -58,6 +58,10 @@ def evolve(
     """
     if masks.float_mask is not None or scores.numel() == 0 or not is_fused(scores, exact):
         return None
+    if fused.learned is not None:
+        own, below, fused = fused.folded(previous is not None)
+        scores = scores * own.to(scores.dtype)
+        previous = None if below is None else previous * below.to(previous.dtype)
     arguments = arguments_of(fused, scale, previous, masks, scores.shape)
     return torch.ops.ea_fairseq.evolve(scores, *arguments)[:2]
 

@@ -13,13 +13,15 @@ from torch import Tensor, nn
 from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.window import WINDOWS, Window
 from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.models.transformer import register_mechanism
-from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
+from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
+from ea_fairseq.user_error import UserError
 
 STARTS = ("auto", "identity", "random")
 
@@ -35,6 +37,7 @@ class Evolution:
         kernel_size: odd size of the square kernel.
         identity: whether the convolution starts as one that changes no probability, instead of at random.
         warmup_updates: over which alpha and beta grow from 0 in a training; 0: they are what they are from the first.
+        learned: whether alpha and beta are parameters, for each head, which start at these.
     """
 
     window: Window
@@ -43,6 +46,7 @@ class Evolution:
     kernel_size: int
     identity: bool = False
     warmup_updates: int = 0
+    learned: bool = False
 
     def after(self, updates: int) -> "Evolution":
         """What it is after so many updates of a training: alpha and beta grow linearly (in no paper)."""
@@ -86,12 +90,25 @@ class EvolutionOptions(Options):
         "a whole number",
         "N",
     )
+    ea_learned: bool = option(
+        False,
+        bool,
+        "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta (in no paper)",
+    )
     no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
     no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
     no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
     no_encoder_skip: bool = option(False, bool, "no skip connection in the encoder's self-attention")
     decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
     cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.ea_learned and self.ea_warmup_updates:
+            raise UserError("--ea-learned and --ea-warmup-updates do not go together")
+        for name in ("ea_alpha", "ea_beta") if self.ea_learned else ():
+            if getattr(self, name) == 1:
+                raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
 
     def of(self, kind: str) -> Evolution:
         """What becomes of the logits of an attention of a kind: ``encoder``, ``decoder`` or ``cross``."""
@@ -103,6 +120,7 @@ class EvolutionOptions(Options):
             kernel_size=self.ea_kernel_size,
             identity=self.ea_init == "identity",
             warmup_updates=self.ea_warmup_updates,
+            learned=self.ea_learned,
         )
 
     @classmethod
@@ -132,7 +150,7 @@ class EvolvingAttention(Attention):
     adds = "convolutions"
     keeps = (
         ", and of a convolution its input, with margins unless they are alike on all sides, and its output after the "
-        "ReLU; the skip connection keeps nothing"
+        "ReLU; the skip connection keeps nothing, or what it mixes if alpha is learned"
     )
     adds_macs_of = "aten::_convolution"
     fused_steps = (*Attention.fused_steps, "convolve")
@@ -142,6 +160,8 @@ class EvolvingAttention(Attention):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
         self.hands_on_logits, self.full_evolution = evolution.alpha > 0, evolution
+        learns = evolution.learned and not evolution.is_off
+        self.learned = LearnedWeights(num_heads, evolution.alpha, evolution.beta) if learns else None
         self.evolve_by(evolution)
         if self.conv is not None and evolution.identity:
             self.start_as_identity()
@@ -159,7 +179,7 @@ class EvolvingAttention(Attention):
         self.evolution, self.is_plain = evolution, evolution.is_off and self.is_bare
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
-            1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta
+            1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta, self.learned
         )
 
     @property
@@ -182,22 +202,35 @@ class EvolvingAttention(Attention):
             self.evolve_by(evolution)
 
     def forward(self, *args, **kwargs) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """As :meth:`Attention.forward`; a convolution whose weight is 0 for now has gradients of zero, not none."""
+        """As :meth:`Attention.forward`; parameters that are not read have gradients of zero, not none.
+
+        They are those of a convolution whose weight is 0 for now, and alpha in the first layer.
+        """
         output, *others = super().forward(*args, **kwargs)
-        if self.is_plain and self.conv is not None and self.training:  # several processes wait for all gradients
-            output = output + sum(0.0 * parameter.sum() for parameter in self.conv.parameters())
+        if self.training and (unread := self.maybe_unread()):  # several processes wait for all gradients
+            output = output + sum(0.0 * parameter.sum() for parameter in unread)
         return output, *others
+
+    def maybe_unread(self) -> list[nn.Parameter]:
+        """Parameters that the forward may not have read."""
+        found = list(self.conv.parameters()) if self.is_plain and self.conv is not None else []
+        alpha = None if self.learned is None else self.learned.alpha_logits
+        return found if alpha is None else [*found, alpha]
 
     def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
         """The skip connection (EA eq. 4)."""
-        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.evolution.alpha)
+        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.weight("alpha", own))
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The residual convolution (EA eq. 4)."""
         if self.conv is None:
             return logits
         logits = channels_last(inputs.masks.cleared(logits))
-        return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.evolution.beta)
+        return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.weight("beta", logits))
+
+    def weight(self, name: str, maps: Tensor) -> float | Tensor:
+        """alpha or beta, by which maps are mixed: a number, or (K, 1, 1), of their type, where they are learned."""
+        return getattr(self.evolution, name) if self.learned is None else getattr(self.learned, name).to(maps.dtype)
 
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
@@ -227,22 +260,34 @@ class EvolvingAttention(Attention):
         return "as the identity"
 
     def extra_cost(self, queries: int, keys: int) -> Count:
-        """The convolution, K to K channels with bias; margins of zeros count, too."""
+        """The convolution, K to K channels with bias; margins of zeros count, too. And alpha and beta, if learned."""
+        learned = Count(sum(map(Tensor.numel, self.learned.parameters())) if self.learned is not None else 0)
         if self.conv is None:
-            return Count()
+            return learned
         taps = self.num_heads * self.evolution.kernel_size**2
-        return Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys)
+        return learned + Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys)
 
     def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """The convolution's input, with margins unless they are alike on all sides, and the ReLU's output."""
-        if self.conv is None:
-            return 0
-        margins = self.evolution.window.margins(self.evolution.kernel_size)
-        left, right, above, below = margins if len(set(margins)) > 1 else (0, 0, 0, 0)
-        padded = (queries + above + below) * (keys + left + right)
-        return self.num_heads * (padded + queries * keys) * number
+        """The convolution's input, with margins unless they are alike on all sides, and the ReLU's output.
+
+        Learned weights keep what they mix, too: own and previous logits, except in the first layer, which has none but
+        is counted alike, and what the convolution reads without its margins.
+        """
+        entries, maps = queries * keys, 0
+        if self.conv is not None:
+            margins = self.evolution.window.margins(self.evolution.kernel_size)
+            has_margins = len(set(margins)) > 1
+            left, right, above, below = margins if has_margins else (0, 0, 0, 0)
+            maps = (queries + above + below) * (keys + left + right) + entries
+            maps += entries if self.learned is not None and has_margins else 0
+        if self.learned is not None and self.evolution.alpha > 0:
+            maps += 2 * entries
+        return self.num_heads * maps * number
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """alpha and beta of the kind of attention, and the norm of the convolution's kernels."""
-        found = {f"ea_alpha/{kind}": lambda: self.evolution.alpha, f"ea_beta/{kind}": lambda: self.evolution.beta}
+        """alpha and beta of the kind of attention, or the means of learned ones, and the norm of its kernels."""
+        if self.learned is None:
+            found = {f"ea_alpha/{kind}": lambda: self.evolution.alpha, f"ea_beta/{kind}": lambda: self.evolution.beta}
+        else:
+            found = {f"ea_{weight}/{name}": mean for weight, mean in self.learned.means().items()}
         return found if self.conv is None else {**found, f"ea_conv_norm/{name}": partial(norm, self.conv.weight)}

@@ -14,6 +14,7 @@ MODELS = {
     "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "layernorm_embedding": True},
     "no positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
     "three heads of 11": {**sizes(embed_dim=33, ffn_embed_dim=70, attention_heads=3), "layernorm_embedding": True},
+    "learned weights": {"ea_learned": True, "no_cross_conv": True, **SKIPS},
     "realformer": {"arch": "realformer", **TINY},
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
 }

@@ -62,6 +62,8 @@ def make_loud(model, loudness: float = 1.0):
             parameter.normal_(std=loudness)
         elif name.endswith("conv.bias"):
             parameter.normal_(std=0.1 * loudness)
+        elif ".learned." in name:
+            parameter.normal_()
         elif "_proj.weight" in name:
             parameter.mul_(2.0)
         elif ".terms." in name and not parameter.any():  # a term that starts as nothing

@@ -110,6 +110,7 @@ static int attend_step(const struct batch *batch, struct beam *beam, int64_t l, 
         .output = attended, .pool = {NULL, 1},
     };
     if (l && attention->previous_weight != 0) {
+        weigh_heads(attention, map, step.rows, step.keys);
         step.previous = map;
         step.own_weight = attention->own_weight;
         step.previous_weight = attention->previous_weight;

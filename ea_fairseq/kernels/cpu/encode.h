@@ -39,9 +39,17 @@ struct unread {
     uint8_t *relu_mask;  // of maps (K, S, S)
 };
 
+// Multiplies the logits of the layer below, (rows, K, size), by the weights of their heads, where there are any.
+INLINE void weigh_heads(const struct attention *attention, float *logits, int64_t rows, int64_t size) {
+    if (!attention->previous_weights) return;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t head = 0; head < attention->heads; head++, logits += size)
+            for (int64_t i = 0; i < size; i++) logits[i] *= attention->previous_weights[head];
+}
+
 // Self-attention of one sentence: projected queries, keys and values (S, 3 width) to values (S, width).
 static int attend_sentence(const struct attention *attention, int64_t tokens, int64_t width, const float *projected,
-                           const float *previous, float *logits, struct unread unread, float *attended) {
+                           float *previous, float *logits, struct unread unread, float *attended) {
     struct fused_arguments a = {
         .sentences = 1, .heads = attention->heads, .queries = tokens, .keys = tokens,
         .kernel = attention->kernel, .above = attention->above, .left = attention->left,
@@ -52,6 +60,7 @@ static int attend_sentence(const struct attention *attention, int64_t tokens, in
         .attended = attended, .logsumexp = unread.logsumexp, .relu_mask = unread.relu_mask, .pool = {NULL, 1},
     };
     if (previous && attention->previous_weight != 0) {
+        weigh_heads(attention, previous, 1, tokens * tokens);
         a.previous = previous;
         a.own_weight = attention->own_weight;
         a.previous_weight = attention->previous_weight;

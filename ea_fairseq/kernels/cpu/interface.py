@@ -6,7 +6,7 @@ from zlib import crc32
 
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
 
-VERSION = 4  # that of interface.c
+VERSION = 5  # that of interface.c
 
 
 class CallFields(Structure):

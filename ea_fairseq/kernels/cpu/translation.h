@@ -26,7 +26,8 @@ struct norm {
 struct attention {
     int64_t heads, kernel, above, left;               // see struct step
     double scale, own_weight, previous_weight, beta;  // see fused_logits.py
-    const float *weight, *bias;                       // of the convolution; NULL: none
+    const float *previous_weights;  // (K), by which logits of the layer below are multiplied beforehand; NULL: none
+    const float *weight, *bias;     // of the convolution; NULL: none
     struct linear input;        // queries, keys and values side by side; in encoder-decoder attention queries
     struct linear key, value;   // of the encoder's output, in encoder-decoder attention
     struct linear output;

@@ -21,7 +21,7 @@ class AttentionFields(Structure):
     _fields_ = [
         *((name, c_int64) for name in ("heads", "kernel", "above", "left")),
         *((name, c_double) for name in ("scale", "own_weight", "previous_weight", "beta")),
-        *((name, c_void_p) for name in ("weight", "bias")),
+        *((name, c_void_p) for name in ("previous_weights", "weight", "bias")),
         *((name, LinearFields) for name in ("input", "key", "value", "output")),
         ("norm", NormFields),
     ]

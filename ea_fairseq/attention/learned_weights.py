@@ -1,0 +1,40 @@
+"""Weights of skip connection and convolution that are learned, one for each head; in no paper."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+class LearnedWeights(nn.Module):
+    """alpha and beta of each of K heads, sigmoids of parameters (K, 1, 1); None where an attention has none.
+
+    Args:
+        alpha, beta: numbers below 1 to start at, 0 for none.
+    """
+
+    def __init__(self, heads: int, alpha: float, beta: float):
+        super().__init__()
+        self.alpha_logits, self.beta_logits = (
+            nn.Parameter(torch.full((heads, 1, 1), start).logit()) if start else None for start in (alpha, beta)
+        )
+
+    @property
+    def alpha(self) -> Tensor | None:
+        """(K, 1, 1), of the previous layer's logits."""
+        return None if self.alpha_logits is None else self.alpha_logits.sigmoid()
+
+    @property
+    def beta(self) -> Tensor | None:
+        """(K, 1, 1), of the convolution's output."""
+        return None if self.beta_logits is None else self.beta_logits.sigmoid()
+
+    @property
+    def rest(self) -> Tensor | None:
+        """(K, 1, 1), 1 - beta, of the convolution's input; above 0 even where beta rounds to 1."""
+        return None if self.beta_logits is None else (-self.beta_logits).sigmoid()
+
+    def means(self) -> dict[str, Callable[[], float]]:
+        """The functions that measure the mean over the heads, by the names alpha and beta of what there is."""
+        there = {"alpha": self.alpha_logits, "beta": self.beta_logits}
+        return {name: lambda name=name: getattr(self, name).mean().item() for name in there if there[name] is not None}
