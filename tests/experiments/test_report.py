@@ -180,6 +180,15 @@ def test_a_model_is_compared_with_the_plain_one_of_its_size(tmp_path):
     assert alone.baseline_of("ea_transformer_base", "multi30k-deen") is None
 
 
+def test_of_a_data_set_that_a_model_has_not_seen_its_cells_are_empty(tmp_path):
+    for dataset, models in (("one", (PLAIN, EVOLVING)), ("other", (PLAIN,))):
+        for seed, model in ((seed, model) for model in models for seed in (1, 2)):
+            write_results(tmp_path / f"{dataset}-{model}-{seed}", model, seed, dataset=dataset)
+    cells = table_of(tmp_path)[EVOLVING]
+    assert {cells[f"other: {column}"] for column in (SCORE, "seeds", "difference", "p")} == {NONE}
+    assert NONE not in {cells[f"one: {column}"] for column in (SCORE, "seeds", "difference", "p")}
+
+
 def test_p_values_are_of_the_seed_that_the_table_names(tmp_path, monkeypatch):
     plain = write_results(tmp_path / PLAIN, PLAIN, wrong=0.22)
     evolving = write_results(tmp_path / EVOLVING, EVOLVING, seed=2, wrong=0.2)

@@ -103,10 +103,10 @@ class Comparison:
         return {seed: result.scores[name].score for seed, result in self.results(model, dataset).items()}
 
     def baseline_of(self, model: str, dataset: str) -> str | None:
-        """The model to compare with, None for a baseline itself and where there is none."""
+        """The model to compare with, None for a baseline itself and where there is none or nothing to compare."""
         if self.baseline is not None:
             return self.baseline if model != self.baseline else None
-        if not self._has_mechanism(model):
+        if not self._has_mechanism(model) or not self.results(model, dataset):
             return None
         size = self.parameters(model, dataset)
         distance = {
