@@ -90,7 +90,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         import torch
         from torch._subclasses import FakeTensorMode
 
-        from ea_fairseq.kernels import availability, dispatch
+        from ea_fairseq.kernels import availability, check_records, dispatch
         from ea_fairseq.kernels.cpu import native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
@@ -105,10 +105,11 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
     if torch.cuda.is_available():
         with FakeTensorMode():  # a GPU at fault must not end the report
             facts["attention by"] += f", {availability.who_computes(torch.empty(0, device='cuda'))} on the GPU"
+    facts["kernel checks"], wrong = check_records.report()
     refusal = availability.refusal()
     if not refusal and native_library.WHY_NOT:
         refusal = f"{native_library.WHY_NOT}; {native_library.remedy()}"
-    return facts, [refusal] if refusal else []
+    return facts, [*([refusal] if refusal else []), *wrong]
 
 
 def gpus() -> str:

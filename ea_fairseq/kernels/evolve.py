@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, library
 
 from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.kernels import cpu, dispatch, triton
+from ea_fairseq.kernels import cpu, dispatch, reference, self_check, triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.dispatch import (
     FusedArguments,
@@ -84,6 +84,14 @@ def kernels(device: str):
     return triton_evolution if device == "cuda" or dispatch.backend == "triton" else native_evolution
 
 
+def checked_kernels(step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None):
+    """The module that takes a step of these maps, plain PyTorch's if a kernel of Triton's fails its check."""
+    module = kernels(maps.device.type)
+    if module is triton_evolution and not self_check.passes(step, maps, arguments, d_logits):
+        return reference
+    return module
+
+
 def dtypes(device: str) -> tuple[torch.dtype, ...]:
     """Of the maps that kernels on a device take."""
     return cpu.DTYPES if kernels(device) is native_evolution else triton.DTYPES
@@ -102,7 +110,7 @@ def forward(device: str, scores, *arguments):
     arguments = read_arguments(FusedArguments(*arguments), scores.shape, scores.dtype)
     if scores.numel() == 0:
         return outputs(scores, *arguments)
-    return kernels(device).forward(scores, arguments)
+    return checked_kernels("forward", scores, arguments).forward(scores, arguments)
 
 
 def backward(device: str, d_logits, d_probabilities, probabilities, conv_input, relu_mask, *arguments):
@@ -122,7 +130,8 @@ def backward(device: str, d_logits, d_probabilities, probabilities, conv_input, 
     )
     if probabilities.numel() == 0:
         return [gradient.zero_() for gradient in backward_outputs(*given, *arguments)]
-    return without_none(kernels(device).backward(*given, arguments), probabilities)
+    module = checked_kernels("backward", probabilities, arguments, given[0])
+    return without_none(module.backward(*given, arguments), probabilities)
 
 
 for device in ("cpu", "cuda"):

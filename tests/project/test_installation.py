@@ -10,8 +10,9 @@ import torch
 from commands import PLUGIN, run, run_well
 from ea_fairseq import installation
 from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.kernels import check_records, triton
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.kernels import triton
+from ea_fairseq.kernels.check_records import Record
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 
@@ -101,8 +102,12 @@ def test_it_tells_of_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
+    monkeypatch.setattr(check_records, "fingerprint", lambda device: "none")
+    check_records.folder.cache_clear()
     facts = rows(installation.report())
+    check_records.folder.cache_clear()
     assert facts["GPU"] == "GPU 0, GPU 1"
+    assert facts["kernel checks"].startswith("0 kernels agree with PyTorch on GPU cuda:0, 0 do not; 0 kernels agree")
     assert facts["attention by"].endswith(", Triton on the GPU")
 
     def fail(index):
@@ -110,6 +115,21 @@ def test_it_tells_of_a_gpu(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "get_device_name", fail)
     assert rows(installation.report())["GPU"] == "cannot be used (CUDA driver error)"
+
+
+def test_it_tells_which_kernels_were_checked(monkeypatch, tmp_path):
+    monkeypatch.setattr(backend, "backend", "triton")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    check_records.folder.cache_clear()
+    for name, problem in (("one", ""), ("two", ""), ("three", "differs by 1")):
+        Record.of(torch.device("cpu"), name).write({"kernel": f"kernel {name}", "problem": problem})
+    text = installation.report()
+    check_records.folder.cache_clear()
+    assert rows(text)["kernel checks"] == "2 kernels agree with PyTorch on Triton's interpreter, 1 do not"
+    assert text.endswith(
+        "- on Triton's interpreter, Triton's kernel (kernel three) differs by 1; PyTorch computes instead"
+    )
 
 
 def test_it_names_packages_that_are_missing(monkeypatch):

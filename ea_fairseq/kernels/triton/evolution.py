@@ -6,6 +6,7 @@ and in). What the taps of a convolution read besides comes from the caches.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Tiling:
     warps: int
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def of(cls, heads: int, queries: int, keys: int) -> "Tiling":
         """128 registers to each of 256 threads, so that a multiprocessor holds two programs, and bands of 16 or less,
         so that a batch of a few thousand words occupies them all."""

@@ -1,0 +1,135 @@
+"""Scores to logits and probabilities in plain PyTorch: what kernels in Triton must equal, or else give way to.
+
+It has the functions of ``kernels/triton/evolution.py`` and keeps the same tensors for the backward pass, so that either
+module can compute either pass.
+"""
+
+from functools import wraps
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ea_fairseq.kernels.dispatch import FusedArguments
+
+
+def without_autocast(function):
+    """The function with autocast off: it chooses the types of its products itself."""
+
+    @wraps(function)
+    def run(maps, *args, **options):
+        device = next(tensor.device.type for tensor in (maps, *args) if isinstance(tensor, Tensor))
+        with torch.autocast(device, enabled=False):
+            return function(maps, *args, **options)
+
+    return run
+
+
+@without_autocast
+def forward(
+    scores: Tensor, arguments: FusedArguments, precision: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mixes, convolves and normalizes.
+
+    Args:
+        scores: (B, K, T, S).
+        precision: the type that sums and products are computed in.
+
+    Returns:
+        Logits, probabilities and the convolution's input, like scores, and an empty tensor. Without a convolution its
+        input is empty, too.
+    """
+    visible, unmasked = visible_entries(scores, arguments)
+    # EA eq. 4, the skip connection: scaled scores and the logits of the layer below; zero where masked.
+    mixed = arguments.scale * scores.to(precision)
+    if arguments.previous is not None:
+        previous = arguments.previous.to(precision)
+        if arguments.own_weight + arguments.previous_weight == 1:
+            mixed = torch.lerp(mixed, previous, arguments.previous_weight)
+        else:
+            mixed = arguments.own_weight * mixed + arguments.previous_weight * previous
+    logits = mixed.where(unmasked, 0.0).to(scores.dtype)
+    # EA eq. 4, the residual convolution.
+    conv_input = scores.new_empty(0)
+    if arguments.weight is not None:
+        conv_input, read = logits, logits.to(precision)
+        evolved = torch.lerp(read, F.relu(convolve(read, arguments)), arguments.beta)
+        logits = evolved.where(unmasked, 0.0).to(scores.dtype)
+    # EA eq. 5, the softmax over visible keys; over all keys alike for a query that sees none.
+    seen = logits.to(precision).where(visible, -torch.inf).where(visible.any(-1, keepdim=True), 0.0)
+    return logits, seen.softmax(-1).to(scores.dtype), conv_input, scores.new_empty(0, dtype=torch.uint8)
+
+
+@without_autocast
+def backward(
+    d_logits: Tensor | None,
+    d_probabilities: Tensor,
+    probabilities: Tensor,
+    conv_input: Tensor,
+    relu_mask: Tensor,
+    arguments: FusedArguments,
+    precision: torch.dtype = torch.float32,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """Gradients of what :func:`forward` has read, from those of the logits and probabilities that it has returned.
+
+    Returns:
+        Those of scores and previous logits, like ``probabilities``, of weight and bias, in float32, or None.
+    """
+    visible, unmasked = visible_entries(probabilities, arguments)
+    # Softmax: P * (dP - sum(P * dP)).
+    p, d_p = (tensor.to(precision).where(visible, 0.0) for tensor in (probabilities, d_probabilities))
+    gradient = p * (d_p - (p * d_p).sum(-1, keepdim=True))
+    if d_logits is not None:
+        gradient = gradient + d_logits.to(precision)
+    gradient = gradient.where(unmasked, 0.0)
+    # Convolution: the ReLU passes a gradient on unless its input was 0 or less.
+    d_weight = d_bias = None
+    if arguments.weight is not None:
+        read, weight = padded(conv_input.to(precision), arguments), arguments.weight.to(precision)
+        convolved = F.conv2d(read, weight, arguments.bias.to(precision))
+        d_convolved = (arguments.beta * gradient).masked_fill(convolved <= 0, 0.0)
+        d_read, d_weight, d_bias = torch.ops.aten.convolution_backward(
+            d_convolved, read, weight, [len(weight)], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]
+        )
+        d_weight, d_bias = d_weight.float(), d_bias.float()
+        gradient = ((1 - arguments.beta) * gradient + cropped(d_read, arguments)).where(unmasked, 0.0)
+    # Skip connection and scale.
+    d_scores = (arguments.scale * arguments.own_weight * gradient).to(probabilities.dtype)
+    if arguments.previous_weight == 0:
+        return d_scores, None, d_weight, d_bias
+    return d_scores, (arguments.previous_weight * gradient).to(probabilities.dtype), d_weight, d_bias
+
+
+def visible_entries(maps: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor]:
+    """(B, 1, T, S), true where the softmax sees the key, and where, besides, the query is no padding."""
+    sentences, _, queries, keys = maps.shape
+    visible = maps.new_ones(sentences, 1, queries, keys, dtype=torch.bool)
+    if arguments.padded_keys is not None:
+        visible = visible & ~arguments.padded_keys[:, None, None, :]
+    if arguments.future is not None:
+        visible = visible & ~arguments.future
+    if arguments.padded_queries is None:
+        return visible, visible
+    return visible, visible & ~arguments.padded_queries[:, None, :, None]
+
+
+def convolve(read: Tensor, arguments: FusedArguments) -> Tensor:
+    """The convolution of maps (B, K, T, S), in their type; it reads zeros beyond them."""
+    weight, bias = arguments.weight.to(read.dtype), arguments.bias.to(read.dtype)
+    return F.conv2d(padded(read, arguments), weight, bias)
+
+
+def padding(arguments: FusedArguments) -> tuple[int, int, int, int]:
+    """Columns to the left and right, and rows above and below, that the kernel reads beyond an entry."""
+    beyond = arguments.kernel - 1
+    return arguments.left, beyond - arguments.left, arguments.above, beyond - arguments.above
+
+
+def padded(maps: Tensor, arguments: FusedArguments) -> Tensor:
+    """Maps with zeros around them, as many as the convolution reads."""
+    return F.pad(maps, padding(arguments))
+
+
+def cropped(maps: Tensor, arguments: FusedArguments) -> Tensor:
+    """Maps without the entries that :func:`padded` has put around them."""
+    return F.pad(maps, [-width for width in padding(arguments)])
