@@ -87,6 +87,7 @@ def odd(tmp_path_factory) -> Path:
 
 RECIPE = "toy/transformer_lite"
 IN_ODD_FOLDERS = {
+    "check_gpu.sh": ["--device", "cpu", "--out", "a:b/out"],
     "make-shortlist.sh": ["a:b/data-bin", "shortlist.tsv"],
     "prepare-corpus.sh": ["--source-lang", "de", "--target-lang", "en", "--dry-run", "corpus", "a:b/out"],
     "prepare-glue.sh": ["--task", "cola", "--dry-run", "a:b/out"],

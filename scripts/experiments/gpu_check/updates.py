@@ -1,0 +1,93 @@
+"""Updates of a model by fairseq's trainer, as fairseq-train makes them, in this process."""
+
+from dataclasses import dataclass
+
+import torch
+from fairseq import options, tasks
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from experiments.benchmark.batches import batch
+from experiments.costs.built_model import dictionary
+from experiments.gpu_check.settings import ONE_PROCESS, SEED, Settings
+
+TYPES = 10_000  # in the invented dictionary
+RECIPE = [
+    *("--share-all-embeddings", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
+    *("--lr", "1e-3", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "400", "--clip-norm", "0"),
+    *("--label-smoothing", "0.1", "--max-tokens", "4096", "--seed", str(SEED), "--fp16-init-scale", "128"),
+    *ONE_PROCESS,
+]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a training computes.
+
+    Args:
+        flags: of fairseq-train.
+        bf16: ``common.bf16=true`` of fairseq-hydra-train; fairseq-train's ``--bf16`` is for TPUs.
+    """
+
+    name: str
+    flags: tuple[str, ...] = ("--criterion", "label_smoothed_cross_entropy")
+    bf16: bool = False
+
+
+PLAIN = Precision.flags
+FLOAT32 = Precision("float32")
+FP16, BF16 = Precision("--fp16", (*PLAIN, "--fp16")), Precision("bf16", bf16=True)
+AMP = Precision("--amp", (*PLAIN, "--amp"))
+AUTOCAST = Precision("--autocast bf16", ("--criterion", "ea_label_smoothed_cross_entropy", "--autocast", "bf16"))
+
+
+class Training:
+    """A model, an optimizer and one batch of invented sentences.
+
+    Args:
+        flags: of fairseq-train, that describe the model.
+        tokens: in the batch, on either side.
+        length: of the longest sentence, in tokens.
+    """
+
+    def __init__(
+        self, flags: list[str], settings: Settings, tokens: int, length: int = 30, precision: Precision = FLOAT32
+    ):
+        cpu = [] if settings.on_gpu else ["--cpu"]
+        words = [
+            "--task",
+            "translation",
+            "-s",
+            "xx",
+            "-t",
+            "yy",
+            "none",
+            *RECIPE,
+            *ONE_PROCESS,
+            *precision.flags,
+            *cpu,
+            *flags,
+        ]
+        cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
+        OmegaConf.set_struct(cfg, False)
+        cfg.common.bf16 = precision.bf16
+        torch.manual_seed(SEED)
+        entries = dictionary(TYPES)
+        task = invented_task(cfg.task, entries)
+        self.trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+        self.batch = batch(entries, max(1, tokens // length), length, torch.device("cpu"), SEED)
+        self.words = self.batch["ntokens"]
+
+    def update(self) -> tuple[float, float]:
+        """One update; returns its loss, in bits a token, and the norm of its gradients, with all digits."""
+        with metrics.aggregate(new_root=True) as found:
+            self.trainer.train_step([self.batch])
+        return float(found["loss"].avg), float(found["gnorm"].avg)
+
+
+def invented_task(cfg, entries: Dictionary) -> tasks.FairseqTask:
+    """fairseq's task of translation, from a dictionary to itself."""
+    return tasks.TASK_REGISTRY["translation"](cfg, entries, entries)
