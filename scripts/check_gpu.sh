@@ -8,22 +8,33 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repository/scripts/environment.sh"
 
 carried=$repository/.whl
-# What a machine for training usually lacks beside PyTorch.
-packages=(fairseq-fixed omegaconf hydra-core antlr4-python3-runtime bitarray subword-nmt sacremoses sacrebleu portalocker
-  regex tabulate colorama lxml mock sentencepiece torchprofile)
-
-# missing_packages PYTHON: prints those that it lacks, with the versions of constraints.txt.
+# missing_packages PYTHON: prints what it lacks of that which the check imports, with the versions of constraints.txt.
 missing_packages() {
-  "$1" -I -c '
+  PYTHONPATH='' "$1" -c '
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from importlib.util import find_spec
 pinned = dict(line.split("==") for line in open(sys.argv[1]).read().split() if "==" in line)
-for name in sys.argv[2:]:
+packages = {"fairseq": "fairseq-fixed", "hydra": "hydra-core", "antlr4": "antlr4-python3-runtime", "yaml": "PyYAML"}
+packages["subword_nmt"] = "subword-nmt"
+missing = [] if find_spec("fairseq") else ["fairseq"]
+for module in "numpy yaml tqdm packaging omegaconf hydra antlr4 bitarray regex portalocker tabulate colorama lxml".split() + \
+    "sacrebleu joblib click sacremoses mock subword_nmt.apply_bpe".split():
     try:
-        version(name)
-    except PackageNotFoundError:
-        print(f"{name}=={pinned[name]}")
-' "$repository/constraints.txt" "${packages[@]}"
+        import_module(module)
+    except ModuleNotFoundError as error:
+        missing.append(error.name.partition(".")[0])
+for name in dict.fromkeys(packages.get(name, name) for name in missing):
+    print(f"{name}=={pinned[name]}" if name in pinned else name)
+' "$repository/constraints.txt"
+}
+
+# require_packages PYTHON: dies if it lacks packages, and says how to carry them here.
+require_packages() {
+  local lacks version
+  lacks=$(missing_packages "$1" | tr '\n' ' ') version=$(version_of "$1")
+  [[ ! $lacks ]] ||
+    die "this Python lacks ${lacks% }: without network, run 'python$version -m pip wheel --no-deps --wheel-dir .whl ${lacks% }' on a machine that has one, copy the folder .whl into $repository, and run the same command again."
 }
 
 # find_torch_python: prints an active Python that has PyTorch and that fairseq can be imported in.
@@ -41,7 +52,7 @@ find_torch_python() {
 use_carried_packages() {
   local environment=$repository/.venv-gpu base
   base=$(find_torch_python)
-  if ! "$environment/bin/python" -c 'import fairseq, torch' >/dev/null 2>&1; then
+  if ! "$environment/bin/python" -c 'import torch' >/dev/null 2>&1 || [[ $(missing_packages "$environment/bin/python") ]]; then
     say "making the Python environment $environment of the packages in $carried"
     if ! { "$base" -m venv --clear --without-pip "$environment" &&
       "$base" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' >"$(
@@ -52,20 +63,21 @@ use_carried_packages() {
       die "could not install the packages in $carried, see above: they must be for Python $(version_of "$base")."
     fi
   fi
+  require_packages "$environment/bin/python"
   export PATH=$environment/bin:$PATH
   hash -r
 }
 
 # find_or_make_python: takes an environment that has fairseq, or carried packages, or what pip finds.
 find_or_make_python() {
-  local base lacks version
+  local base
   ! (find_python) >/dev/null 2>&1 || return 0
   if compgen -G "$carried/*.whl" >/dev/null; then
     use_carried_packages
   elif ! (enter_environment); then
     base=$(find_torch_python)
-    version=$(version_of "$base") lacks=$(missing_packages "$base" | tr '\n' ' ')
-    die "this Python lacks ${lacks% }: without network, run 'python$version -m pip wheel --no-deps --wheel-dir .whl ${lacks% }' on a machine that has one, copy the folder .whl into $repository, and run the same command again."
+    require_packages "$base"
+    die "making the environment failed, see above."
   fi
 }
 

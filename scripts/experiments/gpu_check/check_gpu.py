@@ -85,8 +85,9 @@ def main() -> None:
             write(parts, out)
     print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs beside them.")
     if wrong := [part for part in parts if not part.agrees]:
-        names = ", ".join(part.title.partition(":")[0] for part in wrong)
-        raise StepError(f"not everything was tried and agrees with PyTorch: {names}.")
+        raise StepError(
+            f"{', '.join(part.name for part in wrong)}: not all was tried and agrees with PyTorch, see gpu.md."
+        )
     print("All of it agrees with PyTorch.")
 
 

@@ -11,7 +11,7 @@ from fairseq_cli import train
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.kernels.self_check import first_line
 from experiments.gpu_check.rows import Row
-from experiments.gpu_check.settings import ONE_PROCESS, SEED, Settings, computed_by, exact_products, largest_difference
+from experiments.gpu_check.settings import SEED, Settings, computed_by, exact_products, largest_difference
 from experiments.runs.recipe import model_flags
 
 ALLOWED = 0.02  # of bits a token after 100 updates, in which roundings grow
@@ -50,8 +50,7 @@ def losses(flags: list[str], updates: int, backend: str, settings: Settings) -> 
         *("--warmup-updates", "50", "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
         *("--max-tokens", "2048", "--max-update", str(updates), "--seed", str(SEED), "--num-workers", "0"),
         *("--no-save", "--disable-validation", "--log-format", "json", "--log-interval", "1"),
-        *ONE_PROCESS,
-        *([] if settings.on_gpu else ["--cpu"]),
+        *settings.place,
         *flags,
     ]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))

@@ -5,12 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 
-from experiments import REPOSITORY
 from experiments.gpu_check.rows import Row
-from experiments.gpu_check.settings import ONE_PROCESS, SEED, Settings, largest_difference
+from experiments.gpu_check.settings import SEED, Settings, largest_difference
 from experiments.runs.recipe import model_flags
 
 UPDATES = 10
@@ -25,7 +25,7 @@ def check(settings: Settings) -> Iterator[Row]:
         return
     backend = "NCCL" if settings.on_gpu else "gloo"
     two = [] if settings.on_gpu else ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
-    one, problem = losses([], ["--update-freq", "2", *ONE_PROCESS], settings)
+    one, problem = losses([], ["--update-freq", "2"], settings)
     if not problem:
         rendezvous = [*TORCHRUN, "--rdzv-endpoint", "localhost:0"]
         both, problem = losses(rendezvous, [*two, "--distributed-world-size", "2"], settings)
@@ -41,17 +41,17 @@ def check(settings: Settings) -> Iterator[Row]:
 
 def losses(launcher: list[str], flags: list[str], settings: Settings) -> tuple[list[float], str]:
     """The loss of each update of ``fairseq-train``, and what is wrong."""
-    command = [sys.executable, *launcher, "-m", "fairseq_cli.train", str(settings.data)]
-    command += ["--user-dir", str(REPOSITORY / "ea_fairseq"), *model_flags("ea_transformer_lite"), "--dropout", "0"]
+    command = [sys.executable, *launcher, str(Path(__file__).with_name("train.py")), str(settings.data)]
+    command += [*model_flags("ea_transformer_lite"), "--dropout", "0"]
     command += ["--share-all-embeddings", "--optimizer", "adam", "--lr", "1e-3", "--max-tokens", "512"]
     command += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--seed", str(SEED)]
     command += ["--max-update", str(UPDATES), "--no-save", "--disable-validation", "--num-workers", "0"]
-    command += ["--log-format", "json", "--log-interval", "1", *flags, *([] if settings.on_gpu else ["--cpu"])]
+    command += ["--log-format", "json", "--log-interval", "1", *settings.place, *flags]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # scripts/profile.py
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     if result.returncode:
         last = (result.stderr.strip().splitlines() or ["nothing said"])[-1]
         return [], f"fairseq-train ended with {result.returncode} ({last[:200]})"
-    lines = [line.partition(" | train_inner | ")[2] for line in (result.stdout + result.stderr).splitlines()]
-    found = [float(json.loads(line)["loss"]) for line in lines if line.startswith("{")]
+    lines = [line for line in (result.stdout + result.stderr).splitlines() if "train_inner" in line and "{" in line]
+    found = [float(json.loads(line[line.index("{") :])["loss"]) for line in lines]
     return found, "" if len(found) == UPDATES else f"{len(found)} updates instead of {UPDATES}"

@@ -11,7 +11,6 @@ from ea_fairseq.kernels import dispatch
 
 SIZES = {"lite": "Lite", "base": "Base"}
 SEED = 1
-ONE_PROCESS = ("--distributed-world-size", "1")  # on several GPUs, too
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,12 @@ class Settings:
     def on_gpu(self) -> bool:
         """Whether there is a GPU to check."""
         return self.device.type == "cuda"
+
+    @property
+    def place(self) -> list[str]:
+        """Flags of fairseq-train: one process on this device; what it saves if a training crashes is put aside."""
+        crashed = str(self.text.with_name("crashed"))
+        return ["--distributed-world-size", "1", "--save-dir", crashed, *([] if self.on_gpu else ["--cpu"])]
 
     def synchronize(self) -> None:
         """Waits until the GPU has done all that it was given."""

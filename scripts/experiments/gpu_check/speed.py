@@ -1,4 +1,4 @@
-"""Words a second and peak memory of training: plain, evolving, and evolving by plain PyTorch."""
+"""Tokens a second and peak memory of training: plain, evolving, and evolving by plain PyTorch."""
 
 import gc
 import time
@@ -44,24 +44,22 @@ def measure(size: str, precision: Precision, settings: Settings) -> Row:
         ratio = f" ({speeds[variant] / speeds['Transformer']:.2f})" if "Transformer" in speeds else ""
         found[variant] = f"{speeds[variant]:,.0f}{ratio}"
         if peak:
-            found[f"{variant}, MiB"] = f"{peak:,.0f}"
+            found[f"{variant}, GiB"] = f"{peak:.2f}"
     return Row(name, found, "; ".join(problems))
 
 
 def speed(flags: list[str], precision: Precision, settings: Settings) -> tuple[float, float]:
-    """Target words a second, the median of several updates, and the MiB of a GPU that they take at most."""
+    """Target tokens a second, the median of several updates, and the GiB of a GPU that one takes at most."""
     gc.collect()
     if settings.on_gpu:
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(settings.device)
     training = Training(flags, settings, 4096 if settings.on_gpu else 512, LENGTH, precision)
-    seconds = []
+    seconds, peaks = [], []
     for number in range(WARM_UP + (20 if settings.on_gpu else 3)):
         settings.synchronize()
         begin = time.perf_counter()
-        training.trainer.train_step([training.batch])  # whose loss may overflow, until its scale has fallen
+        peaks.append(training.peak(training.step()))
         settings.synchronize()
         if number >= WARM_UP:
             seconds.append(time.perf_counter() - begin)
-    peak = torch.cuda.max_memory_allocated(settings.device) if settings.on_gpu else 0
-    return training.words / median(seconds), peak / 2**20
+    return training.words / median(seconds), max(peaks)

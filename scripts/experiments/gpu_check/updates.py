@@ -7,19 +7,19 @@ from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
+from fairseq.logging.meters import MetersDict
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from experiments.benchmark.batches import batch
 from experiments.costs.built_model import dictionary
-from experiments.gpu_check.settings import ONE_PROCESS, SEED, Settings
+from experiments.gpu_check.settings import SEED, Settings
 
 TYPES = 10_000  # in the invented dictionary
 RECIPE = [
     *("--share-all-embeddings", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
     *("--lr", "1e-3", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "400", "--clip-norm", "0"),
     *("--label-smoothing", "0.1", "--max-tokens", "4096", "--seed", str(SEED), "--fp16-init-scale", "128"),
-    *ONE_PROCESS,
 ]
 
 
@@ -56,21 +56,8 @@ class Training:
     def __init__(
         self, flags: list[str], settings: Settings, tokens: int, length: int = 30, precision: Precision = FLOAT32
     ):
-        cpu = [] if settings.on_gpu else ["--cpu"]
-        words = [
-            "--task",
-            "translation",
-            "-s",
-            "xx",
-            "-t",
-            "yy",
-            "none",
-            *RECIPE,
-            *ONE_PROCESS,
-            *precision.flags,
-            *cpu,
-            *flags,
-        ]
+        task = ["--task", "translation", "--source-lang", "xx", "--target-lang", "yy"]
+        words = ["none", *task, *RECIPE, *settings.place, *precision.flags, *flags]
         cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), words))
         OmegaConf.set_struct(cfg, False)
         cfg.common.bf16 = precision.bf16
@@ -81,11 +68,20 @@ class Training:
         self.batch = batch(entries, max(1, tokens // length), length, torch.device("cpu"), SEED)
         self.words = self.batch["ntokens"]
 
-    def update(self) -> tuple[float, float]:
-        """One update; returns its loss, in bits a token, and the norm of its gradients, with all digits."""
+    def step(self) -> MetersDict:
+        """One update; returns what fairseq logs of it, no loss if that has overflowed, until its scale has fallen."""
         with metrics.aggregate(new_root=True) as found:
             self.trainer.train_step([self.batch])
+        return found
+
+    def update(self) -> tuple[float, float]:
+        """One update; returns its loss, in bits a token, and the norm of its gradients, with all digits."""
+        found = self.step()
         return float(found["loss"].avg), float(found["gnorm"].avg)
+
+    def peak(self, found: MetersDict) -> float:
+        """GiB of the GPU that an update has taken at most; 0 if fairseq does not tell, as on a CPU."""
+        return self.trainer.cuda_env.total_memory_in_GB - found["gb_free"].avg if "gb_free" in found else 0.0
 
 
 def invented_task(cfg, entries: Dictionary) -> tasks.FairseqTask:
