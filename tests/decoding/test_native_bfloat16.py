@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from checkpoints import save_loud
 from ea_fairseq import UserError
+from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.decoding import native_search
 from ea_fairseq.decoding.generation_options import require_bfloat16
 from ea_fairseq.decoding.shortlist import Shortlist
@@ -34,10 +35,23 @@ def search(model, sample: dict, native_bf16: bool = True, **more) -> list:
     return found
 
 
+@torch.no_grad()
+def learn_powers_of_two(model) -> None:
+    """Sets learned alpha and beta so that (1 - alpha) * 2 (1 - beta) is a power of 2.
+
+    Native code multiplies the layer of the queries by it before it rounds: a power of 2 changes no rounding.
+    """
+    for weights in [module for module in model.modules() if isinstance(module, LearnedWeights)]:
+        for logits, of_heads in ((weights.alpha_logits, (0.5, 0.75)), (weights.beta_logits, (0.75, 0.5))):
+            if logits is not None:
+                logits.copy_(torch.tensor(of_heads).logit().view_as(logits))
+
+
 @needs_bfloat16
 @pytest.mark.parametrize("name", MODELS)
 def test_it_is_the_search_of_a_model_that_rounds_what_it_multiplies(name, monkeypatch):
     model, sample = model_of(name), batch([3, 1, 9, 17, 5], seed=1)
+    learn_powers_of_two(model)
     found = search(model, sample)
     linear = F.linear
     monkeypatch.setenv("EA_BACKEND", "reference")

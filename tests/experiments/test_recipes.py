@@ -154,8 +154,8 @@ def test_a_recipe_is_found_however_slowly_the_others_are_listed(tmp_path):
     slow = tmp_path / "tr"
     slow.write_text('#!/usr/bin/env bash\n/usr/bin/env -i /usr/bin/tr "$@"\nsleep 0.2\nyes | head -c 200000\n')
     slow.chmod(0o755)
-    script = f"set -euo pipefail; source {ROOT}/scripts/lib.sh; source {ROOT}/scripts/recipe.sh; find_recipe $1"
-    command = ["bash", "-c", script, "find", "quickstart/ea_transformer_lite"]
+    script = 'set -euo pipefail; source "$2/lib.sh"; source "$2/recipe.sh"; find_recipe "$1"'
+    command = ["bash", "-c", script, "find", "quickstart/ea_transformer_lite", ROOT / "scripts"]
     path = f"{tmp_path}:{os.environ['PATH']}"
     found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
     assert (found.returncode, found.stdout) == (0, "quickstart/ea_transformer_lite\n"), found.stderr
