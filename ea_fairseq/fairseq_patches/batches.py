@@ -4,22 +4,38 @@
 in an order drawn with the seed ``seed + epoch`` of the epoch it starts in. A resumption starts in a later epoch, so it
 draws other batches. Batches that are kept for all epochs are drawn here as if training started in the first one.
 
+``EpochBatchIterator`` (fairseq/data/iterators.py) keeps a data loader for all epochs, and with it whether the first
+epoch was shuffled: with ``--curriculum N`` no later epoch is, unless training is resumed. Here each epoch is shuffled
+or not as it is told.
+
 Processes that load batches (``--num-workers``, 1 by default) are kept for all epochs, too, with the data set as it was
 when they started: ``--task masked_lm`` masks the same words in each epoch, and others after a resumption. Here they
 start anew in each epoch of that task.
 """
 
 from fairseq.data import FairseqDataset
-from fairseq.data.iterators import EpochBatchIterating
+from fairseq.data.iterators import EpochBatchIterating, EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 
 fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
+fairseq_iterator_for_epoch = EpochBatchIterator._get_iterator_for_epoch
 
 
 def patch_batches():
-    """Replaces ``FairseqTask.get_batch_iterator`` by :func:`get_batch_iterator`."""
+    """Replaces ``FairseqTask.get_batch_iterator`` and the method that iterates over an epoch by those below."""
     FairseqTask.get_batch_iterator = get_batch_iterator
+    EpochBatchIterator._get_iterator_for_epoch = iterator_for_epoch
+
+
+def iterator_for_epoch(
+    self: EpochBatchIterator, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
+):
+    """fairseq's iterator over the batches of an epoch, from ``offset`` on, shuffled or not as it is told."""
+    if self.dataloader is not None:
+        self.epoch_batch_sampler.shuffle = shuffle
+        self.epoch_batch_sampler.fix_batches_to_gpus = fix_batches_to_gpus
+    return fairseq_iterator_for_epoch(self, epoch, shuffle, fix_batches_to_gpus, offset)
 
 
 def get_batch_iterator(

@@ -9,6 +9,7 @@ Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
   options for beam search and for embedding files are dropped.
 - ``load_checkpoint``, ``load_checkpoint_to_cpu`` and ``load_model_ensemble_and_task`` end with a traceback for a file
   that is damaged or does not fit. Here they raise a UserError.
+- ``load_checkpoint`` trains from random weights where the file of ``--restore-file`` is missing. Here it is refused.
 - ``torch_persistent_save`` writes a second and a third time behind an attempt that failed half-way, and
   ``PathManager.copy`` overwrites the old file while it copies, so a full disk or a kill leaves half a checkpoint. Here
   a finished temporary file replaces the old one.
@@ -42,6 +43,8 @@ NUMPY_FUNCTIONS = tuple(
     for package in ("numpy.core", "numpy._core")
 )
 
+DEFAULT_RESTORE_FILE = CheckpointConfig().restore_file
+
 fairseq_load_checkpoint = checkpoint_utils.load_checkpoint
 fairseq_load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
 fairseq_load_models = checkpoint_utils.load_model_ensemble_and_task
@@ -66,8 +69,12 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
         The checkpoint's extra state, or None; and the iterator over epochs.
 
     Raises:
-        UserError: naming the flag, where flags contradict each other or the optimizer's state is of another model.
+        UserError: naming the flag, where flags contradict each other, a file is missing that a flag names, or the
+            optimizer's state is of another model.
     """
+    path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
+    if cfg.restore_file != DEFAULT_RESTORE_FILE and not PathManager.isfile(path):
+        raise UserError(f"--restore-file: there is no file {path}")
     try:
         with flags_refused():
             return fairseq_load_checkpoint(cfg, trainer, **kwargs)

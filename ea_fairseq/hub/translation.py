@@ -2,8 +2,9 @@
 
 import copy
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import compress
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.hub.files import SUBWORD_FILES, loaded, require_subword_file
 from ea_fairseq.hub.sentences import require_length, require_words
 from ea_fairseq.user_error import UserError
+
+# What translate takes besides fairseq's options of generation.
+OPTIONS = ("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist", "native_bf16")
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,22 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         self.target_tokenizer = encoders.build_tokenizer(target_tokenizer)
         self.target_bpe = encoders.build_bpe(target_bpe)
 
-    def translate(self, sentences: str | list[str], beam: int = 5, verbose: bool = False, **options) -> str | list[str]:
+    def translate(
+        self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options
+    ) -> str | list[str]:
         """The translation of a raw sentence, or of several; an empty one stays empty.
 
         Args:
             options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, one that is longer
                 than the model can read becomes empty.
+
+        Raises:
+            UserError: naming an option that there is not, or that changes no translation.
         """
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, **options)[0]
+        sentences = list(sentences)
+        self.require_options(options, verbose)
         skips = options.get("skip_invalid_size_inputs", False)
         is_read = [
             bool(sentence.strip()) and not (skips and len(self.encode(sentence)) > self.max_positions[0])
@@ -87,6 +98,21 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         full = list(compress(sentences, is_read))
         translations = iter(super().translate(full, beam, verbose, **options) if full else [])
         return [next(translations) if read else "" for read in is_read]
+
+    def require_options(self, options: dict, verbose: bool) -> None:
+        """
+        Raises:
+            UserError: naming an option that :meth:`translate` would ignore.
+        """
+        known = {*self.cfg.generation, *OPTIONS} - {"beam"}
+        for name in options:
+            if name not in known:
+                similar = get_close_matches(name, known, 1)
+                raise UserError(f"translate has no option {name}{f': did you mean {similar[0]}?' if similar else ''}")
+        if options.get("nbest", 1) != 1:
+            raise UserError("nbest: translate returns the best translation, model.generate the whole beam")
+        if options.get("print_alignment") and not verbose:
+            raise UserError("print_alignment: alignments are printed with verbose=True alone")
 
     @classmethod
     def load(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
+from torch import Tensor
 
 from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
@@ -86,7 +87,14 @@ class MechanismModel:
         for options in cls.option_classes():
             options.from_namespace(args)
         for kind in ("encoder", "decoder"):
-            cls.check_layers_to_keep(kind, getattr(args, f"{kind}_layers_to_keep", None))
+            name = f"{kind}_layers_to_keep"
+            kept = getattr(args, name, None)
+            if kept is not None and not isinstance(
+                kept, str
+            ):  # fairseq reads a list from the command line, and splits text
+                kept = ",".join(map(str, kept))
+                setattr(args, name, kept)
+            cls.check_layers_to_keep(kind, kept)
         check_backend()
 
     @classmethod
@@ -131,7 +139,9 @@ class MechanismModel:
             UserError: naming the first parameter that does not fit, before any is loaded.
         """
         self.upgrade_state_dict(state_dict)
-        state_dict = copy.copy(prune_state_dict(state_dict, model_cfg or args))
+        if not self.has_layers_of(state_dict):  # a training's own checkpoint is pruned already
+            state_dict = prune_state_dict(state_dict, model_cfg or args)
+        state_dict = copy.copy(state_dict)
         new = missing_mechanism(self, state_dict)
         state_dict.update(new)
         unread = remove_unread(self, state_dict) if new else 0
@@ -140,6 +150,15 @@ class MechanismModel:
         if new:
             start_mechanism(self, self.family.attention.options.from_namespace(self.args), unread)
         return super().load_state_dict(state_dict, strict)
+
+    def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:
+        """Whether each stack has as many layers as in a state dict."""
+        for side in ("encoder", "decoder"):
+            prefix = f"{side}.layers."
+            there = {name.removeprefix(prefix).partition(".")[0] for name in state_dict if name.startswith(prefix)}
+            if there and len(there) != len(getattr(self, side).layers):
+                return False
+        return True
 
     def set_num_updates(self, num_updates: int):
         """Called by fairseq before each update of a training."""

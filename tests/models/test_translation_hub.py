@@ -96,6 +96,30 @@ def test_a_list_is_translated_in_its_order(hub):
     assert hub.translate([]) == []
 
 
+def test_sentences_may_come_one_by_one(hub):
+    assert hub.translate(sentence for sentence in [SOURCES[3], "Hund"]) == hub.translate([SOURCES[3], "Hund"])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"lenpem": 0.6}, "translate has no option lenpem: did you mean lenpen[?]"),
+        ({"zzzzz": 1}, "translate has no option zzzzz"),
+        ({"nbest": 3}, "nbest: translate returns the best translation, model.generate the whole beam"),
+        ({"print_alignment": "hard"}, "print_alignment: alignments are printed with verbose=True alone"),
+    ],
+    ids=["misspelt", "unknown", "nbest", "alignment"],
+)
+def test_an_option_that_would_be_ignored_is_refused(hub, options, sentence):
+    with pytest.raises(UserError, match=f"^{sentence}$"):
+        hub.translate("Hund", **options)
+
+
+def test_options_of_beam_search_are_taken(hub):
+    taken = {"lenpen": 0.6, "max_len_b": 3, "nbest": 1, "no_repeat_ngram_size": 2, "skip_invalid_size_inputs": True}
+    assert len(hub.translate("Hund", **taken).split()) <= 3
+
+
 def test_an_empty_sentence_stays_empty(hub):
     assert hub.translate(" ") == ""
     assert hub.translate(["", "Hund", "\u3000"]) == ["", hub.translate("Hund"), ""]

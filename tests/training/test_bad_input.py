@@ -92,6 +92,7 @@ FLAGS = {
     "two widths": (["--share-all-embeddings", "--decoder-embed-dim", "8"], "requires --encoder-embed-dim to match"),
     "file for a folder": (["--save-dir", "a file"], "a file"),
     "another model's optimizer": (["--restore-file", "plain/checkpoint_last.pt"], "--reset-optimizer"),
+    "missing start of a training": (["--restore-file", "plane.pt"], "--restore-file: there is no file plane.pt"),
     "missing start": (["--finetune-from-model", "missing.pt"], "--finetune-from-model missing.pt does not exist"),
     "two starts": (
         ["--finetune-from-model", "plain/checkpoint_last.pt", "--restore-file", "evolving/checkpoint_last.pt"],

@@ -9,6 +9,7 @@ from argparse import Namespace
 
 import fairseq
 import pytest
+import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.utils import import_user_module
 
@@ -20,6 +21,7 @@ from forked import run_forked, run_forked_well
 from reversal import DATA, DEVICE_FLAGS, SENTENCES, losses_of, train, train_command
 
 CHECKPOINTS = "check points"
+SIDES = ("encoder", "decoder")
 MIXED_PRECISION = [["--amp"], ["--fp16"], ["--memory-efficient-fp16"], ["--fp16", "--fp16-no-flatten-grads"]]
 
 
@@ -39,6 +41,18 @@ def test_training_learns_and_saves(home, losses):
 def test_an_interrupted_training_continues_as_if_undisturbed(home, losses):
     flags = ["--decoder-skip", "--cross-skip"]
     assert train(home, "halves", 4, *flags) + train(home, "halves", 8, *flags) == losses
+
+
+@pytest.mark.parametrize("start", [[], ["--finetune-from-model", f"{CHECKPOINTS}/checkpoint_last.pt"]])
+def test_layers_are_kept_by_a_flag_as_by_an_option_in_python(home, losses, start, tmp_path):
+    """fairseq reads the flag as a list, and then splits it as text."""
+    skips = ["--decoder-skip", "--cross-skip"]
+    flags = [*skips, "--encoder-layers-to-keep", "1", "--decoder-layers-to-keep", "0,1", *start]
+    assert len(train(home, tmp_path, 1, *flags) + train(home, tmp_path, 2, *flags)) == 2  # the second resumes
+    names = torch.load(tmp_path / "checkpoint_last.pt")["model"]
+    layers = {side: {name.split(".")[2] for name in names if name.startswith(f"{side}.layers.")} for side in SIDES}
+    assert layers == {"encoder": {"0"}, "decoder": {"0", "1"}}
+    run_forked_well(*generate_command("--path", tmp_path / "checkpoint_last.pt"), cwd=home)
 
 
 def generate_command(*flags, device="cpu") -> list:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
 
 from ea_fairseq.fairseq_patches.checkpoints import copy_whole, save_whole
 from ea_fairseq.user_error import UserError
@@ -21,6 +23,8 @@ KILLED_TRAINING = """
 import io, os, shutil, signal, sys
 from fairseq_cli.train import cli_main
 import torch
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.trainer import Trainer
 
 moment, count = os.environ["MOMENT"], int(os.environ["COUNT"])
@@ -171,3 +175,31 @@ def test_a_checkpoint_is_replaced_whole_or_not_at_all(write, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(UserError, match=r"missing/checkpoint\.pt: No such file or directory"):
         save(tmp_path / "missing" / "checkpoint.pt")
+
+
+class Sentences(FairseqDataset):
+    """Ten sentences, one a batch."""
+
+    def __getitem__(self, index):
+        return index
+
+    def __len__(self):
+        return 10
+
+
+def epochs_of(curriculum: int, first: int = 1) -> list[list[int]]:
+    """The order of the sentences in four epochs of a training that is resumed at the beginning of one."""
+    batches = [[number] for number in range(10)]
+    iterator = EpochBatchIterator(
+        Sentences(), lambda samples: samples[0], batches, epoch=first, reuse_dataloader=True, persistent_workers=False
+    )
+    return [list(iterator.next_epoch_itr(shuffle=epoch > curriculum)) for epoch in range(first, 5)]
+
+
+def test_epochs_after_the_curriculum_are_shuffled_in_a_resumed_training_as_in_one_that_is_not():
+    """fairseq keeps whether the first epoch was shuffled together with what loads its batches."""
+    found = epochs_of(curriculum=2)
+    assert found[:2] == [list(range(10))] * 2
+    assert found[2] != found[3] and all(sorted(epoch) == list(range(10)) != epoch for epoch in found[2:])
+    assert epochs_of(curriculum=2, first=3) == found[2:]
+    assert epochs_of(curriculum=0)[2:] == found[2:]
