@@ -1,6 +1,7 @@
 """BERT's WordPiece: words in lower case without accents, each cut into the longest pieces that a vocabulary has.
 
-Devlin et al., NAACL 2019, by the rules of their published code.
+Devlin et al., NAACL 2019, by the rules of their published code. As there, ``[MASK]`` and the other symbols are ordinary
+text if a raw text has them: a bracket, a word, a bracket.
 """
 
 import re
@@ -17,7 +18,7 @@ from ea_fairseq.user_error import UserError
 
 SYMBOLS = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}  # BERT's, fairseq's
 INSIDE = "##"  # before each piece of a word but the first
-LONGEST_WORD = 100  # characters
+LONGEST_WORD = 200  # characters; a longer one is unknown
 LARGEST_VOCABULARY = 32 << 20  # bytes
 CACHED_WORDS = 100_000
 PIECE = re.compile(r"[^\x00-\x20\x7f]+")
@@ -122,10 +123,13 @@ def words(text: str, cased: bool = False) -> Iterator[str]:
 
 
 def spaced(char: str) -> str:
-    """What a character counts as: white space, nothing, or itself, and if it is Chinese, a word."""
+    """What a character counts as: white space, nothing, or itself, and if it is Chinese, a word.
+
+    What this Python's Unicode does not know is kept, as are private characters: only control characters vanish.
+    """
     if char in "\t\n\r":
         return " "
-    if char == "\N{REPLACEMENT CHARACTER}" or unicodedata.category(char).startswith("C"):
+    if char == "\N{REPLACEMENT CHARACTER}" or unicodedata.category(char) in ("Cc", "Cf"):
         return ""
     return f" {char} " if any(first <= ord(char) <= last for first, last in CHINESE) else char
 

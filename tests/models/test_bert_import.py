@@ -165,6 +165,14 @@ def assert_refused(files, folder, monkeypatch, reason):
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
+        ({"is_decoder": True}, "'is_decoder' is true, and a BERT is an encoder"),
+        ({"add_cross_attention": True}, "'add_cross_attention' is true"),
+        ({"num_hidden_layers": 5}, "of two models: 'num_hidden_layers' is 5 there, and the weights have 3"),
+        ({"hidden_size": 1000}, f"'hidden_size' is 1,000 there, and the weights have {WIDTH}"),
+        ({"intermediate_size": 1}, "'intermediate_size' is 1 there"),
+        ({"vocab_size": 30522}, f"'vocab_size' is 30,522 there, and the weights have {len(PIECES)}"),
+        ({"max_position_embeddings": 512}, "'max_position_embeddings' is 512 there"),
+        ({"type_vocab_size": 9}, "'type_vocab_size' is 9 there"),
         ({"num_attention_heads": 3}, "--encoder-attention-heads must divide"),
         ({"num_attention_heads": 0}, "--encoder-attention-heads must divide"),
         ({"num_attention_heads": "2"}, "'num_attention_heads' must be a whole number"),

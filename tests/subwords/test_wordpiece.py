@@ -42,7 +42,8 @@ def wordpiece(vocabulary):
         ("bax", "<unk>"),
         ("a" * LONGEST_WORD, "a" + " ##a" * (LONGEST_WORD - 1)),
         ("a" * (LONGEST_WORD + 1), "<unk>"),
-        ("[MASK]", "<unk> <unk> <unk>"),
+        ("[MASK] a", "<unk> <unk> <unk> a"),
+        ("a \U0001fa77 a\ue000 \u0378", "a <unk> <unk> <unk>"),
         ("", ""),
     ],
 )

@@ -54,13 +54,21 @@ MATRICES = ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.f
 
 @dataclass(frozen=True)
 class Config:
-    """What a model's config.json tells that its weights do not."""
+    """What a model's config.json says; the weights must have the sizes that it gives."""
 
     model_type: Literal["bert"]
     num_attention_heads: int
     hidden_act: Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"] = "gelu"
     layer_norm_eps: float = 1e-12
     position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: bool = False
+    add_cross_attention: bool = False
+    num_hidden_layers: int | None = None
+    hidden_size: int | None = None
+    intermediate_size: int | None = None
+    vocab_size: int | None = None
+    max_position_embeddings: int | None = None
+    type_vocab_size: int | None = None
 
     @classmethod
     def read(cls, path: Path) -> "Config":
@@ -71,6 +79,9 @@ class Config:
             config = as_record(cls, read_json(path))
             if not 0 < config.layer_norm_eps < 1:
                 raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
+            for name in ("is_decoder", "add_cross_attention"):
+                if getattr(config, name):
+                    raise ValueError(f"'{name}' is true, and a BERT is an encoder")
         except ValueError as error:
             raise StepError(f"{path} is not of a BERT that can be imported: {error}.") from None
         return config
@@ -125,6 +136,21 @@ class Bert:
                 raise StepError(f"{path} is no BERT: {layer}{name} has another shape than in the first layer.")
         if len(self.weight("segment_embeddings")) > MOST_SEGMENTS:
             raise StepError(f"{path} has more than {MOST_SEGMENTS:,} types of tokens.")
+        self.require_sizes(path)
+
+    def require_sizes(self, path: Path) -> None:
+        """Raises StepError where config.json gives another size than the weights have."""
+        inner, width = self.weight("layers.0.fc1").shape
+        sizes = {"num_hidden_layers": self.layers, "hidden_size": width, "intermediate_size": inner}
+        sizes["vocab_size"] = len(self.weight("embed_tokens"))
+        sizes["max_position_embeddings"] = len(self.weight("embed_positions"))
+        sizes["type_vocab_size"] = len(self.weight("segment_embeddings"))
+        for name, size in sizes.items():
+            if getattr(self.config, name) not in (None, size):
+                raise StepError(
+                    f"{path} and its config.json are of two models: '{name}' is {getattr(self.config, name):,} there, "
+                    f"and the weights have {size:,}."
+                )
 
     def weight(self, module: str) -> Tensor:
         """The weight of a module of the encoder."""
