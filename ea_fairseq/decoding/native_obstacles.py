@@ -17,7 +17,6 @@ from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
 STEPS = ("receive", "reweigh", "values")  # of a mechanism, which kernels do not know
-ATTENTION = "attention is asked for"  # as in each validation of a training
 OTHER_LAYERS = "a linear layer or a norm is none of torch's"
 
 
@@ -88,7 +87,7 @@ def obstacles(model: nn.Module) -> Iterator[str]:
         if not all(map(is_norm, (stack.layernorm_embedding, stack.layer_norm))):
             yield OTHER_LAYERS
     if any(layer.need_attn for layer in decoder.layers):
-        yield ATTENTION
+        yield "attention is asked for"
     if any(map(any, map(hooks_of, model.modules()))):
         yield "a module has a hook"
     for module in model.modules():

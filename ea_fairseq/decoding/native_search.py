@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary
 import torch
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from ea_fairseq.decoding.native_model import NativeModel
-from ea_fairseq.decoding.native_obstacles import ATTENTION, Watch, obstacles
+from ea_fairseq.decoding.native_obstacles import Watch, obstacles
 from ea_fairseq.decoding.native_vocabulary import ShortVocabulary, Vocabulary
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
@@ -22,6 +23,7 @@ from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate
+fairseq_inference_with_bleu = TranslationTask._inference_with_bleu
 models_known: WeakKeyDictionary[torch.nn.Module, "KnownModel"] = WeakKeyDictionary()
 told: set[str] = set()  # the reasons that were logged
 ASKED = {"shortlist": "the shortlist", "native_bf16": "bfloat16"}  # what a generator may have of native search
@@ -55,8 +57,23 @@ def known(model: torch.nn.Module) -> KnownModel:
 
 
 def patch_search():
-    """Replaces ``SequenceGenerator._generate``, which all of fairseq's commands translate with."""
+    """Replaces ``SequenceGenerator._generate``, which all of fairseq's commands translate with, and what scores BLEU
+    in validation."""
     SequenceGenerator._generate = generate
+    TranslationTask._inference_with_bleu = inference_with_bleu
+
+
+def inference_with_bleu(self: TranslationTask, generator: SequenceGenerator, sample: dict, model: torch.nn.Module):
+    """fairseq's BLEU of a batch in validation, which reads no attention: so layers need not return it."""
+    reads_tokens = type(generator) is SequenceGenerator
+    layers = [layer for layer in model.modules() if getattr(layer, "need_attn", False)] if reads_tokens else []
+    for layer in layers:
+        layer.need_attn = False
+    try:
+        return fairseq_inference_with_bleu(self, generator, sample, model)
+    finally:
+        for layer in layers:
+            layer.need_attn = True
 
 
 @torch.no_grad()
@@ -98,8 +115,7 @@ def tell(reason: str, asked: list[str]) -> None:
     if reason not in told:
         told.add(reason)
         without = f", and without {' and '.join(asked)}" if asked else ""
-        level = logging.DEBUG if reason == ATTENTION else logging.INFO
-        logger.log(level, f"fairseq's beam search translates, not native code{without}: {reason}")
+        logger.info(f"fairseq's beam search translates, not native code{without}: {reason}")
 
 
 def refusal(
