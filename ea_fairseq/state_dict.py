@@ -56,7 +56,11 @@ def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]):
             raise UserError(f"the checkpoint does not fit the model: it has no {name}.")
         if state_dict[name].shape != parameter.shape:
             sizes = (" x ".join(map(str, tensor.shape)) for tensor in (state_dict[name], parameter))
-            raise UserError("the checkpoint does not fit the model: {} is {} in it, {} here.".format(name, *sizes))
+            other_words = name.endswith("embed_tokens.weight") and state_dict[name].shape[1:] == parameter.shape[1:]
+            hint = ": the dictionary has another number of words than when it was trained" if other_words else ""
+            raise UserError(
+                "the checkpoint does not fit the model: {} is {} in it, {} here{}.".format(name, *sizes, hint)
+            )
     for name in state_dict:
         if name not in own:
             raise UserError(f"the checkpoint does not fit the model: it has {name}, which the model does not have.")

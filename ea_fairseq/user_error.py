@@ -7,6 +7,10 @@ class UserError(ValueError):
     """Bad input that the user can put right; the message is one sentence that names the flag, file or parameter."""
 
 
+class FileError(UserError):
+    """Bad input in a file that the message names, whichever file it was read for."""
+
+
 @contextmanager
 def flags_refused():
     """Turns a ValueError of fairseq about flags, whose message begins with ``--``, into a UserError.

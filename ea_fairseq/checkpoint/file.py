@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ea_fairseq.checkpoint.config import entries, require_choices, require_plain, shown
 from ea_fairseq.checkpoint.option_rules import integer
-from ea_fairseq.user_error import UserError
+from ea_fairseq.user_error import FileError, UserError
 
 ZIP = b"PK\x03\x04"
 LARGEST_PICKLE = 16 << 20  # bytes, without the tensors; a million objects are far below
@@ -80,7 +80,7 @@ def building(paths: str) -> Iterator[None]:
             f"there is no dictionary {missing}, which {paths} needs: name the folder that has it, in Python with "
             "data_name_or_path."
         ) from error
-    except (MemoryError, OSError):
+    except (MemoryError, OSError, FileError):
         raise
     except UserError as error:
         if paths in str(error):

@@ -21,6 +21,7 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.adaptive_softmax import patch_adaptive_softmax
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
+    from ea_fairseq.fairseq_patches.dictionaries import patch_dictionaries
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
     from ea_fairseq.fairseq_patches.ngrams import patch_ngrams
     from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
@@ -32,6 +33,7 @@ def apply(package_path: list[str]):
     patch_checkpoints()
     patch_distributed()
     patch_batches()
+    patch_dictionaries()
     patch_numpy()
     patch_ngrams()
     patch_patience()

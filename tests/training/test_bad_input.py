@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -206,6 +207,32 @@ def test_data_without_a_dictionary(home):
     assert_refused(command, home, culprit)
     train_flags = ["-s", "src", "-t", "tgt"]
     assert_refused(["fairseq-train", "empty data", *train_command(NEW, 1, *train_flags)[2:]], home, culprit)
+
+
+@pytest.mark.parametrize(
+    ("change", "culprit"),
+    [
+        (lambda lines: [*lines, lines[2]], "spoilt data/dict.tgt.txt has the word 'c' of line 13 in line 3 already"),
+        (
+            lambda lines: [*lines, b"<s> 1\n"],
+            "has the word '<s>' of line 13 among fairseq's symbols already",
+        ),
+        (lambda lines: [lines[0], b"word\n"], "dict.tgt.txt needs a word, a space and a count in line 2, not 'word'"),
+        (lambda lines: [b"\xe4 1\n"], "the dictionary spoilt data/dict.tgt.txt is not UTF-8"),
+        (lambda lines: lines[1:], "the dictionary has another number of words than when it was trained"),
+    ],
+    ids=["twice", "symbol", "no count", "Latin-1", "a line less"],
+)
+def test_data_with_a_spoilt_dictionary(home, change, culprit):
+    shutil.copytree(home / DATA, home / "spoilt data")
+    try:
+        lines = sorted((home / DATA / "dict.tgt.txt").read_bytes().splitlines(keepends=True))
+        assert len(lines) == 12
+        (home / "spoilt data/dict.tgt.txt").write_bytes(b"".join(change(lines)))
+        command = generate_command("--path", "evolving/checkpoint_last.pt", data="spoilt data")
+        assert_refused(command, home, culprit)
+    finally:
+        shutil.rmtree(home / "spoilt data")
 
 
 def test_the_table_says_something(home, monkeypatch):
