@@ -78,6 +78,9 @@ def make_wordpiece(vocabulary: Path, cased: bool) -> Callable[[str], str]:
 def read_codes(model: Path) -> str:
     """Reads BPE codes and checks each line, as subword-nmt exits in the middle of a line that is no merge.
 
+    Codes without the line of their version, which subword-nmt takes for version 0.1, segment otherwise than they were
+    learned.
+
     Raises:
         StepError: naming the line.
     """
@@ -86,9 +89,10 @@ def read_codes(model: Path) -> str:
     except UnicodeDecodeError:
         raise StepError(f"{model} is not UTF-8: copy it from the folder of the data.") from None
     lines = codes.split("\n")
-    first = 1 if VERSION.fullmatch(lines[0]) else 0
-    for number, line in enumerate(lines[first:] or [""], first + 1):
-        if not MERGE.fullmatch(line) or (number == 1 and line.startswith("#version:")):
+    if not VERSION.fullmatch(lines[0]):
+        raise StepError(f"line 1 of {model} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
+    for number, line in enumerate(lines[1:] or [""], 2):
+        if not MERGE.fullmatch(line):
             raise StepError(f"line {number} of {model} is not a merge of BPE: copy it from the folder of the data.")
     return codes
 

@@ -8,7 +8,7 @@ from fairseq import hub_utils
 from omegaconf import DictConfig, OmegaConf
 
 from ea_fairseq.checkpoint.file import building
-from ea_fairseq.user_error import UserError
+from ea_fairseq.user_error import FileError, UserError
 
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path", "wordpiece_vocab")
 
@@ -65,6 +65,19 @@ def require_subword_file(bpe: DictConfig | None):
             raise UserError(f"bpe='{bpe._name}' needs {name}, the file of its subword model.")
         if not Path(bpe[name]).is_file():
             raise UserError(f"there is no file {bpe[name]}: name that of the subword model with {name}.")
+        if name == "bpe_codes" and bpe._name == "subword_nmt":
+            require_version(Path(bpe[name]))
+
+
+def require_version(codes: Path):
+    """Refuses codes without the line of their version: subword-nmt would segment otherwise than they were learned.
+
+    Raises:
+        UserError: naming the file.
+    """
+    with codes.open("rb") as file:
+        if not file.readline(99).startswith(b"#version:"):
+            raise FileError(f"line 1 of {codes} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
 
 
 def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: dict, data: Path):

@@ -248,6 +248,14 @@ def test_what_is_missing_is_named_in_one_sentence(home, folder, options, parts):
     assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
 
 
+def test_codes_without_their_version_are_refused(home, tmp_path):
+    """subword-nmt takes them for those of version 0.1, which segment words otherwise."""
+    codes = tmp_path / "codes"
+    codes.write_text((home / "codes.both").read_text().partition("\n")[2])
+    with pytest.raises(UserError, match=f"^line 1 of {codes} is not '#version: 0.2' or 0.1"):
+        load(home, bpe_codes=str(codes))
+
+
 LONG = " ".join(["die"] * 30)
 
 
