@@ -1,6 +1,7 @@
 """Published results: what report.py makes of the committed results.json files, today as when it was written."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from matplotlib.figure import Figure
 from commands import ROOT
 from experiments.reports.comparison import find_results
 from experiments.reports.results_page import write_results_page
+from experiments.reports.seed_range import is_alike, seed_range
+from experiments.scoring.results import Results
 
 DOCS = ROOT / "docs"
 # Of pages, by the names of their folders.
@@ -52,3 +55,20 @@ def test_every_result_tells_clean_commits_and_commands_to_repeat_it(folder):
         assert evaluate.startswith("bash scripts/evaluate.sh")
         assert result.commit and not result.commit.endswith("+")
         assert not re.search(r'[\s"=]/\w', (result.folder / "results.json").read_text())
+
+
+def of_seeds() -> list[Results]:
+    """Published trainings of which there are several that differ in the seed alone."""
+    found = find_results([DOCS / "results"])
+    return [result for result in found if len({other.seed for other in found if is_alike(other, result)}) > 1]
+
+
+def test_a_new_training_finds_the_range_of_published_ones_whose_version_had_fewer_options():
+    published = of_seeds()
+    assert {result.arch for result in published} >= {"transformer_lite", "ea_transformer_lite"}
+    for result in published:
+        score = next(iter(result.scores))
+        again = replace(result, settings={**result.settings, "ea_later": 2}, seed=99)
+        assert seed_range(again, score) == seed_range(result, score) is not None
+        given = replace(again, training_command=f"{result.training_command} --ea-later 2")
+        assert seed_range(given, score) is None

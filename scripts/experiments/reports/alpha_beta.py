@@ -19,10 +19,13 @@ NOT_THE_MODEL = {"--ea-alpha", "--ea-beta", "--seed", "--save-dir", "--log-file"
 def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]]:
     """The results that differ in alpha, beta and seed only, where there is more than one pair of alpha and beta."""
     grids = defaultdict(list)
-    for result in comparison.all_results():
-        if result.dataset.name == dataset and set(EVOLUTION) <= result.settings.keys():
-            others = {name: value for name, value in result.settings.items() if name not in EVOLUTION}
-            grids[json.dumps([result.arch, others, training_flags(result)], sort_keys=True)].append(result)
+    results = [result for result in comparison.all_results() if result.dataset.name == dataset]
+    results = [result for result in results if set(EVOLUTION) <= result.settings.keys()]
+    # What an older version did not know has its default unless a flag gives it.
+    known = set.intersection(*(set(result.settings) for result in results)) - set(EVOLUTION) if results else ()
+    for result in results:
+        others = {name: result.settings[name] for name in known}
+        grids[json.dumps([result.arch, others, training_flags(result)], sort_keys=True)].append(result)
     return [grid for _, grid in sorted(grids.items()) if len({place(result) for result in grid}) > 1]
 
 

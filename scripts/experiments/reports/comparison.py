@@ -215,17 +215,11 @@ def require_same_models(results: Iterable[Results]) -> None:
                 f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
                 "otherwise with evaluate.sh --model."
             )
-        differing = [name for name in {**other.settings, **result.settings} if not same_setting(name, other, result)]
-        if differing:
+        if differing := other.differs_in(result):
             raise StepError(
                 f"{other.folder} and {result.folder} are both called {result.model} and differ in {differing[0]}: name "
                 "one otherwise with evaluate.sh --model."
             )
-
-
-def same_setting(name: str, *results: Results) -> bool:
-    """Whether results agree on an option of the model; those of a version that did not know it say nothing."""
-    return len({result.settings[name] for result in results if name in result.settings}) <= 1
 
 
 def require_same_references(results: Iterable[Results]) -> None:

@@ -38,7 +38,7 @@ class SeedRange:
 
 def seed_range(results: Results, score: str) -> SeedRange | None:
     """That of the published trainings by the same recipe, of the same model and data; None without two of them."""
-    alike = [found for found in published() if kind(found) == kind(results) and score in found.scores]
+    alike = [found for found in published() if is_alike(found, results) and score in found.scores]
     by_seed = {found.seed: found for found in alike}  # several sections may show one training
     if len(by_seed) < 2:
         return None
@@ -46,13 +46,17 @@ def seed_range(results: Results, score: str) -> SeedRange | None:
     return SeedRange(min(scores), max(scores), len(scores), alike[0].training_device or alike[0].device)
 
 
+def is_alike(one: Results, other: Results) -> bool:
+    """Whether trainings differ in the seed alone."""
+    return kind(one) == kind(other) and not one.differs_in(other)
+
+
 def kind(results: Results) -> tuple[object, ...]:
-    """What trainings that differ in the seed alone have in common."""
+    """What trainings that differ in the seed alone have in common beside their settings."""
     data = results.dataset
     return (
         results.recipe,
         results.model,  # has the flags that tell it from others of its recipe
-        results.settings,
         results.parameters,
         results.updates,
         results.search,

@@ -77,6 +77,11 @@ class Point:
     bleu: float | None = None
 
 
+def flag(setting: str) -> str:
+    """The flag of fairseq-train that gives an option."""
+    return f"--{setting.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class Results:
     """Everything that a table or a figure says of one trained model, in texts that may be printed.
@@ -140,6 +145,18 @@ class Results:
     def has_mechanism(self) -> bool:
         """Whether the model is of a family of ours, and no baseline; the first results told no family."""
         return self.family is not None or "ea_alpha" in self.settings
+
+    def differs_in(self, other: "Results") -> list[str]:
+        """The names of settings that differ.
+
+        One that the version of the other did not know, and whose flag the training was not given, has its default.
+        """
+        ours, theirs = self.settings, other.settings
+        differing = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
+        for one, beside in ((self, other), (other, self)):
+            flags = (one.training_command or "").split()
+            differing += [name for name in one.settings.keys() - beside.settings.keys() if flag(name) in flags]
+        return differing
 
     @property
     def length(self) -> str:
