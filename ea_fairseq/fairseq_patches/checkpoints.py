@@ -24,9 +24,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import FairseqDataset
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
+from fairseq.utils import resolve_max_positions
 
 from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
@@ -75,6 +77,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
     if cfg.restore_file != DEFAULT_RESTORE_FILE and not PathManager.isfile(path):
         raise UserError(f"--restore-file: there is no file {path}")
+    require_valid_sizes(trainer)
     try:
         with flags_refused():
             return fairseq_load_checkpoint(cfg, trainer, **kwargs)
@@ -85,6 +88,24 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
             "the checkpoint has the optimizer's state of another model: start from it with --finetune-from-model, "
             "or with --reset-optimizer and the other resets."
         ) from error
+
+
+def require_valid_sizes(trainer: Trainer) -> None:
+    """Refuses sentences of the validation that are too long for the model: fairseq does after the first epoch.
+
+    Raises:
+        UserError: with fairseq's sentence.
+    """
+    dataset = trainer.cfg.dataset
+    if dataset.disable_validation or dataset.skip_invalid_size_inputs_valid_test:
+        return
+    positions = resolve_max_positions(trainer.task.max_positions(), trainer.get_model().max_positions())
+    for subset in dataset.valid_subset.split(","):
+        if isinstance(sentences := trainer.task.datasets.get(subset), FairseqDataset):
+            try:
+                trainer.task.filter_indices_by_size(sentences.ordered_indices(), sentences, positions)
+            except Exception as error:
+                raise UserError(f"{subset}: {' '.join(str(error).split())}") from error
 
 
 def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, **kwargs) -> dict:

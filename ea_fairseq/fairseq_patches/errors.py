@@ -1,13 +1,20 @@
 """Bad input ends a fairseq command with one sentence instead of a traceback.
 
 fairseq's commands (``cli_main`` in ``fairseq_cli/*.py``) catch no error, so a misspelt file or flag ends in a
-traceback. For errors whose message is written for the user, the message alone is printed.
+traceback. For errors whose message is written for the user, the message alone is printed: ours, and those that fairseq
+raises with a sentence.
 """
 
 import sys
 from pathlib import Path
+from traceback import walk_tb
 
 from ea_fairseq.user_error import UserError
+
+# What fairseq raises with a sentence. Others, such as KeyError, have none.
+WITH_SENTENCES = (AssertionError, ValueError, ImportError, NotImplementedError, Exception)
+OF_FAIRSEQ = ("fairseq", "fairseq_cli")
+LONGEST = 500  # characters of a sentence
 
 
 def install_excepthook():
@@ -35,13 +42,24 @@ def message_for(error: BaseException | None) -> str | None:
     """
     if isinstance(error, OSError):
         return str(error)
-    seen = set()
+    first, seen = error, set()
     while error is not None and id(error) not in seen:
         if isinstance(error, UserError):
             return str(error)
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return None
+    return sentence_of_fairseq(first)
+
+
+def sentence_of_fairseq(error: BaseException | None) -> str | None:
+    """The text of an error that fairseq itself has raised with a sentence, on one line; None for all others."""
+    text = " ".join(str(error).split())
+    if type(error) not in WITH_SENTENCES or " " not in text:
+        return None
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    if frame.f_globals.get("__name__", "").partition(".")[0] not in OF_FAIRSEQ:
+        return None
+    return text.partition(": {'")[0][:LONGEST]
 
 
 def in_fairseq_command() -> bool:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ea_fairseq  # noqa: F401
-from commands import PLUGIN
+from commands import PLUGIN, run
 from forked import run_forked
 from reversal import DATA, train, train_command
 
@@ -104,6 +104,31 @@ FLAGS = {
         "--finetune-from-model can not be set together with either --reset-optimizer",
     ),
     "missing split": (["--valid-subset", "validation"], "validation"),
+    "BLEU that is not measured": (
+        ["--best-checkpoint-metric", "bleu"],
+        "--best-checkpoint-metric bleu needs --eval-bleu",
+    ),
+    "options of BLEU": (
+        ["--eval-bleu", "--eval-bleu-args", "{beam:2}"],
+        "--eval-bleu-args must be an object of JSON, such as '{\"beam\": 5}', not '{beam:2}'",
+    ),
+    "detokenizer": (
+        ["--eval-bleu", "--eval-bleu-detok", "nosuch"],
+        "--eval-bleu-detok must be moses, nltk or space, not 'nosuch'",
+    ),
+    "one beta": (["--adam-betas", "0.9"], "--adam-betas must be two numbers, such as '(0.9, 0.98)', not '0.9'"),
+    "two rates": (
+        ["--lr", "1e-3,5e-4", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "2"],
+        "Cannot use a fixed learning rate schedule with inverse_sqrt.",
+    ),
+    "short batches": (["--max-tokens", "5"], "Sentences lengths should not exceed max_tokens=5"),
+    "blocks": (
+        ["--quant-noise-pq", "0.1", "--quant-noise-pq-block-size", "7"],
+        "Input features must be a multiple of block sizes",
+    ),
+    "short positions": (["--max-source-positions", "5"], "valid: Size of sample #"),
+    "asynchronous writing": (["--write-checkpoints-asynchronously"], "needs iopath: pip install iopath"),
+    "place of several": (["--save-dir", "a:b"], "--save-dir must have no ':'"),
 }
 CHECKPOINTS = {
     "truncated.pt": "truncated.pt is not whole: its end is missing or damaged",
@@ -122,6 +147,7 @@ CHECKPOINTS = {
     "small-vocabulary.pt": "encoder.embed_tokens.weight is 5 x 16 in it",
     "more.pt": "it has encoder.layers.0.self_attn.gate, which the model does not have",
 }
+MODEL = ["--path", "evolving/checkpoint_last.pt"]
 TRANSLATIONS = {
     "missing checkpoint": (["--path", "missing.pt"], "missing.pt"),
     "missing in an ensemble": (["--path", "evolving/checkpoint_last.pt:missing.pt"], "missing.pt"),
@@ -135,6 +161,14 @@ TRANSLATIONS = {
         ["--path", "evolving/checkpoint_last.pt", "--model-overrides", "{'ea_alpha': 3}"],
         "--ea-alpha must be a number from 0 to 1, not 3",
     ),
+    "constraints": ([*MODEL, "--constraints"], "--constraints is for fairseq-interactive"),
+    "temperature": ([*MODEL, "--temperature", "0"], "--temperature must be greater than 0"),
+    "sampling": ([*MODEL, "--sampling", "--beam", "5"], "--sampling requires --nbest to be equal to --beam"),
+    "groups": ([*MODEL, "--diverse-beam-groups", "3", "--beam", "5"], "requires --beam to be divisible by the number"),
+    "overrides": ([*MODEL, "--model-overrides", "{bad"], "--model-overrides must be a dictionary of Python's"),
+    "steps": ([*MODEL, "--print-step"], "--print-step is for models that refine a translation"),
+    "short batches": ([*MODEL, "--max-tokens", "2"], "Sentences lengths should not exceed max_tokens=2"),
+    "unknown words": ([*MODEL, "--replace-unk", "--remove-bpe"], "--replace-unk requires a raw text dataset"),
 }
 
 
@@ -233,6 +267,25 @@ def test_data_with_a_spoilt_dictionary(home, change, culprit):
         assert_refused(command, home, culprit)
     finally:
         shutil.rmtree(home / "spoilt data")
+
+
+def test_a_validation_without_a_task(home):
+    command = ["fairseq-validate", DATA, "--user-dir", PLUGIN, *MODEL, "--cpu"]
+    result = run(*command, cwd=home)
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("fairseq-validate: --task is missing: give that of the model")
+
+
+def test_right_flags_beside_those_that_are_refused(home, tmp_path):
+    """The same flags with values that work."""
+    bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 5}', "--best-checkpoint-metric", "bleu"]
+    sizes = ["--max-source-positions", "7", "--skip-invalid-size-inputs-valid-test"]
+    others = ["--adam-betas", "(0.9, 0.98)", "--lr", "1e-3,5e-4", "--quant-noise-pq", "0.1"]
+    flags = [*bleu, *sizes, *others, "--quant-noise-pq-block-size", "8", "--eval-bleu-detok", "space"]
+    train(home, tmp_path, 1, *flags, "--maximize-best-checkpoint-metric")
+    searches = ["--sampling", "--beam", "5", "--nbest", "5"], ["--diverse-beam-groups", "3", "--beam", "6"]
+    for search in (*searches, ["--model-overrides", "{'dropout': 0.1}", "--temperature", "0.5", "--max-tokens", "50"]):
+        assert run_forked(*generate_command(*MODEL, *search), cwd=home).returncode == 0
 
 
 def test_the_table_says_something(home, monkeypatch):

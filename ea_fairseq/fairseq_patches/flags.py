@@ -1,0 +1,95 @@
+"""Flags that cannot work are refused before a command begins.
+
+``parse_args_and_arch`` (fairseq/options.py) takes any text for flags that are read later: a training then ends in a
+traceback after its first epoch (``--best-checkpoint-metric bleu``), ends with 0 and has trained nothing
+(``--write-checkpoints-asynchronously``), or saves to where nothing finds it (a ``:`` in ``--save-dir``). What fairseq
+refuses later with a sentence of its own is not checked here.
+"""
+
+import ast
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from fairseq import options
+from fairseq.data.encoders import TOKENIZER_REGISTRY
+
+from ea_fairseq.checkpoint.config import shown
+from ea_fairseq.user_error import UserError
+
+fairseq_parse = options.parse_args_and_arch
+
+
+def patch_flags():
+    """Replaces ``parse_args_and_arch``, which all of fairseq's commands parse their flags with."""
+    options.parse_args_and_arch = parse_args_and_arch
+
+
+def parse_args_and_arch(*args, **kwargs):
+    """Parses flags as fairseq does.
+
+    Raises:
+        UserError: naming a flag that cannot work.
+    """
+    try:
+        found = fairseq_parse(*args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise UserError("--task is missing: give that of the model, such as --task translation") from error
+    parsed = found[0] if isinstance(found, tuple) else found
+    if sentence := next(flaws(parsed, Path(sys.argv[0]).stem), None):
+        raise UserError(sentence)
+    return found
+
+
+def flaws(args: Namespace, command: str) -> Iterator[str]:
+    """A sentence for each flag that cannot work in a command such as ``fairseq-train``."""
+    for name in ("model_overrides", "eval_bleu_args", "eval_bleu_detok_args", "adam_betas"):
+        text = getattr(args, name, None)
+        read, is_right, wanted = FORMS[name]
+        if isinstance(text, str) and not holds(text, read, is_right):
+            yield f"--{name.replace('_', '-')} must be {wanted}, not {shown(text)}"
+    if getattr(args, "eval_bleu", False):
+        known = sorted(TOKENIZER_REGISTRY)
+        if args.eval_bleu_detok not in known:
+            yield f"--eval-bleu-detok must be {', '.join(known[:-1])} or {known[-1]}, not {shown(args.eval_bleu_detok)}"
+    elif getattr(args, "best_checkpoint_metric", None) == "bleu" and hasattr(args, "eval_bleu"):
+        yield "--best-checkpoint-metric bleu needs --eval-bleu, by which validation measures it"
+    if getattr(args, "write_checkpoints_asynchronously", False) and find_spec("iopath") is None:
+        yield "--write-checkpoints-asynchronously needs iopath: pip install iopath"
+    if ":" in str(getattr(args, "save_dir", "")):
+        yield f"--save-dir must have no ':', by which fairseq separates checkpoints: rename {args.save_dir}"
+    if command == "fairseq-generate" and getattr(args, "constraints", None):
+        yield "--constraints is for fairseq-interactive, which reads them with each sentence"
+    if getattr(args, "print_step", False) and not args.task.startswith("translation_lev"):
+        yield "--print-step is for models that refine a translation in several steps"
+
+
+def is_pair(value: object) -> bool:
+    """Whether a value is two numbers."""
+    return isinstance(value, tuple | list) and [isinstance(number, int | float) for number in value] == [True, True]
+
+
+def is_dict(value: object) -> bool:
+    """Whether a value is a dictionary."""
+    return isinstance(value, dict)
+
+
+def holds(text: str, read, is_right) -> bool:
+    """Whether a text can be read, and what it says is right."""
+    try:
+        return is_right(read(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return False
+
+
+FORMS = {
+    "model_overrides": (ast.literal_eval, is_dict, """a dictionary of Python's, such as "{'beam': 5}\""""),
+    "eval_bleu_args": (json.loads, is_dict, """an object of JSON, such as '{"beam": 5}'"""),
+    "eval_bleu_detok_args": (json.loads, is_dict, """an object of JSON, such as '{"target_lang": "en"}'"""),
+    "adam_betas": (ast.literal_eval, is_pair, "two numbers, such as '(0.9, 0.98)'"),
+}
