@@ -59,7 +59,9 @@ def sentence_of_fairseq(error: BaseException | None) -> str | None:
     *_, (frame, _) = walk_tb(error.__traceback__)
     if frame.f_globals.get("__name__", "").partition(".")[0] not in OF_FAIRSEQ:
         return None
-    return text.partition(": {'")[0][:LONGEST]
+    sentence = text.partition(": {'")[0][:LONGEST]
+    cause = " ".join(str(error.__cause__ or error.__context__ or "").split())
+    return f"{sentence.rstrip('.')} ({cause[:LONGEST]})" if cause else sentence
 
 
 def in_fairseq_command() -> bool:

@@ -279,7 +279,7 @@ def test_a_validation_without_a_task(home):
 def test_right_flags_beside_those_that_are_refused(home, tmp_path):
     """The same flags with values that work."""
     bleu = ["--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 5}', "--best-checkpoint-metric", "bleu"]
-    sizes = ["--max-source-positions", "7", "--skip-invalid-size-inputs-valid-test"]
+    sizes = ["--max-source-positions", "9", "--required-batch-size-multiple", "1"]
     others = ["--adam-betas", "(0.9, 0.98)", "--lr", "1e-3,5e-4", "--quant-noise-pq", "0.1"]
     flags = [*bleu, *sizes, *others, "--quant-noise-pq-block-size", "8", "--eval-bleu-detok", "space"]
     train(home, tmp_path, 1, *flags, "--maximize-best-checkpoint-metric")
