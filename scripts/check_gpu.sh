@@ -8,25 +8,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repository/scripts/environment.sh"
 
 carried=$repository/.whl
-# missing_packages PYTHON: prints what it lacks of that which the check imports, with the versions of constraints.txt.
+# missing_packages PYTHON: prints those that it lacks.
 missing_packages() {
-  PYTHONPATH='' "$1" -c '
-import sys
-from importlib import import_module
-from importlib.util import find_spec
-pinned = dict(line.split("==") for line in open(sys.argv[1]).read().split() if "==" in line)
-packages = {"fairseq": "fairseq-fixed", "hydra": "hydra-core", "antlr4": "antlr4-python3-runtime", "yaml": "PyYAML"}
-packages["subword_nmt"] = "subword-nmt"
-missing = [] if find_spec("fairseq") else ["fairseq"]
-for module in "numpy yaml tqdm packaging omegaconf hydra antlr4 bitarray regex portalocker tabulate colorama lxml".split() + \
-    "sacrebleu joblib click sacremoses mock subword_nmt.apply_bpe".split():
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        missing.append(error.name.partition(".")[0])
-for name in dict.fromkeys(packages.get(name, name) for name in missing):
-    print(f"{name}=={pinned[name]}" if name in pinned else name)
-' "$repository/constraints.txt"
+  "$1" -P "$repository/scripts/experiments/gpu_check/packages.py" "$repository/constraints.txt"
 }
 
 # require_packages PYTHON: dies if it lacks packages, and says how to carry them here.
@@ -37,21 +21,10 @@ require_packages() {
     die "this Python lacks ${lacks% }: without network, run 'python$version -m pip wheel --no-deps --wheel-dir .whl ${lacks% }' on a machine that has one, copy the folder .whl into $repository, and run the same command again."
 }
 
-# find_torch_python: prints an active Python that has PyTorch and that fairseq can be imported in.
-find_torch_python() {
-  local candidate
-  for candidate in ${PYTHON:+"$PYTHON"} python3 python python3.12 python3.11 python3.13; do
-    "$candidate" -c 'import sys, torch; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 || continue
-    printf '%s\n' "$candidate"
-    return
-  done
-  die "no active Python from 3.11 to 3.13 has PyTorch: install it first, with CUDA."
-}
-
 # use_carried_packages: makes an environment of PyTorch as it is on this machine and of the packages in .whl.
 use_carried_packages() {
   local environment=$repository/.venv-gpu base
-  base=$(find_torch_python)
+  base=$(find_base_python torch)
   if ! "$environment/bin/python" -c 'import torch' >/dev/null 2>&1 || [[ $(missing_packages "$environment/bin/python") ]]; then
     say "making the Python environment $environment of the packages in $carried"
     if ! { "$base" -m venv --clear --without-pip "$environment" &&
@@ -75,7 +48,7 @@ find_or_make_python() {
   if compgen -G "$carried/*.whl" >/dev/null; then
     use_carried_packages
   elif ! (enter_environment); then
-    base=$(find_torch_python)
+    base=$(find_base_python torch)
     require_packages "$base"
     die "making the environment failed, see above."
   fi

@@ -1,15 +1,16 @@
 # shellcheck shell=bash disable=SC2154 # lib.sh sets repository
 # The project's own environment: Python packages in .venv, of the versions in constraints.txt.
 
-# find_base_python: prints a Python to make .venv from, PYTHON where that is set.
+# find_base_python MODULE: prints a Python to make an environment from, that has MODULE; PYTHON where that is set.
 find_base_python() {
   local candidate candidates=(python3.11 python3.12 python3.13 python3 python)
   [[ ! ${PYTHON:-} ]] || candidates=("$PYTHON")
   for candidate in "${candidates[@]}"; do
-    "$candidate" -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 || continue
+    "$candidate" -c "import sys, $1; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" >/dev/null 2>&1 || continue
     printf '%s\n' "$candidate"
     return
   done
+  [[ $1 == venv ]] || die "no active Python 3.11, 3.12 or 3.13 has $1: install it first."
   die "this needs Python 3.11, 3.12 or 3.13 with venv (fairseq cannot be imported on 3.14)${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
@@ -20,7 +21,7 @@ enter_environment() {
   check_version "$environment"
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
   if ! is_complete "$environment" "$wanted"; then
-    python=$(find_base_python)
+    python=$(find_base_python venv)
     { : >>"$environment.lock"; } 2>/dev/null ||
       die "cannot write in $repository: check its permissions and the space on its disk."
     wait_for_lock "$environment.lock" "$environment"
@@ -49,7 +50,7 @@ has_fairseq() {
 check_version() {
   local base there
   [[ ${PYTHON:-} ]] || return 0
-  base=$(find_base_python)
+  base=$(find_base_python venv)
   there=$(version_of "$1/bin/python" 2>/dev/null) || return 0
   [[ $there == "$(version_of "$base")" ]] ||
     die "$1 is of Python $there, and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
@@ -58,7 +59,7 @@ check_version() {
 # make_environment FOLDER: makes the environment, or completes it.
 make_environment() {
   local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
-  base=$(find_base_python)
+  base=$(find_base_python venv)
   if ! "$python" -m pip --version >/dev/null 2>&1; then
     "$base" -m venv --clear "$environment" ||
       die "could not make $environment: check the space on its disk and that Python's venv module is installed."

@@ -1,0 +1,45 @@
+"""Prints what this Python lacks of that which the check imports, with its version in a file of constraints.
+
+It runs before anything is installed, so it imports nothing of the project's.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+IMPORTED = (
+    *("numpy", "yaml", "tqdm", "packaging", "omegaconf", "hydra", "antlr4", "bitarray", "regex", "portalocker"),
+    *("tabulate", "colorama", "lxml", "sacrebleu", "joblib", "click", "sacremoses", "mock", "subword_nmt.apply_bpe"),
+)
+PACKAGES = {  # of modules that have another name
+    "fairseq": "fairseq-fixed",
+    "hydra": "hydra-core",
+    "antlr4": "antlr4-python3-runtime",
+    "subword_nmt": "subword-nmt",
+    "yaml": "PyYAML",
+}
+
+
+def missing() -> list[str]:
+    """The modules that cannot be imported, or that one of these imports; fairseq is not imported, but looked for."""
+    found = [] if find_spec("fairseq") else ["fairseq"]
+    for module in IMPORTED:
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            found.append(error.name.partition(".")[0])
+    return list(dict.fromkeys(found))
+
+
+def main() -> None:
+    """Takes the file of constraints, ``name==version`` a line; prints a package a line."""
+    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    versions = dict(line.split("==") for line in lines if "==" in line)
+    for module in missing():
+        package = PACKAGES.get(module, module)
+        print(f"{package}=={versions[package]}" if package in versions else package)
+
+
+if __name__ == "__main__":
+    main()
