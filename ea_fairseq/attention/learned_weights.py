@@ -31,8 +31,8 @@ class LearnedWeights(nn.Module):
 
     @property
     def rest(self) -> Tensor | None:
-        """(K, 1, 1), 1 - beta, of the convolution's input; above 0 even where beta rounds to 1."""
-        return None if self.beta_logits is None else (-self.beta_logits).sigmoid()
+        """(K, 1, 1), 1 - beta, of the convolution's input; not below 2**-30 where beta rounds to 1: kernels divide by it."""
+        return None if self.beta_logits is None else (-self.beta_logits).sigmoid().clamp(min=2.0**-30)
 
     def means(self) -> dict[str, Callable[[], float]]:
         """The functions that measure the mean over the heads, by the names alpha and beta of what there is."""

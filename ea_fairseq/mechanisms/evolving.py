@@ -107,7 +107,7 @@ class EvolutionOptions(Options):
         if self.ea_learned and self.ea_warmup_updates:
             raise UserError("--ea-learned and --ea-warmup-updates do not go together")
         for name in ("ea_alpha", "ea_beta") if self.ea_learned else ():
-            if getattr(self, name) == 1:
+            if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
                 raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
 
     def of(self, kind: str) -> Evolution:

@@ -100,6 +100,21 @@ def test_kernels_compute_the_same_where_beta_rounds_to_1(backend, monkeypatch):
     assert_kernels_agree(model, backend, monkeypatch)
 
 
+@each_backend
+@pytest.mark.parametrize("logit", [80.0, 95.0, 1000.0])
+def test_nothing_is_lost_where_beta_is_as_good_as_1(logit, backend, monkeypatch):
+    """1 - beta is then smaller than any number that its reciprocal, which kernels need, leaves finite."""
+    model = learned(**SKIPS)
+    for name, parameter in weights_of(model).items():
+        if name.endswith("beta_logits"):
+            parameter.data.fill_(logit)
+    monkeypatch.setattr(dispatch, "backend", backend)
+    loss = loss_of(model.train())
+    loss.backward()
+    assert loss.isfinite() and all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert_kernels_agree(model, backend, monkeypatch)
+
+
 @each_switched
 def test_they_start_at_the_flags(options):
     model, fixed = learned(is_loud=False, **options), build(**TINY | WEIGHTS | {"encoder_attention_heads": 4} | options)
@@ -158,7 +173,12 @@ def test_a_plain_transformers_checkpoint_starts_them_at_the_flags():
 
 @pytest.mark.parametrize(
     ("options", "flag"),
-    [({"ea_alpha": 1.0}, "--ea-alpha"), ({"ea_beta": 1.0}, "--ea-beta"), ({"ea_warmup_updates": 3}, "--ea-warmup-upd")],
+    [
+        ({"ea_alpha": 1.0}, "--ea-alpha"),
+        ({"ea_beta": 1.0}, "--ea-beta"),
+        ({"ea_beta": 0.99999999}, "--ea-beta"),  # 1 in float32
+        ({"ea_warmup_updates": 3}, "--ea-warmup-upd"),
+    ],
 )
 def test_what_they_cannot_start_at_is_refused(options, flag):
     with pytest.raises(UserError, match=f"{flag}.*--ea-learned|--ea-learned.*{flag}"):
