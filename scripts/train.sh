@@ -14,8 +14,9 @@ usage() {
 usage: bash scripts/train.sh [options] RECIPE [flags of fairseq-train]
 
 Trains by a recipe: a file, or DATASET/MODEL. Flags of fairseq-train after it take the place of the
-recipe's. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and the machine go into one
-folder; stopped at any moment, the same command goes on, and when all is trained it does nothing.
+recipe's; the options below may stand anywhere. Checkpoints, the log (train.log), the recipe, and run.json with
+the exact command and the machine go into one folder; stopped at any moment, the same command goes on, and when
+all is trained it does nothing.
 
   --data DIR    folder of the binarised data (default: what the recipe's [data] makes)
   --out DIR     folder of the training (default: runs/RECIPE/seed-N, with the flags where some tell models apart)
@@ -33,7 +34,7 @@ USAGE
 }
 
 printf -v called '%q ' bash scripts/train.sh "$@"
-data='' out='' model=''
+data='' out='' model='' recipe='' overrides=()
 while (($#)); do
   case $1 in
     --data | --out | --model)
@@ -42,15 +43,20 @@ while (($#)); do
       shift
       ;;
     --help | -h) usage && exit ;;
-    -*) die "there is no option $1 before the recipe: see --help." ;;
-    *) break ;;
+    *)
+      if [[ $recipe ]]; then
+        overrides+=("$1")
+      else
+        [[ $1 != -* ]] || die "there is no option $1 before the recipe: see --help."
+        recipe=$1
+      fi
+      ;;
   esac
   shift
 done
-(($#)) || die "name a recipe: see --help for those there are."
-recipe=$(find_recipe "$1")
-overrides=("${@:2}")
-[[ " ${overrides[*]} " != *' --save-dir'[\ =]* ]] || die "--save-dir is for train.sh to give: name the folder with --out, before the recipe."
+[[ $recipe ]] || die "name a recipe: see --help for those there are."
+recipe=$(find_recipe "$recipe")
+[[ " ${overrides[*]} " != *' --save-dir'[\ =]* ]] || die "--save-dir is for train.sh to give: name the folder with --out."
 find_data "$recipe"
 read_recipe "$recipe" train
 ((${#flags[@]})) || die "$recipe has no section [train]: add it, with the flags of fairseq-train."

@@ -31,7 +31,7 @@ class LearnedWeights(nn.Module):
 
     @property
     def rest(self) -> Tensor | None:
-        """(K, 1, 1), 1 - beta, of the convolution's input; not below 2**-30 where beta rounds to 1: kernels divide by it."""
+        """(K, 1, 1), 1 - beta, of the convolution's input; 2**-30 at least, for kernels divide by it."""
         return None if self.beta_logits is None else (-self.beta_logits).sigmoid().clamp(min=2.0**-30)
 
     def means(self) -> dict[str, Callable[[], float]]:

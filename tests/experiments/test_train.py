@@ -77,7 +77,7 @@ def test_a_recipe_may_be_a_file_and_all_folders_may_be_named(project, tmp_path):
     recipe.write_text(f"  [train]  \n# why\n\n--lr   1e-3\r\n--eval-bleu-args {json.dumps({'beam': 5})}\n--seed 3")
     (tmp_path / "my data").mkdir()
     out = project.parent / "a relative run"
-    train(project, "--data", tmp_path / "my data", "--out", out.name, "--model", "my model", recipe, "--max-epoch", "2")
+    train(project, "--data", tmp_path / "my data", recipe, "--out", out.name, "--max-epoch", "2", "--model", "my model")
     recorded = TrainingRun.read(out)
     assert recorded.command[1] == str(tmp_path / "my data")
     assert recorded.command[-8:-2] == ["--lr", "1e-3", "--eval-bleu-args", '{"beam": 5}', "--seed", "3"]
@@ -246,6 +246,7 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
         ([NAME, "--seed"], "--seed needs a whole number"),
         ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
         ([NAME, "--save-dir", "x"], "--out"),
+        ([NAME, "--lr", "1", "--out"], "--out needs a value"),
         ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
