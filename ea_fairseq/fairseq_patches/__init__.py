@@ -1,6 +1,7 @@
 """Bugs of fairseq that this package fixes, one a file: each file names the bug and what is done instead."""
 
 from ea_fairseq.fairseq_patches.errors import install_excepthook
+from ea_fairseq.fairseq_patches.quiet import quiet_warnings
 
 
 def apply(package_path: list[str]):
@@ -13,6 +14,7 @@ def apply(package_path: list[str]):
         ImportError: where fairseq is missing or broken; what is imported below needs a working one.
     """
     install_excepthook()
+    quiet_warnings()
     from ea_fairseq.fairseq_patches.version import require_working_fairseq
 
     require_working_fairseq()

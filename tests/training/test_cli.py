@@ -67,6 +67,13 @@ def translations(home, losses):
     return run_well(*generate_command("--print-alignment", "hard"), cwd=home)
 
 
+def test_a_command_warns_of_nothing_that_its_user_cannot_change(home, translations):
+    assert "Warning" not in translations
+    log = run_well(*train_command("warned", 1, "--no-save"), cwd=home)
+    assert "Warning" not in log
+    assert "UserWarning" in run_well(*train_command("warned", 1, "--no-save"), cwd=home, PYTHONWARNINGS="default")
+
+
 def test_generate_translates_every_sentence(translations):
     for kind in "SHDA":
         numbers = [int(line[2:].split("\t")[0]) for line in translations.splitlines() if line.startswith(f"{kind}-")]
