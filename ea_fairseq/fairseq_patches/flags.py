@@ -8,9 +8,11 @@ refuses later with a sentence of its own is not checked here.
 
 import ast
 import json
+import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from fairseq.data.encoders import TOKENIZER_REGISTRY
 from ea_fairseq.checkpoint.config import shown
 from ea_fairseq.user_error import UserError
 
+CHOICE = re.compile(r"(argument [^:]+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 fairseq_parse = options.parse_args_and_arch
 
 
@@ -28,14 +31,16 @@ def patch_flags():
     options.parse_args_and_arch = parse_args_and_arch
 
 
-def parse_args_and_arch(*args, **kwargs):
-    """Parses flags as fairseq does.
+def parse_args_and_arch(parser: ArgumentParser, *args, **kwargs):
+    """Parses flags as fairseq does; for a misspelt choice, such as of ``--arch``, it suggests those that are alike.
 
     Raises:
         UserError: naming a flag that cannot work.
     """
+    error = parser.error
+    parser.error = lambda message: error(with_suggestion(message))
     try:
-        found = fairseq_parse(*args, **kwargs)
+        found = fairseq_parse(parser, *args, **kwargs)
     except KeyError as error:
         if error.args != (None,):
             raise
@@ -44,6 +49,16 @@ def parse_args_and_arch(*args, **kwargs):
     if sentence := next(flaws(parsed, Path(sys.argv[0]).stem), None):
         raise UserError(sentence)
     return found
+
+
+def with_suggestion(message: str) -> str:
+    """An error of argparse's, with the names that are like a misspelt one in the place of all that there are."""
+    match = CHOICE.fullmatch(message)
+    if match is None:
+        return message
+    flag, name, names = match.groups()
+    similar = get_close_matches(name, [known.strip("'") for known in names.split(", ")], 3)
+    return f"{flag}: there is no {name!r}: did you mean {' or '.join(similar)}?" if similar else message
 
 
 def flaws(args: Namespace, command: str) -> Iterator[str]:

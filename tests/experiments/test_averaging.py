@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from step import StepError
 
 from checkpoints import save_dictionaries, save_loud
 from commands import ROOT
-from experiments.runs.averaging import EPOCH, UPDATES, average, best, last, mean, require_same_model
+from experiments.runs.averaging import EPOCH, UPDATES, average, best, chosen, last, mean, require_same_model
 from experiments.runs.checkpoint import Checkpoint
 from experiments.runs.data_bin import DataBin
 from warm_python import folder_of_python
@@ -154,9 +155,20 @@ def test_nothing_to_average_is_a_sentence(tmp_path):
             select()
 
 
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [("nowhere", "there is no folder .*nowhere: give that of"), ("a file", "need one folder of checkpoints, and not")],
+)
+def test_a_folder_that_is_none_is_named(tmp_path, place, sentence):
+    (tmp_path / "a file").touch()
+    args = Namespace(last=3, last_updates=None, best=None, checkpoints=[tmp_path / place])
+    with pytest.raises(StepError, match=sentence):
+        chosen(args)
+
+
 def test_a_training_without_epoch_checkpoints_is_told_what_to_do(tmp_path):
     save(tmp_path, "checkpoint_last.pt")
-    with pytest.raises(StepError, match="train without --no-epoch-checkpoints"):
+    with pytest.raises(StepError, match="train to the end of an epoch, without --no-epoch-checkpoints"):
         last(tmp_path, 1, EPOCH, UPDATES)
 
 
@@ -255,7 +267,7 @@ def test_a_model_of_other_languages_or_vocabulary_is_refused(trained, tmp_path):
     ("arguments", "culprit"),
     [
         (["--output", "x.pt"], "checkpoint"),
-        (["a.pt", "--last", "2", "--output", "x.pt"], "need one folder of checkpoints"),
+        (["a.pt", "--last", "2", "--output", "x.pt"], "there is no folder a.pt: give that of"),
         (["a.pt", "--last", "0", "--output", "x.pt"], "--last: needs a whole number of at least 1"),
         (["a.pt", "--last", "2", "--best", "2", "--output", "x.pt"], "not allowed with"),
         (["a.pt"], "--output"),

@@ -249,6 +249,7 @@ def test_ctrl_c_waits_until_a_window_is_written():
     [
         ("no folder", {}, ["no folder", "a copy"]),
         ("no checkpoint", {}, ["no checkpoint", "checkpoint_best.pt"]),
+        ("a card alone", {}, ["a copy is the card of a model whose weights are not published: train it by the recipe"]),
         ("whole", {"checkpoint": "checkpoint_best.pt:c.pt"}, ["no checkpoint", "c.pt"]),
         ("no target dictionary", {}, ["no dictionary", "a copy/dict.en.txt"]),
         ("no dictionaries", {}, ["a copy has no dictionaries", "/nowhere", "--data"]),
@@ -267,6 +268,10 @@ def test_what_a_folder_lacks_is_named_in_one_sentence(home, tmp_path, what, chan
     match what:
         case "no checkpoint":
             (folder / "checkpoint_best.pt").unlink()
+        case "a card alone":
+            (folder / "checkpoint_best.pt").unlink()
+            for name in ("README.md", "SHA256SUMS"):
+                shutil.copy(ROOT / "checkpoints/multi30k-deen-ea_transformer_lite" / name, folder)
         case "no target dictionary":
             (folder / "dict.en.txt").unlink()
         case "no dictionaries":

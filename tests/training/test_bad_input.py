@@ -82,6 +82,10 @@ FLAGS = {
     "unknown start": (["--ea-init", "zero"], "--ea-init must be auto, identity or random, not 'zero'"),
     "missing value": (["--ea-alpha"], "--ea-alpha: expected one argument"),
     "unknown architecture": (["--arch", "ea_transformer_huge"], "'ea_transformer_huge'"),
+    "misspelt architecture": (
+        ["--arch", "ea_transfromer_lite"],
+        "--arch/-a: there is no 'ea_transfromer_lite': did you mean ea_transformer_lite or",
+    ),
     "unknown flag": (["--ea-gamma", "1"], "--ea-gamma"),
     "cross-self-attention": (["--cross-self-attention"], "ea_transformer does not support --cross-self-attention: "),
     "base layers": (["--base-layers", "1"], "ea_transformer does not support --base-layers: "),

@@ -54,7 +54,10 @@ def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
 def require(folder: Path, found: list, count: int) -> None:
     """Raises StepError where a folder has fewer checkpoints than wanted."""
     if not found and (folder / "checkpoint_last.pt").is_file():
-        raise StepError(f"{folder} has no checkpoints but the last and the best: train without --no-epoch-checkpoints.")
+        raise StepError(
+            f"{folder} has no checkpoints but the last and the best: train to the end of an epoch, without "
+            "--no-epoch-checkpoints."
+        )
     if not found:
         raise StepError(f"{folder} has no checkpoints to average: give the --save-dir of a training.")
     if len(found) < count:
@@ -115,6 +118,8 @@ def chosen(args: Namespace) -> list[Checkpoint]:
     if not (args.last or args.last_updates or args.best):
         return [Checkpoint.read(path) for path in args.checkpoints]
     folder = args.checkpoints[0]
+    if not folder.exists():
+        raise StepError(f"there is no folder {folder}: give that of a training's checkpoints.")
     if len(args.checkpoints) > 1 or not folder.is_dir():
         raise StepError("--last, --last-updates and --best need one folder of checkpoints, and not files.")
     if args.best:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ea_fairseq.hub.translation import TranslationHub
 
+CARD = ("README.md", "SHA256SUMS")  # of a released model
 CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
 
 
@@ -122,8 +123,18 @@ def require_same_task(models: Sequence[TrainedModel], paths: Sequence[Path]) -> 
 
 
 def usual_checkpoint(folder: Path) -> str:
-    """The name of the checkpoint that is taken of a folder: the first of CHECKPOINTS that is there."""
-    return next((name for name in CHECKPOINTS if (folder / name).is_file()), CHECKPOINTS[0])
+    """The name of the checkpoint that is taken of a folder: the first of CHECKPOINTS that is there.
+
+    Raises:
+        StepError: if the folder is the card of a model whose weights are not published.
+    """
+    found = next((name for name in CHECKPOINTS if (folder / name).is_file()), None)
+    if found is None and all((folder / name).is_file() for name in CARD):
+        raise StepError(
+            f"{folder} is the card of a model whose weights are not published: train it by the recipe that its "
+            "README.md names, with scripts/train.sh."
+        )
+    return found or CHECKPOINTS[0]
 
 
 def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:
