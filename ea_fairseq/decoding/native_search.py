@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate
 fairseq_inference_with_bleu = TranslationTask._inference_with_bleu
 models_known: WeakKeyDictionary[torch.nn.Module, "KnownModel"] = WeakKeyDictionary()
+norms_known: WeakKeyDictionary[torch.nn.Module, Tensor] = WeakKeyDictionary()  # of parameters, in validation
 told: set[str] = set()  # the reasons that were logged
 ASKED = {"shortlist": "the shortlist", "native_bf16": "bfloat16"}  # what a generator may have of native search
 NO_MEMORY, NOT_FINITE = 1, 2  # what translate returns
@@ -63,8 +64,18 @@ def patch_search():
     TranslationTask._inference_with_bleu = inference_with_bleu
 
 
+def forget_if_changed(model: torch.nn.Module) -> None:
+    """Forgets a model that was trained meanwhile: optimizers write to ``.data``, which torch does not count."""
+    norms = torch.stack([parameter.detach().float().norm() for parameter in model.parameters()])
+    if model not in norms_known or not torch.equal(norms, norms_known[model]):
+        norms_known[model] = norms
+        models_known.pop(model, None)
+
+
 def inference_with_bleu(self: TranslationTask, generator: SequenceGenerator, sample: dict, model: torch.nn.Module):
     """fairseq's BLEU of a batch in validation, which reads no attention: so layers need not return it."""
+    for searched in generator.model.models:
+        forget_if_changed(searched)
     reads_tokens = type(generator) is SequenceGenerator
     layers = [layer for layer in model.modules() if getattr(layer, "need_attn", False)] if reads_tokens else []
     for layer in layers:

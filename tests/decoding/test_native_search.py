@@ -395,3 +395,18 @@ def test_native_search_translates_where_a_training_validates_by_bleu(monkeypatch
     assert (found.counts, found.totals, found.sys_len) == (expected.counts, expected.totals, expected.sys_len)
     assert found.counts == found.totals and found.counts[0] > 0
     assert all(layer.need_attn for layer in model.decoder.layers)
+
+
+def test_validations_of_a_training_see_what_its_optimizer_has_changed(monkeypatch):
+    """fairseq's optimizers write to ``.data``, which torch counts as no change of a parameter."""
+    model = model_of("all skips, kernel 5")
+    sample = batch([3, 1, 9, 17, 5], seed=1)
+    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=25, min_len=6)
+    best = [hypotheses[0]["tokens"] for hypotheses in native_search.fairseq_generate(generator, sample)]
+    sample["target"] = pad_sequence(best, batch_first=True, padding_value=WORDS.pad())
+    before = bleu_of(model, sample, generator)
+    for parameter in model.parameters():
+        parameter.data.mul_(0.5)
+    after = bleu_of(model, sample, generator)
+    monkeypatch.setattr(native_search, "translate", lambda *args: None)
+    assert bleu_of(model, sample, generator).counts == after.counts != before.counts
