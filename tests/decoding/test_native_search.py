@@ -4,13 +4,11 @@ import gc
 import logging
 import weakref
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
-from fairseq.tasks.translation import TranslationTask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -365,48 +363,3 @@ def test_a_model_without_finite_scores_is_left_to_fairseqs_search():
     with pytest.raises(AssertionError):  # fairseq finds no word either
         generator.generate([model], batch([3], seed=6))
     assert native_search.told == {"scores are not finite"}
-
-
-def bleu_of(model, sample: dict, generator: SequenceGenerator):
-    """fairseq's BLEU of a batch, as ``fairseq-train --eval-bleu`` counts it where it validates."""
-    cfg = SimpleNamespace(eval_bleu_remove_bpe=None, eval_bleu_print_samples=False, eval_tokenized_bleu=True)
-    task = SimpleNamespace(
-        cfg=cfg,
-        tgt_dict=WORDS,
-        tokenizer=None,
-        inference_step=lambda generator, models, sample, prefix_tokens: generator.generate(models, sample),
-    )
-    return TranslationTask._inference_with_bleu(task, generator, sample, model)
-
-
-def test_native_search_translates_where_a_training_validates_by_bleu(monkeypatch):
-    model = model_of("all skips, kernel 5")
-    for layer in model.decoder.layers:
-        layer.need_attn = True  # as in every training
-    sample = batch([3, 1, 9, 17, 5], seed=1)
-    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=25, min_len=6)
-    best = [hypotheses[0]["tokens"] for hypotheses in native_search.fairseq_generate(generator, sample)]
-    sample["target"] = pad_sequence(best, batch_first=True, padding_value=WORDS.pad())
-    native_search.told.clear()
-    found = bleu_of(model, sample, generator)
-    assert not native_search.told, "fairseq's search was asked instead"
-    monkeypatch.setattr(native_search, "translate", lambda *args: None)
-    expected = bleu_of(model, sample, generator)
-    assert (found.counts, found.totals, found.sys_len) == (expected.counts, expected.totals, expected.sys_len)
-    assert found.counts == found.totals and found.counts[0] > 0
-    assert all(layer.need_attn for layer in model.decoder.layers)
-
-
-def test_validations_of_a_training_see_what_its_optimizer_has_changed(monkeypatch):
-    """fairseq's optimizers write to ``.data``, which torch counts as no change of a parameter."""
-    model = model_of("all skips, kernel 5")
-    sample = batch([3, 1, 9, 17, 5], seed=1)
-    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=25, min_len=6)
-    best = [hypotheses[0]["tokens"] for hypotheses in native_search.fairseq_generate(generator, sample)]
-    sample["target"] = pad_sequence(best, batch_first=True, padding_value=WORDS.pad())
-    before = bleu_of(model, sample, generator)
-    for parameter in model.parameters():
-        parameter.data.mul_(0.5)
-    after = bleu_of(model, sample, generator)
-    monkeypatch.setattr(native_search, "translate", lambda *args: None)
-    assert bleu_of(model, sample, generator).counts == after.counts != before.counts

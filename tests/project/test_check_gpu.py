@@ -20,6 +20,7 @@ from experiments.gpu_check.page import page
 from experiments.gpu_check.rows import Part, Row
 from experiments.gpu_check.settings import Settings, largest_difference
 from experiments.runs.recipe import model_flags
+from model_checks import native_only
 
 CPU = Settings(torch.device("cpu"), Path("text"), Path("data"))
 SCRIPT = ROOT / "scripts/check_gpu.sh"
@@ -110,12 +111,7 @@ def wrong_kernels(monkeypatch):
     monkeypatch.setattr(kernel, "forward", lambda scores, x: forward(scores, x._replace(scale=1.02 * x.scale)))
 
 
-needs_native_code = pytest.mark.skipif(
-    kernels.native_library.LIBRARY is None, reason="a CPU has no kernels unless the native code is compiled"
-)
-
-
-@needs_native_code
+@native_only
 def test_a_wrong_kernel_is_found(wrong_kernels):
     row = next(kernels.check(CPU))
     assert re.match(r"forward at 1 tokens differs from PyTorch by .* in logits, where rounding explains ", row.problem)
@@ -123,7 +119,7 @@ def test_a_wrong_kernel_is_found(wrong_kernels):
     assert row.problem.startswith("losses differ from PyTorch's by ")
 
 
-@needs_native_code
+@native_only
 def test_right_kernels_agree_with_pytorch_and_a_model_without_them_with_itself():
     for attention in kernels.ATTENTIONS:
         row = kernels.compare(attention, torch.float32, "lite", CPU)
