@@ -63,6 +63,9 @@ def evolve(
         scores = scores * own.to(scores.dtype)
         previous = None if below is None else previous * below.to(previous.dtype)
     arguments = arguments_of(fused, scale, previous, masks, scores.shape)
+    is_direct = type(scores) is Tensor and not torch.compiler.is_compiling()
+    if is_direct and kernels(scores.device.type) is triton_evolution:
+        return Evolution.apply(scores, *arguments)[:2]
     return torch.ops.ea_fairseq.evolve(scores, *arguments)[:2]
 
 
@@ -162,12 +165,29 @@ def setup_context(ctx, inputs, output):
     save(ctx, output, (), FusedArguments(*arguments)._replace(previous=None))
 
 
-def differentiate(ctx, d_logits, d_probabilities, *_):
+def differentiate(ctx, d_logits, d_probabilities, *_, backward=torch.ops.ea_fairseq.evolve_backward):
     """Gradients of the inputs of ``evolve`` from those of its outputs."""
     kept, arguments = ctx.saved_tensors[:3], FusedArguments(*ctx.saved_tensors[3:], *ctx.numbers)
-    d_scores, *others = torch.ops.ea_fairseq.evolve_backward(d_logits, d_probabilities, *kept, *arguments)
+    d_scores, *others = backward(d_logits, d_probabilities, *kept, *arguments)
     return d_scores, *of_arguments(arguments, *others)
 
 
 library.register_autograd("ea_fairseq::evolve", differentiate, setup_context=setup_context)
 library.register_autograd("ea_fairseq::evolve_backward", refuse_second_derivatives)
+
+
+class Evolution(torch.autograd.Function):
+    """The operator without torch's dispatcher, which takes longer than a GPU takes for maps of a few thousand tokens."""
+
+    @staticmethod
+    def forward(ctx, scores, *arguments):
+        ctx.device = scores.device.type
+        output = tuple(forward(ctx.device, scores, *arguments))
+        setup_context(ctx, (scores, *arguments), output)
+        return output
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        if torch.is_grad_enabled():  # for second derivatives, which the operator refuses
+            return differentiate(ctx, *gradients)
+        return differentiate(ctx, *gradients, backward=partial(backward, ctx.device))

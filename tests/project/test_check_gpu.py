@@ -113,7 +113,7 @@ def wrong_kernels(monkeypatch):
 
 @native_only
 def test_a_wrong_kernel_is_found(wrong_kernels):
-    row = next(kernels.check(CPU))
+    row = kernels.compare(kernels.ATTENTIONS[0], torch.float32, "lite", CPU)
     assert re.match(r"forward at 1 tokens differs from PyTorch by .* in logits, where rounding explains ", row.problem)
     row = mechanisms.compare("EA", model_flags("ea_transformer_lite"), CPU)
     assert row.problem.startswith("losses differ from PyTorch's by ")

@@ -1,10 +1,7 @@
 """Every kind of kernel against PyTorch in float64, at the papers' two sizes, from 1 to 512 tokens."""
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import starmap
-from multiprocessing import get_context
 
 import torch
 
@@ -16,10 +13,9 @@ from ea_fairseq.kernels.sample_maps import SampleMaps
 from ea_fairseq.kernels.self_check import first_line
 from ea_fairseq.kernels.triton.evolution import Tiling
 from experiments.gpu_check.rows import Row
-from experiments.gpu_check.settings import SIZES, Settings
+from experiments.gpu_check.settings import SIZES, Settings, in_processes
 
 HEADS = {"lite": 4, "base": 8}
-PROCESSES = 4
 TOKENS = 2048  # in a batch
 PADDING = ("padded_keys", "padded_queries")
 
@@ -68,7 +64,7 @@ ATTENTIONS = (
 
 
 def check(settings: Settings) -> Iterator[Row]:
-    """A row for each type, size and attention; a GPU's kernels are compiled by several processes at once."""
+    """A row for each type, size and attention; several processes compile at once."""
     if not settings.on_gpu and native_library.LIBRARY is None:
         yield Row(f"none on this CPU: {native_library.WHY_NOT}")
         return
@@ -78,11 +74,7 @@ def check(settings: Settings) -> Iterator[Row]:
         for size in SIZES
         for attention in ATTENTIONS
     ]
-    if not settings.on_gpu:
-        yield from starmap(compare, cases)
-        return
-    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        yield from pool.map(compare, *zip(*cases, strict=True))
+    yield from in_processes(compare, cases)
 
 
 def lengths(dtype: torch.dtype, settings: Settings) -> tuple[int, ...]:

@@ -11,7 +11,14 @@ from fairseq_cli import train
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.kernels.self_check import first_line
 from experiments.gpu_check.rows import Row
-from experiments.gpu_check.settings import SEED, Settings, computed_by, exact_products, largest_difference
+from experiments.gpu_check.settings import (
+    SEED,
+    Settings,
+    computed_by,
+    exact_products,
+    in_processes,
+    largest_difference,
+)
 from experiments.runs.recipe import model_flags
 
 ALLOWED = 0.02  # of bits a token after 100 updates, in which roundings grow
@@ -20,17 +27,14 @@ SHOWN = (1, 10, 100)
 
 def check(settings: Settings) -> Iterator[Row]:
     """A row for the plain Transformer, and for evolving attention beside what plain PyTorch trains."""
-    exact_products()
-    updates = 100 if settings.on_gpu else 20
+    updates, evolving = 100 if settings.on_gpu else 20, model_flags("ea_transformer_lite")
+    cases = [(["--arch", PLAIN["lite"]], "auto"), (evolving, "auto"), (evolving, "reference")]
     try:
-        plain = losses(["--arch", PLAIN["lite"]], updates, "auto", settings)
-        yield Row("Transformer-Lite", shown(plain))
-        kernels, pytorch = (
-            losses(model_flags("ea_transformer_lite"), updates, backend, settings) for backend in ("auto", "reference")
-        )
+        plain, kernels, pytorch = in_processes(losses, [(flags, updates, backend, settings) for flags, backend in cases])
     except Exception as error:
         yield Row("a training", {}, f"fails ({type(error).__name__}: {first_line(error)})")
         return
+    yield Row("Transformer-Lite", shown(plain))
     difference = largest_difference(kernels, pytorch)
     problem = "" if difference <= ALLOWED else f"losses differ from PyTorch's by {difference:.3f}, {ALLOWED} is allowed"
     yield Row("EA-Transformer-Lite", shown(kernels) | {"largest difference": f"{difference:.4f}"}, problem)
@@ -44,6 +48,7 @@ def shown(found: list[float]) -> dict[str, str]:
 
 def losses(flags: list[str], updates: int, backend: str, settings: Settings) -> list[float]:
     """The loss of each update of a training by fairseq-train's own loop."""
+    exact_products()
     words = [
         *(str(settings.data), "--task", "translation", "-s", "de", "-t", "en", "--share-all-embeddings"),
         *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "1e-3", "--lr-scheduler", "inverse_sqrt"),

@@ -6,7 +6,7 @@ import torch
 
 from ea_fairseq.kernels.self_check import first_line
 from experiments.gpu_check.rows import Row
-from experiments.gpu_check.settings import Settings, computed_by, exact_products, largest_difference
+from experiments.gpu_check.settings import Settings, computed_by, exact_products, in_processes, largest_difference
 from experiments.gpu_check.updates import Training
 from experiments.runs.recipe import model_flags
 
@@ -23,16 +23,16 @@ ALLOWED_NORM = 1e-3  # relative: where the ReLU's input is all but zero, a round
 
 def check(settings: Settings) -> Iterator[Row]:
     """A row for each mechanism, and one for ``torch.compile``."""
-    exact_products()
-    for name, (model, flags) in MODELS.items():
-        yield compare(name, [*model_flags(model), *flags], settings)
+    cases = [(name, [*model_flags(model), *flags], settings) for name, (model, flags) in MODELS.items()]
     # Inductor compiles for minutes on a CPU.
     compiler = "inductor" if settings.on_gpu else "aot_eager"
-    yield compare(f"EA, torch.compile by {compiler}", model_flags("ea_transformer_lite"), settings, compiler)
+    compiled = f"EA, torch.compile by {compiler}", model_flags("ea_transformer_lite"), settings, compiler
+    yield from in_processes(compare, [*cases, compiled])
 
 
 def compare(name: str, flags: list[str], settings: Settings, compiler: str | None = None) -> Row:
     """Losses and norms of gradients of a few updates without dropout; if there is a compiler, of the compiled model."""
+    exact_products()
     found, losses, norms = {}, {}, {}
     for backend, title in (("auto", "loss"), ("reference", "EA_BACKEND=reference")):
         try:
@@ -45,7 +45,6 @@ def compare(name: str, flags: list[str], settings: Settings, compiler: str | Non
             return Row(name, found, f"{backend} fails ({type(error).__name__}: {first_line(error)})")
         losses[backend], norms[backend] = zip(*updates, strict=True)
         found[title] = f"{losses[backend][-1]:.4f}"
-    torch.compiler.reset()
     loss = largest_difference(losses["auto"], losses["reference"])
     norm = largest_difference(norms["auto"], norms["reference"]) / max(norms["reference"])
     found |= {"difference": f"{loss:.1g}", "of gradients, relative": f"{norm:.1g}"}

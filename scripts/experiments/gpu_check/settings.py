@@ -1,16 +1,22 @@
 """What all parts of the check have in common."""
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from ea_fairseq.kernels import dispatch
+from experiments import SCRIPTS
 
 SIZES = {"lite": "Lite", "base": "Base"}
 SEED = 1
+PROCESSES = 12  # at most, at once
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,20 @@ def exact_products() -> None:
 def largest_difference(some: list[float], others: list[float]) -> float:
     """Of numbers in turn; NaN if one of them is."""
     return (torch.tensor(some, dtype=torch.float64) - torch.tensor(others, dtype=torch.float64)).abs().max().item()
+
+
+def in_processes(function: Callable, cases: Sequence[tuple]) -> Iterator:
+    """What a function returns for the arguments of each case, in turn; processes of one thread take the cases.
+
+    Raises:
+        BrokenProcessPool: if one of the processes crashes.
+    """
+    workers = min(PROCESSES, len(cases), os.cpu_count())
+    begin = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(workers, get_context("spawn"), **begin) as pool:
+        before = sys.path[:]
+        sys.path.append(str(SCRIPTS))  # where a new process looks for the modules of this one
+        futures = [pool.submit(function, *case) for case in cases]
+        sys.path[:] = before
+        for future in futures:
+            yield future.result()
