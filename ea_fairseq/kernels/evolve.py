@@ -177,7 +177,7 @@ library.register_autograd("ea_fairseq::evolve_backward", refuse_second_derivativ
 
 
 class Evolution(torch.autograd.Function):
-    """The operator without torch's dispatcher, which takes longer than a GPU takes for maps of a few thousand tokens."""
+    """The operator past torch's dispatcher, which takes longer than a GPU does for maps of a few thousand tokens."""
 
     @staticmethod
     def forward(ctx, scores, *arguments):

@@ -17,8 +17,9 @@ import evolution_cases
 from commands import ROOT, run
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.window import DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.kernels import triton
+from ea_fairseq.kernels import dispatch, triton
 from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.evolve import evolve
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
@@ -130,6 +131,27 @@ def test_order_of_programs_does_not_matter(monkeypatch):
     monkeypatch.setattr(builder, "set_grid_idx", lambda x, y, z: set_index(builder.grid_dim[0] - 1 - x, y, z))
     for result, expected in zip(operate(case, TILINGS[0]), forwards, strict=True):
         assert torch.equal(result, expected)
+
+
+def test_past_the_dispatcher_gradients_are_the_same_and_have_none_themselves(monkeypatch):
+    monkeypatch.setattr(dispatch, "backend", "triton")
+    torch.manual_seed(1)
+    conv = torch.nn.Conv2d(2, 2, 3, device=DEVICE)
+    fused = FusedLogits(0.7, 0.3, conv, ENCODER_WINDOW, 0.4)
+    scores, previous = (torch.randn(1, 2, 3, 3, device=DEVICE, requires_grad=True) for _ in range(2))
+    inputs = scores, previous, conv.weight, conv.bias
+    arguments = dispatch.arguments_of(fused, 0.5, previous, AttentionMasks(), scores.shape)
+    gradients = []
+    for logits, weights in (
+        evolve(scores, 0.5, fused, previous, AttentionMasks()),
+        torch.ops.ea_fairseq.evolve(scores, *arguments)[:2],
+    ):
+        loss = (logits * weights.cos()).sum()
+        gradients.append(torch.autograd.grad(loss, inputs, retain_graph=True))
+        once = torch.autograd.grad(loss, scores, create_graph=True)
+        with pytest.raises(RuntimeError, match="kernels have no second derivatives"):
+            once[0].square().sum().backward()
+    assert all(map(torch.equal, *gradients))
 
 
 def test_what_is_timed_against_it_computes_the_same():

@@ -29,8 +29,9 @@ def check(settings: Settings) -> Iterator[Row]:
     """A row for the plain Transformer, and for evolving attention beside what plain PyTorch trains."""
     updates, evolving = 100 if settings.on_gpu else 20, model_flags("ea_transformer_lite")
     cases = [(["--arch", PLAIN["lite"]], "auto"), (evolving, "auto"), (evolving, "reference")]
+    cases = [(flags, updates, backend, settings) for flags, backend in cases]
     try:
-        plain, kernels, pytorch = in_processes(losses, [(flags, updates, backend, settings) for flags, backend in cases])
+        plain, kernels, pytorch = in_processes(losses, cases)
     except Exception as error:
         yield Row("a training", {}, f"fails ({type(error).__name__}: {first_line(error)})")
         return

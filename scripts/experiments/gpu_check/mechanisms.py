@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import torch
-
 from ea_fairseq.kernels.self_check import first_line
 from experiments.gpu_check.rows import Row
 from experiments.gpu_check.settings import Settings, computed_by, exact_products, in_processes, largest_difference

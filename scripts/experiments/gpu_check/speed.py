@@ -27,7 +27,7 @@ class Load:
     updates: int
 
 
-RECIPES, LARGE, SMALL = Load(4096, 30, 15), Load(32768, 128, 10), Load(512, 30, 3)
+RECIPES, LARGE, SMALL = Load(4096, 30, 10), Load(32768, 128, 10), Load(512, 30, 3)
 
 
 def check(settings: Settings) -> Iterator[Row]:
@@ -64,8 +64,9 @@ def measure(size: str, precision: Precision, load: Load, settings: Settings) -> 
                 seconds[variant].append(timed_update(training, settings))
     found = {}
     for variant, training in trainings.items():
-        ratio = f" ({median(seconds['Transformer']) / median(seconds[variant]):.2f})" if "Transformer" in seconds else ""
-        found[variant] = f"{training.words / median(seconds[variant]):,.0f}{ratio}"
+        took = median(seconds[variant])
+        ratio = f" ({median(seconds['Transformer']) / took:.2f})" if "Transformer" in seconds else ""
+        found[variant] = f"{training.words / took:,.0f}{ratio}"
         if settings.on_gpu:
             found[f"{variant}, GiB"] = f"{peaks[variant]:.2f}"
     return Row(name, found, "; ".join(problems))
