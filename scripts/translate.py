@@ -154,7 +154,9 @@ def parse_arguments() -> argparse.Namespace:
         help="choose among translations of the source's words alone, which data-prep/make-shortlist.sh wrote",
     )
     parser.add_argument(
-        "--bf16", action="store_true", help="multiply in bfloat16, for which the processor must have instructions"
+        "--bf16",
+        action="store_true",
+        help="multiply in bfloat16 if this processor, which must have instructions for it, is faster then",
     )
     parser.add_argument(
         "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"

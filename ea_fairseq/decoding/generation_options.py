@@ -40,7 +40,7 @@ def add_generation_args(parser: ArgumentParser):
     Choose.chosen = {}
     about = "which target words translate which source words, of data-prep/make-shortlist.sh: choose among these alone"
     group.add_argument("--shortlist", action=Choose, metavar="FILE", help=about)
-    about = "native code computes linear layers in bfloat16, for which the processor must have instructions"
+    about = "native code computes linear layers in bfloat16 if the processor, which must have it, is faster then"
     group.add_argument("--native-bf16", action=Choose, nargs=0, help=about)
     return group
 

@@ -5,6 +5,7 @@ fairseq's search, as do options that native code does not have. Hypotheses have 
 """
 
 import logging
+from copy import copy
 from ctypes import byref
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from ea_fairseq.decoding.native_model import NativeModel
 from ea_fairseq.decoding.native_obstacles import Watch, obstacles
 from ea_fairseq.decoding.native_vocabulary import ShortVocabulary, Vocabulary
+from ea_fairseq.decoding.precision import is_faster_in_bfloat16
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
 from ea_fairseq.user_error import UserError
@@ -29,6 +31,7 @@ norms_known: WeakKeyDictionary[torch.nn.Module, Tensor] = WeakKeyDictionary()  #
 told: set[str] = set()  # the reasons that were logged
 ASKED = {"shortlist": "the shortlist", "native_bf16": "bfloat16"}  # what a generator may have of native search
 NO_MEMORY, NOT_FINITE = 1, 2  # what translate returns
+BRIEF_SENTENCES, BRIEF_WORDS = 16, 3  # of the search that tells whether bfloat16 pays
 
 Hypothesis = dict[str, Tensor]
 
@@ -41,6 +44,7 @@ class KnownModel:
         self.state = self.watch.state()
         self.obstacle = next(obstacles(model), None)
         self.packed: dict[bool, NativeModel] = {}
+        self.bfloat16_pays: dict[int, bool] = {}  # by the width of the beam
 
     def native(self, model: torch.nn.Module, bfloat16: bool) -> NativeModel:
         """The model's parameters, packed once."""
@@ -110,7 +114,11 @@ def generate(
         model = known(models[0])
         reason = refusal(self, sample, prefix_tokens, constraints) or model.obstacle
         if reason is None:
-            native = model.native(models[0], getattr(self, "native_bf16", False))
+            bfloat16 = getattr(self, "native_bf16", False)
+            if bfloat16 and self.beam_size not in model.bfloat16_pays:
+                source = sample["net_input"]["src_tokens"]
+                model.bfloat16_pays[self.beam_size] = does_bfloat16_pay(self, model, source, bos_token)
+            native = model.native(models[0], bfloat16 and model.bfloat16_pays[self.beam_size])
             hypotheses = translate(self, native, sample["net_input"], prefix_tokens, bos_token)
             if hypotheses is not None:
                 return hypotheses
@@ -119,6 +127,19 @@ def generate(
     elif asked:
         tell("it is an ensemble, or a model of fairseq's own", asked)
     return fairseq_generate(self, sample, prefix_tokens, constraints, bos_token)
+
+
+def does_bfloat16_pay(generator: SequenceGenerator, model: KnownModel, source: Tensor, first: int | None) -> bool:
+    """Whether the first words of some sentences (B, S) are found as fast in bfloat16 as in float32; logs if not."""
+    brief = copy(generator)
+    brief.max_len_a, brief.max_len_b, brief.min_len, brief.match_source_len = 0, BRIEF_WORDS, 1, False
+    source = source[:BRIEF_SENTENCES]
+    search = f"{BRIEF_WORDS} words of {len(source)} sentences, beam {generator.beam_size}"
+
+    def translate_briefly(bfloat16: bool):
+        translate(brief, model.native(generator.model.single_model, bfloat16), {"src_tokens": source}, None, first)
+
+    return is_faster_in_bfloat16(translate_briefly, search)
 
 
 def tell(reason: str, asked: list[str]) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from checkpoints import save_loud
 from ea_fairseq import UserError
 from ea_fairseq.attention.learned_weights import LearnedWeights
-from ea_fairseq.decoding import native_search
+from ea_fairseq.decoding import native_search, precision
 from ea_fairseq.decoding.generation_options import require_bfloat16
+from ea_fairseq.decoding.precision import is_faster_in_bfloat16
 from ea_fairseq.decoding.shortlist import Shortlist
 from ea_fairseq.kernels.cpu import native_library
 from generation import generated
@@ -20,6 +21,12 @@ from searches import MODELS, WORDS, assert_same, batch, model_of
 
 NEAR = 0.15  # of scores: a sum in another order may be rounded to a neighbour, and layers above go on from there
 needs_bfloat16 = pytest.mark.skipif(not native_library.has_bfloat16(), reason="the processor has no bfloat16")
+
+
+@pytest.fixture(autouse=True)
+def bfloat16_pays(monkeypatch):
+    """Of two precisions, native code takes bfloat16 where it is asked to, however fast it is here."""
+    monkeypatch.setattr(native_search, "is_faster_in_bfloat16", lambda *_: True)
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -96,6 +103,39 @@ def test_fairseq_generate_has_the_option(home, tmp_path):
         scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
     assert scores[0] != scores[1] and not native_search.told
     torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions
+
+
+def slower(precision: bool):
+    """A search that takes longer in that precision."""
+    clock = [0.0]
+
+    def search(bfloat16: bool):
+        clock[0] += 0.002 if bfloat16 is precision else 0.001
+
+    return search, clock
+
+
+@pytest.mark.parametrize("bfloat16", [True, False], ids=["bfloat16", "float32"])
+def test_the_faster_precision_is_chosen_and_the_log_tells_who_asked_in_vain(bfloat16, monkeypatch, caplog):
+    search, clock = slower(bfloat16)
+    monkeypatch.setattr(precision.time, "perf_counter", lambda: clock[0])
+    assert is_faster_in_bfloat16(search, "3 words of 32 sentences, beam 5") is not bfloat16
+    said = "native code computes in float32, not in bfloat16, which is slower on this processor: 2.0 ms instead of 1.0 "
+    assert caplog.messages == ([f"{said}for 3 words of 32 sentences, beam 5"] if bfloat16 else [])
+
+
+@needs_bfloat16
+def test_where_bfloat16_is_slower_the_search_is_that_of_float32(monkeypatch):
+    model, sample = model_of(), batch([3, 9, 1, 14], seed=1)
+    asked = []
+    monkeypatch.setattr(
+        native_search, "is_faster_in_bfloat16", lambda search, name: (search(True), asked.append(name))[0]
+    )
+    native_search.models_known.clear()
+    for _ in range(2):
+        assert_same(search(model, sample), search(model, sample, False))
+    assert asked == ["3 words of 4 sentences, beam 4"]
+    native_search.models_known.clear()
 
 
 def test_a_processor_without_bfloat16_is_told_so(monkeypatch):
