@@ -32,6 +32,7 @@ from fairseq.utils import resolve_max_positions
 
 from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
+from ea_fairseq.models.nested_options import flatten
 from ea_fairseq.user_error import UserError, flags_refused
 
 # Classes in a checkpoint that torch does not know: options, and NumPy's arrays and numbers in which --eval-bleu counts
@@ -124,6 +125,7 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, 
     read_checkpoint(PathManager.get_local_path(path))
     with refusing(path):
         state = fairseq_load_to_cpu(path, arg_overrides, *args, **kwargs)
+        flatten((state.get("cfg") or {}).get("model"), complete=True)
         without_foreign_choices(state, arg_overrides or ())
     return state
 
@@ -143,6 +145,7 @@ def load_model_ensemble_and_task(filenames: list[str], arg_overrides: dict | Non
         if local.is_file():  # else it is in shards, or fairseq says that it is missing
             state = read_checkpoint(local)
             with refusing(path):
+                flatten((state.get("cfg") or {}).get("model"), complete=True)
                 require_known(state, arg_overrides or ())
     with building(", ".join(filenames)):
         return fairseq_load_models(filenames, arg_overrides, *args, **kwargs)

@@ -9,12 +9,15 @@ import sys
 from pathlib import Path
 from traceback import walk_tb
 
+from hydra.core.utils import JobReturn
+
 from ea_fairseq.user_error import UserError
 
 # What fairseq raises with a sentence. Others, such as KeyError, have none.
 WITH_SENTENCES = (AssertionError, ValueError, ImportError, NotImplementedError, Exception)
 OF_FAIRSEQ = ("fairseq", "fairseq_cli")
 LONGEST = 500  # characters of a sentence
+hydras_return_value = JobReturn.return_value.fget
 
 
 def install_excepthook():
@@ -32,6 +35,19 @@ def install_excepthook():
             print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
 
     sys.excepthook = print_message
+    JobReturn.return_value = JobReturn.return_value.getter(ended_job)
+
+
+def ended_job(job: JobReturn):
+    """What the training of fairseq-hydra-train returned; hydra would print an error of its with a traceback.
+
+    Raises:
+        SystemExit: with :func:`message_for` the error, where there is one.
+    """
+    message = message_for(job._return_value) if isinstance(job._return_value, Exception) else None
+    if message is None or not in_fairseq_command():
+        return hydras_return_value(job)
+    raise SystemExit(f"{Path(sys.argv[0]).stem}: {message}")
 
 
 def message_for(error: BaseException | None) -> str | None:

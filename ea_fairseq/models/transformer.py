@@ -12,6 +12,7 @@ from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.nested_options import flatten
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
@@ -101,6 +102,7 @@ def architecture(defaults: Mapping[str, object], size: str) -> Callable:
     """What sets the options of an architecture that are not given."""
 
     def set_defaults(args) -> None:
+        flatten(args)
         for option, value in defaults.items():
             setattr(args, option, getattr(args, option, value))
         if size == "lite":
