@@ -45,7 +45,7 @@ def read_series(path: Path, input: Path):
 def tidy(path: Path) -> None:
     """Leave out comments, empty lines and blanks at the ends of lines, in which copies of a file differ."""
     lines = [line.rstrip() for line in path.read_bytes().split(b"\n")]
-    path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith(b"#")))
+    path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith((b"#", b"%"))))
 
 
 def describe(files: dict[str, object]) -> dict[str, int]:

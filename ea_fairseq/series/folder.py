@@ -67,6 +67,6 @@ def split(file: SeriesFile, ratio: float, seed: int) -> tuple[np.ndarray, np.nda
     try:
         ((train, valid),) = kind(1, test_size=ratio, random_state=seed).split(file.series, file.targets)
     except ValueError as error:
-        reason = str(error).partition(".")[0]
+        reason = str(error).partition(". ")[0].rstrip(".")
         raise UserError(f"--valid-ratio {ratio} of {file.path} cannot be split off: {reason}") from None
     return np.sort(train), np.sort(valid)

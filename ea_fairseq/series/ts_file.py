@@ -12,6 +12,7 @@ import numpy as np
 from ea_fairseq.series.ts_header import MAX_STEPS, TsHeader
 from ea_fairseq.user_error import UserError
 
+COMMENTS = b"#", b"%"  # the archives have both
 MAX_LINE = 1 << 26  # bytes; the longest lines of the archives have 2 million
 MAX_BYTES = 1 << 32  # of a file, unpacked
 MAX_VALUES = 1 << 28  # of a file, which take 1 GiB; the archives' largest has 180 million
@@ -90,10 +91,10 @@ def text_of(line: bytes, size: int) -> str:
     if size > MAX_BYTES:
         raise UserError(f"there are more than {MAX_BYTES:,} bytes so far, more than series have")
     try:
-        text = "" if line.startswith(b"#") else line.decode("utf-8-sig").strip()
+        text = "" if line.startswith(COMMENTS) else line.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise UserError("it is no UTF-8 text") from None
-    return "" if text.startswith("#") else text
+    return "" if text.startswith(("#", "%")) else text
 
 
 def open_file(path: Path) -> BinaryIO:

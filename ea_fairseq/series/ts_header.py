@@ -1,6 +1,6 @@
 """The header of a ``.ts`` file, the text format of the UEA and UCR archives and of the regression archive."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ea_fairseq.options import whole
 from ea_fairseq.user_error import UserError
@@ -59,6 +59,7 @@ class TsHeader:
     length: int | None = None
     labels: tuple[str, ...] | None = None
     has_number: bool = False
+    said: dict[str, str] = field(default_factory=dict, repr=False)  # the line of each field so far
 
     @property
     def has_target(self) -> bool:
@@ -81,11 +82,15 @@ class TsHeader:
         name, _, text = line[1:].partition(" ")
         if name.lower() not in ENTRIES:
             raise UserError(f"{line[:40]!r} is no entry of a .ts file's header")
-        field, parse, wanted = ENTRIES[name.lower()]
+        entry, parse, wanted = ENTRIES[name.lower()]
+        before = getattr(self, entry)
         try:
-            setattr(self, field, parse(text.strip()))
+            setattr(self, entry, parse(text.strip()))
         except (ValueError, OverflowError):
             raise UserError(f"@{name} must be {wanted}, not {text.strip()[:40]!r}") from None
+        if entry in self.said and getattr(self, entry) != before:
+            raise UserError(f"{line[:40]!r} contradicts {self.said[entry][:40]!r}")
+        self.said[entry] = line
         return True
 
     def check(self) -> None:
@@ -97,8 +102,8 @@ class TsHeader:
             raise UserError("@timeStamps is true, and series with times of their own are not read here")
         if self.labels is not None and self.has_number:
             raise UserError("@classLabel and @targetLabel are both true, and a line ends in one of them")
-        if self.univariate and (self.channels or 1) != 1:
-            raise UserError(f"@univariate is true and @dimensions is {self.channels}")
+        if self.univariate is not None and self.channels and self.univariate != (self.channels == 1):
+            raise UserError(f"@univariate is {str(self.univariate).lower()} and @dimensions is {self.channels}")
         if self.equal_length is False and self.length is not None:
             raise UserError(f"@equalLength is false and @seriesLength is {self.length}")
         if self.univariate:

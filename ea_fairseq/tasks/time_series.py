@@ -128,9 +128,19 @@ class TimeSeriesTask(FairseqTask):
         from_train = split == "valid" and not self.folder.find("valid")
         file, indices = self.folder.read("train" if from_train else split), self.indices(split)
         self.require_fitting(file)
+        if split == "train":
+            self.warn_of_test_set()
         self.datasets[split] = self.build_dataset(file, indices, shuffle=split == "train")
         logger.info(f"{split}: {len(indices):,} series of {file.path}, {file.channels} channels")
         return self.datasets[split]
+
+    def warn_of_test_set(self) -> None:
+        """Warns if there is a test set that no model of this training can be scored on."""
+        try:
+            if self.folder.find("test"):
+                self.require_fitting(self.folder.read("test"))
+        except UserError as error:
+            logger.warning(f"the model cannot be scored on the test set: {error}")
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
         """The examples of some of a file's series."""

@@ -58,7 +58,7 @@ def test_numbers_to_predict_are_no_float16_with_fp16():
     torch.testing.assert_close(halved["target"].float(), torch.tensor([3000.9, 70000.5]))
 
 
-def test_a_split_is_stratified_and_drawn_by_its_seed(folder):
+def test_a_split_is_stratified_and_drawn_by_its_seed(folder, tmp_path):
     parts = {seed: [task_of(folder, split_seed=seed).indices(part).tolist() for part in ("train", "valid")]
              for seed in (1, 1, 2)}  # fmt: skip
     for train, valid in parts.values():
@@ -68,6 +68,9 @@ def test_a_split_is_stratified_and_drawn_by_its_seed(folder):
     assert parts[1] != parts[2]
     with pytest.raises(UserError, match=r"^--valid-ratio 0\.05 of .* cannot be split off: The test_size = 1 should"):
         task_of(folder, valid_ratio=0.05).load_dataset("valid")
+    (tmp_path / "train.ts").write_text("@targetLabel true\n@data\n1:2\n")
+    with pytest.raises(UserError, match=r"test_size=0\.3 and train_size=None, the resulting train set will be empty"):
+        task_of(tmp_path).load_dataset("valid")
     with pytest.raises(UserError, match=r"^with --valid-ratio 0 there is no validation set"):
         task_of(folder, valid_ratio=0).load_dataset("valid")
     assert len(task_of(folder, valid_ratio=0).load_dataset("train")) == 20
@@ -108,12 +111,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("sentence", "test"), REFUSED.items(), ids=lambda part: str(part)[:20])
-def test_a_test_set_of_another_kind_is_refused(tmp_path, sentence, test):
+def test_a_test_set_of_another_kind_is_refused_and_training_warns_of_it(tmp_path, caplog, sentence, test):
     for split in ("train", "valid"):
         write_ts(tmp_path / f"{split}.ts", ts_text([np.ones((2, 1))] * 2, [0, 1], ("a", "b")))
     write_ts(tmp_path / "test.ts", ts_text(*test))
     with pytest.raises(UserError, match=f"^{tmp_path}/test.ts {sentence}"):
         task_of(tmp_path, max_positions=2).load_dataset("test")
+    task = task_of(tmp_path, max_positions=2)
+    with caplog.at_level("WARNING"):
+        assert len(task.load_dataset("train")) == 2
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith(f"the model cannot be scored on the test set: {tmp_path}/test.ts {sentence}")
 
 
 def test_files_that_are_not_there_or_there_twice_are_named(tmp_path):

@@ -64,7 +64,8 @@ def test_what_is_written_is_read(tmp_path_factory, drawn, packed):
 def test_numbers_are_predicted_and_a_file_may_have_nothing_to_predict(tmp_path):
     path = write_ts(tmp_path / "a.ts", "@targetLabel true\n@data\n1,2:0.5\n3:-1e3\n")
     assert (read_ts(path).targets, read_ts(path).labels) == ([0.5, -1000.0], None)
-    path = write_ts(tmp_path / "b.ts", "\ufeff@classLabel false\n# a comment\n\n@DATA\n1,?:2,3\n")
+    text = "%UEA archive\n% in any encoding\n@classLabel false\n# a comment\n@classLabel false\n\n@DATA\n1,?:2,3\n"
+    path = write_ts(tmp_path / "b.ts", f"\ufeff{text}")
     assert (read_ts(path).targets, read_ts(path).channels) == (None, 2)
 
 
@@ -77,6 +78,10 @@ WRONG = {
     "line 1: @classLabel must be false, or true and the names of": "@classLabel true\n",
     "line 2: @timeStamps is true, and series with times of their own": "@timeStamps true\n@data\n",
     "line 4: @univariate is true and @dimensions is 2": START + "@univariate true\n@data\n",
+    "line 3: @univariate is false and @dimensions is 1": "@univariate false\n@dimensions 1\n@data\n",
+    "line 3: '@dimension 3' contradicts '@dimensions 2'": START + "@dimension 3\n",
+    "line 3: '@classLabel false' contradicts '@classLabel true a b'": START + "@classLabel false\n",
+    "line 2: '@timeStamps true' contradicts '@timestamps false'": "@timestamps false\n@timeStamps true\n",
     "line 3: @equalLength is false and @seriesLength is 3": "@equalLength false\n@seriesLength 3\n@data\n",
     "line 3: @classLabel and @targetLabel are both true": "@classLabel true a\n@targetLabel true\n@data\n",
     "line 4: it has 1 dimensions, and there must be 2": START + "@data\n1:a\n",
