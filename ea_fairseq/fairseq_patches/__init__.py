@@ -25,7 +25,9 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
     from ea_fairseq.fairseq_patches.dictionaries import patch_dictionaries
     from ea_fairseq.fairseq_patches.distributed import patch_distributed
+    from ea_fairseq.fairseq_patches.encodings import patch_encodings
     from ea_fairseq.fairseq_patches.flags import patch_flags
+    from ea_fairseq.fairseq_patches.interactive import patch_interactive
     from ea_fairseq.fairseq_patches.ngrams import patch_ngrams
     from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
     from ea_fairseq.fairseq_patches.patience import patch_patience
@@ -37,6 +39,8 @@ def apply(package_path: list[str]):
     patch_distributed()
     patch_batches()
     patch_dictionaries()
+    patch_encodings()
+    patch_interactive()
     patch_flags()
     patch_numpy()
     patch_ngrams()

@@ -11,21 +11,43 @@ or not as it is told.
 Processes that load batches (``--num-workers``, 1 by default) are kept for all epochs, too, with the data set as it was
 when they started: ``--task masked_lm`` masks the same words in each epoch, and others after a resumption. Here they
 start anew in each epoch of that task.
+
+A data set of which ``--skip-invalid-size-inputs-valid-test`` leaves nothing ends in an IndexError in fairseq, here in a
+sentence.
 """
 
+import numpy as np
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterating, EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 
+from ea_fairseq.user_error import UserError
+
 fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
+fairseq_filter_indices_by_size = FairseqTask.filter_indices_by_size
 fairseq_iterator_for_epoch = EpochBatchIterator._get_iterator_for_epoch
 
 
 def patch_batches():
     """Replaces ``FairseqTask.get_batch_iterator`` and the method that iterates over an epoch by those below."""
     FairseqTask.get_batch_iterator = get_batch_iterator
+    FairseqTask.filter_indices_by_size = filter_indices_by_size
     EpochBatchIterator._get_iterator_for_epoch = iterator_for_epoch
+
+
+def filter_indices_by_size(
+    self: FairseqTask, indices: np.ndarray, dataset: FairseqDataset, max_positions=None, ignore_invalid_inputs=False
+) -> np.ndarray:
+    """The sentences of a data set that are not too long.
+
+    Raises:
+        UserError: where there are sentences, and none is short enough.
+    """
+    found = fairseq_filter_indices_by_size(self, indices, dataset, max_positions, ignore_invalid_inputs)
+    if len(indices) and not len(found):
+        raise UserError(f"no sentence is left of {len(indices):,}: all are longer than {max_positions} tokens")
+    return found
 
 
 def iterator_for_epoch(

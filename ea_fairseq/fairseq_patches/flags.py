@@ -80,6 +80,8 @@ def flaws(args: Namespace, command: str) -> Iterator[str]:
         yield f"--save-dir must have no ':', by which fairseq separates checkpoints: rename {args.save_dir}"
     if command == "fairseq-generate" and getattr(args, "constraints", None):
         yield "--constraints is for fairseq-interactive, which reads them with each sentence"
+    if getattr(args, "tie_adaptive_weights", False) and not getattr(args, "adaptive_input", False):
+        yield "--tie-adaptive-weights needs --adaptive-input, whose weights it ties to the softmax"
     if getattr(args, "print_step", False) and not args.task.startswith("translation_lev"):
         yield "--print-step is for models that refine a translation in several steps"
 

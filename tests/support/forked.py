@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess")}
+MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "preprocess")}
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload([*MODULES.values(), "torch._dynamo"])  # the last is what torch's optimizers import
 

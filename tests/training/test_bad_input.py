@@ -131,6 +131,10 @@ FLAGS = {
         "Input features must be a multiple of block sizes",
     ),
     "short positions": (["--max-source-positions", "5"], "valid: Size of sample #"),
+    "tied tables": (
+        ["--adaptive-softmax-cutoff", "5", "--criterion", "adaptive_loss", "--tie-adaptive-weights"],
+        "--tie-adaptive-weights needs --adaptive-input",
+    ),
     "asynchronous writing": (["--write-checkpoints-asynchronously"], "needs iopath: pip install iopath"),
     "place of several": (["--save-dir", "a:b"], "--save-dir must have no ':'"),
 }
@@ -172,6 +176,10 @@ TRANSLATIONS = {
     "overrides": ([*MODEL, "--model-overrides", "{bad"], "--model-overrides must be a dictionary of Python's"),
     "steps": ([*MODEL, "--print-step"], "--print-step is for models that refine a translation"),
     "short batches": ([*MODEL, "--max-tokens", "2"], "Sentences lengths should not exceed max_tokens=2"),
+    "nothing left": (
+        [*MODEL, "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"],
+        "no sentence is left of 6: all are longer than (1, 1024) tokens",
+    ),
     "unknown words": ([*MODEL, "--replace-unk", "--remove-bpe"], "--replace-unk requires a raw text dataset"),
 }
 
@@ -271,6 +279,49 @@ def test_data_with_a_spoilt_dictionary(home, change, culprit):
         assert_refused(command, home, culprit)
     finally:
         shutil.rmtree(home / "spoilt data")
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_text_that_is_not_utf8(home, workers):
+    (home / "latin.src").write_bytes(b"a b\nc \xe4 d\n")
+    (home / "latin.tgt").write_text("a\nb\n")
+    prefixes = ["-s", "src", "-t", "tgt", "--trainpref", "latin", "--user-dir", PLUGIN, "--workers", workers]
+    for more in ([], ["--srcdict", f"{DATA}/dict.src.txt", "--tgtdict", f"{DATA}/dict.tgt.txt"]):
+        result = run_forked("fairseq-preprocess", *prefixes, *more, "--destdir", "latin data", cwd=home)
+        assert result.returncode == 1 and "Traceback" not in result.stderr
+        assert result.stderr.splitlines()[-1] == "fairseq-preprocess: latin.src is not UTF-8: line 2 has the byte 0xe4"
+    assert not list((home / "latin data").glob("*.bin"))
+
+
+LINES = {  # of fairseq-interactive: its input, more flags, and what the last line says
+    "Latin-1": (b"a b\n\xe4 b\n", [], "lines is not UTF-8: line 2 has the byte 0xe4"),
+    "long line": (
+        b"a " * 1601,
+        [],
+        "Size of sample #0 is invalid (=(np.int64(1602), 0)) since max_",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "flags", "culprit"), LINES.values(), ids=LINES)
+def test_lines_to_translate(home, lines, flags, culprit):
+    (home / "lines").write_bytes(lines)
+    command = ["fairseq-interactive", *generate_command(*MODEL, "--input", "lines", *flags)[1:]]
+    assert_refused(command, home, culprit)
+
+
+def test_lines_without_words_stay_so_and_long_ones_are_truncated(home):
+    (home / "lines").write_text(f"a b\n\n  \n{'c ' * 1601}\nd\n")
+    flags = ["--input", "lines", "--truncate-source", "--buffer-size", "5", "--max-len-b", "4", "--max-len-a", "0"]
+    command = ["fairseq-interactive", *generate_command(*MODEL, *flags, "--beam", "2", "--nbest", "2")[1:]]
+    result = run_forked(*command, cwd=home)
+    assert result.returncode == 0, result.stderr
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    source = {row[0]: row[1].split() for row in rows if row[0].startswith("S-")}
+    assert [len(source[f"S-{number}"]) for number in range(5)] == [2, 0, 0, 1023, 1]
+    found = [(row[0], len(row[2].split())) for row in rows if row[0].startswith("D-")]
+    assert [name for name, _ in found] == ["D-0", "D-0", "D-1", "D-2", "D-3", "D-3", "D-4", "D-4"]
+    assert [name for name, words in found if not words] == ["D-1", "D-2"]
 
 
 def test_a_validation_without_a_task(home):
