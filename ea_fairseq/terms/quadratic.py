@@ -44,7 +44,8 @@ class QuadraticPositions(Term):
         exact = torch.promote_types(self.centre.dtype, torch.float32)
         centres, sharpness = (number.to(exact)[:, None, None] for number in (self.centres, self.sharpness))
         offsets = sharpness * (keys - queries.unsqueeze(1) - centres)
-        lowest = torch.finfo(inputs.v.dtype).min / 4  # float16 has no number for the square of 400 words
+        # float16 has no number for the square of 400 words, and a convolution adds up many of them.
+        lowest = torch.finfo(inputs.v.dtype).min / 32
         return (offsets.pow(2) / -2).clamp(min=lowest).type_as(inputs.v)
 
     def cost(self, queries: int, keys: int, width: int) -> Count:

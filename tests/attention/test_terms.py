@@ -83,6 +83,7 @@ def step(model, source, target):
     return loss, torch.autograd.grad(loss, list(model.parameters()))
 
 
+DEEP = {"layers": 6, "embed_dim": 16, "ffn_embed_dim": 16, "attention_heads": 8}
 SLOWLY_INTERPRETED = ("composite convolution and key", "quadratic alone")  # Triton, without a GPU
 
 
@@ -115,6 +116,17 @@ def test_float16_holds_the_squares_of_long_distances(options):
     model = build_with(options).half()
     words = torch.full((1, 500), 5)
     assert scores(model, words, words).isfinite().all()
+
+
+@pytest.mark.parametrize("seed", [4, 6])
+def test_float16_holds_what_convolutions_make_of_them_that_have_grown_to_three_times_their_start(seed):
+    sizes = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in DEEP.items()}
+    model = build(seed=seed, relative_positions="quadratic", ea_beta=0.1, **sizes)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(3 if ".conv." in name else 1)
+    words = torch.full((1, 200), 5)
+    assert scores(model.half(), words, words).isfinite().all()
 
 
 @pytest.mark.slow
