@@ -98,8 +98,8 @@ class MultiTokenAttention(Attention):
         self.head_norm = None if options.no_mta_norm else nn.Parameter(torch.ones(self.head_dim))
         self.depth_scale = 1.0 if options.no_mta_depth_scale else 0.2 + 0.6 * math.exp(-0.3 * place.layer)
         self.gate = nn.Linear(self.head_dim, 1) if options.mta_gate else None
-        mixes = self.mix_logits is not None or self.head_mixing is not None
-        self.is_plain = self.is_bare and not mixes and self.conv is self.head_norm is self.gate is None
+        added = self.mixings or self.convs or self.head_norm is not None or self.gate is not None
+        self.is_plain = self.is_bare and not added
         self.start_as_identity()
         if self.gate is not None:
             std = embed_dim**-0.5  # as in its code, cut off at three times as much
@@ -124,6 +124,17 @@ class MultiTokenAttention(Attention):
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
         """A layer's number says how its output is scaled and whether it has a convolution."""
         return layers == [*range(len(layers))]
+
+    @property
+    def convs(self) -> dict[str, nn.Conv2d]:
+        """The convolutions that there are, by their names."""
+        convs = {"conv": self.conv, "second_conv": self.second_conv}
+        return {name: conv for name, conv in convs.items() if conv is not None}
+
+    @property
+    def mixings(self) -> list[nn.Parameter]:
+        """The mixtures of heads that there are, before and after the softmax."""
+        return [mixing for mixing in (self.mix_logits, self.head_mixing) if mixing is not None]
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The key-query convolution of the paper, and heads mixed before the softmax, which masks again."""
@@ -154,12 +165,10 @@ class MultiTokenAttention(Attention):
     @torch.no_grad()
     def start_as_identity(self) -> None:
         """Lets each head's convolutions copy an entry, and each head keep its own logits and probabilities."""
-        for conv in (self.conv, self.second_conv):
-            if conv is not None:
-                conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
-        for mixing in (self.mix_logits, self.head_mixing):
-            if mixing is not None:
-                mixing.copy_(torch.eye(mixing.size(-1)).expand_as(mixing))
+        for conv in self.convs.values():
+            conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
+        for mixing in self.mixings:
+            mixing.copy_(torch.eye(mixing.size(-1)).expand_as(mixing))
 
     def start_from_plain(self, options: MultiTokenOptions) -> str:
         """As the identity, but for norm and gate, which change what a head's output is multiplied by."""
@@ -170,12 +179,10 @@ class MultiTokenAttention(Attention):
     def extra_cost(self, queries: int, keys: int) -> Count:
         """The convolutions, a head to itself, margins of zeros included, the mixings of heads, norm and gate."""
         found, entries = Count(), self.num_heads * queries * keys
-        for conv in (self.conv, self.second_conv):
-            if conv is not None:
-                found += Count(conv.weight.numel(), conv.weight[0].numel() * entries)
-        for mixing in (self.mix_logits, self.head_mixing):
-            if mixing is not None:
-                found += Count(mixing.numel(), mixing.size(-1) * entries)
+        for conv in self.convs.values():
+            found += Count(conv.weight.numel(), conv.weight[0].numel() * entries)
+        for mixing in self.mixings:
+            found += Count(mixing.numel(), mixing.size(-1) * entries)
         if self.head_norm is not None:
             found += Count(parameters=self.head_dim)
         return found if self.gate is None else found + linear(self.head_dim, 1, self.num_heads * queries)
@@ -200,7 +207,4 @@ class MultiTokenAttention(Attention):
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """The norms of the convolutions' kernels."""
-        convs = {"conv": self.conv, "second_conv": self.second_conv}
-        return {
-            f"mta_{part}_norm/{name}": partial(norm, conv.weight) for part, conv in convs.items() if conv is not None
-        }
+        return {f"mta_{part}_norm/{name}": partial(norm, conv.weight) for part, conv in self.convs.items()}
