@@ -7,12 +7,14 @@ from torch import Tensor
 from ea_fairseq.attention.inputs import Inputs
 
 
-def with_margins(logits: Tensor, inputs: Inputs, left: int, right: int, above: int, below: int) -> Tensor:
-    """Maps (B, K, T, S) with zeros around them or, above a decoding step's, the rows of earlier steps."""
-    earlier = inputs.rows_before("conv_inputs", logits, above)
+def with_margins(
+    maps: Tensor, inputs: Inputs, left: int, right: int, above: int, below: int, name: str = "conv_inputs"
+) -> Tensor:
+    """Maps (B, K, T, S) with zeros around them or, above a decoding step's, the rows of earlier steps, by a name."""
+    earlier = inputs.rows_before(name, maps, above)
     if earlier is not None:
-        logits, above = torch.cat([earlier, logits], dim=2), 0
-    return F.pad(logits, (left, right, above, below))
+        maps, above = torch.cat([earlier, maps], dim=2), 0
+    return F.pad(maps, (left, right, above, below))
 
 
 def channels_last(logits: Tensor) -> Tensor:

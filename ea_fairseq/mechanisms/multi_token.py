@@ -1,7 +1,8 @@
 """Multi-token attention: Golovneva et al., Multi-Token Attention, 2025 (arXiv 2504.00927, "MTA").
 
 logits_h = conv_h(own_h), over queries and keys, in some of the layers; then the softmax, heads mixed within groups, and
-each head's output normalized. Where the paper is silent, this follows its code (facebookresearch/RAM, projects/mta).
+each head's output normalized and scaled by depth: the paper's first version. Flags add what its code has beside these
+(facebookresearch/RAM, projects/mta): heads mixed before the softmax, a second convolution after it, and gates.
 """
 
 import math
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
+from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
@@ -27,7 +28,7 @@ POSITIVE = "a whole number from 1 up"
 
 @dataclass(frozen=True)
 class MultiTokenOptions(Options):
-    """The flags of multi-token attention; defaults are those of the paper's language models.
+    """The flags of multi-token attention; defaults are those of the paper's first version.
 
     Raises:
         UserError: naming the flag, when a value is out of range.
@@ -47,7 +48,11 @@ class MultiTokenOptions(Options):
         POSITIVE,
         "N",
     )
+    mta_mix_logits: bool = option(False, bool, "all heads are mixed before the softmax, too")
+    mta_second_conv: bool = option(False, bool, "a convolution of probabilities, too, where there is one of logits")
     no_mta_norm: bool = option(False, bool, "no normalization of what each head attends to")
+    no_mta_depth_scale: bool = option(False, bool, "what is normalized is not scaled by depth")
+    mta_gate: bool = option(False, bool, "a number of what each head attends to, between 0 and 1, weighs it")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -64,15 +69,16 @@ class MultiTokenOptions(Options):
 class MultiTokenAttention(Attention):
     """Attention whose probabilities depend on the logits of neighbouring queries and keys, and of other heads.
 
-    Parameters are fairseq's plus ``conv``, a kernel for each head without bias, in the layers that have it;
-    ``head_mixing`` (groups, heads of a group, heads of a group); and ``head_norm`` (d), the norm's weight, which heads
-    share. Convolution and mixing start as the identity.
+    Parameters are fairseq's plus ``conv`` and ``second_conv``, a kernel for each head without bias, in the layers that
+    have them; ``mix_logits`` (K, K); ``head_mixing`` (groups, heads of a group, heads of a group); and of all heads
+    ``head_norm`` (d), the norm's weight, and ``gate``, from d numbers to one. Convolutions and mixings start as the
+    identity, gates around a half.
     """
 
     options = MultiTokenOptions
     title = "multi-token attention"
     adds = "convolutions, head mixtures and norms"
-    keeps = ", and the convolution's input with its margins, and mixed probabilities beside those of the softmax"
+    keeps = ", and what is convolved, with margins, and mixed, and mixed probabilities beside those of the softmax"
     EPSILON = 1e-5
 
     def __init__(self, embed_dim: int, num_heads: int, options: MultiTokenOptions, place: Place, **kwargs):
@@ -83,12 +89,22 @@ class MultiTokenAttention(Attention):
             self.above, self.below = (queries - 1) // 2, queries // 2
         self.beside = keys // 2
         has_conv = place.layer % options.mta_every == options.mta_every // 2
-        self.conv = nn.Conv2d(num_heads, num_heads, (queries, keys), groups=num_heads, bias=False) if has_conv else None
+        shape = num_heads, num_heads, (queries, keys)
+        self.conv = nn.Conv2d(*shape, groups=num_heads, bias=False) if has_conv else None
+        has_second = has_conv and options.mta_second_conv
+        self.second_conv = nn.Conv2d(*shape, groups=num_heads, bias=False) if has_second else None
+        self.mix_logits = nn.Parameter(torch.empty(num_heads, num_heads)) if options.mta_mix_logits else None
         self.head_mixing = nn.Parameter(torch.empty(num_heads // group, group, group)) if group > 1 else None
         self.head_norm = None if options.no_mta_norm else nn.Parameter(torch.ones(self.head_dim))
-        self.depth_scale = 0.2 + 0.6 * math.exp(-0.3 * place.layer)
-        self.is_plain = self.is_bare and self.conv is self.head_mixing is self.head_norm is None
+        self.depth_scale = 1.0 if options.no_mta_depth_scale else 0.2 + 0.6 * math.exp(-0.3 * place.layer)
+        self.gate = nn.Linear(self.head_dim, 1) if options.mta_gate else None
+        added = self.mixings or self.convs or self.head_norm is not None or self.gate is not None
+        self.is_plain = self.is_bare and not added
         self.start_as_identity()
+        if self.gate is not None:
+            std = embed_dim**-0.5  # as in its code, cut off at three times as much
+            nn.init.trunc_normal_(self.gate.weight, std=std, a=-3 * std, b=3 * std)
+            nn.init.zeros_(self.gate.bias)
 
     @classmethod
     def build(cls, options: MultiTokenOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
@@ -109,60 +125,86 @@ class MultiTokenAttention(Attention):
         """A layer's number says how its output is scaled and whether it has a convolution."""
         return layers == [*range(len(layers))]
 
+    @property
+    def convs(self) -> dict[str, nn.Conv2d]:
+        """The convolutions that there are, by their names."""
+        convs = {"conv": self.conv, "second_conv": self.second_conv}
+        return {name: conv for name, conv in convs.items() if conv is not None}
+
+    @property
+    def mixings(self) -> list[nn.Parameter]:
+        """The mixtures of heads that there are, before and after the softmax."""
+        return [mixing for mixing in (self.mix_logits, self.head_mixing) if mixing is not None]
+
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
-        """The key-query convolution of the paper, which reads zeros where a key is masked; the softmax masks again."""
-        if self.conv is None:
-            return logits
-        logits = channels_last(inputs.masks.cleared(logits))
-        return self.conv(with_margins(logits, inputs, self.beside, self.beside, self.above, self.below))
+        """The key-query convolution of the paper, and heads mixed before the softmax, which masks again."""
+        if self.conv is not None:
+            logits = self.convolve(self.conv, logits, inputs, "conv_inputs")
+        return logits if self.mix_logits is None else mix_heads(self.mix_logits, logits)
 
     def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """The head mixing convolution of the paper, after the softmax, within groups of heads."""
+        """The convolution after the softmax, masked again, and the paper's head mixing, within groups of heads."""
+        if self.second_conv is not None:
+            weights = inputs.masks.cleared(self.convolve(self.second_conv, weights, inputs, "second_conv_inputs"))
         return weights if self.head_mixing is None else mix_heads(self.head_mixing, weights)
 
+    def convolve(self, conv: nn.Conv2d, maps: Tensor, inputs: Inputs, name: str) -> Tensor:
+        """Each head's map of (B, K, T, S) by itself, read as zero where masked; a name for the rows that steps keep."""
+        maps = channels_last(inputs.masks.cleared(maps))
+        maps = with_margins(maps, inputs, self.beside, self.beside, self.above, self.below, name)
+        return F.conv2d(maps, conv.weight.type_as(maps), groups=self.num_heads)
+
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """What each head attends to, (B, K, T, d), normalized and scaled by depth, as in its code."""
+        """What each head attends to, (B, K, T, d), normalized and scaled by depth, as in its code, then gated."""
         output = super().values(weights, inputs)
-        if self.head_norm is None:
-            return output
-        scale = self.head_norm * self.depth_scale
-        return F.rms_norm(output, (self.head_dim,), scale.type_as(output), self.EPSILON)
+        if self.head_norm is not None:
+            scale = self.head_norm * self.depth_scale
+            output = F.rms_norm(output, (self.head_dim,), scale.type_as(output), self.EPSILON)
+        return output if self.gate is None else output * self.gate(output).sigmoid()
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
-        """Lets each head's convolution copy its own entry, and each head keep its own probabilities."""
-        if self.conv is not None:
-            self.conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
-        if self.head_mixing is not None:
-            self.head_mixing.copy_(torch.eye(self.head_mixing.size(-1)).expand_as(self.head_mixing))
+        """Lets each head's convolutions copy an entry, and each head keep its own logits and probabilities."""
+        for conv in self.convs.values():
+            conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
+        for mixing in self.mixings:
+            mixing.copy_(torch.eye(mixing.size(-1)).expand_as(mixing))
 
     def start_from_plain(self, options: MultiTokenOptions) -> str:
-        """As the identity, but for the norm, which changes what a head's output is multiplied by."""
+        """As the identity, but for norm and gate, which change what a head's output is multiplied by."""
         self.start_as_identity()
-        return "as the identity" + ("" if options.no_mta_norm else ", but for the norms of heads")
+        changed = ["norms"] * (not options.no_mta_norm) + ["gates"] * options.mta_gate
+        return "as the identity" + (f", but for the {' and '.join(changed)} of heads" if changed else "")
 
     def extra_cost(self, queries: int, keys: int) -> Count:
-        """The convolution, a head to itself, margins of zeros included, the mixing of heads, and the norm's weight."""
+        """The convolutions, a head to itself, margins of zeros included, the mixings of heads, norm and gate."""
         found, entries = Count(), self.num_heads * queries * keys
-        if self.conv is not None:
-            found += Count(self.conv.weight.numel(), self.conv.weight[0].numel() * entries)
-        if self.head_mixing is not None:
-            found += Count(self.head_mixing.numel(), self.head_mixing.size(-1) * entries)
-        return found if self.head_norm is None else found + Count(parameters=self.head_dim)
+        for conv in self.convs.values():
+            found += Count(conv.weight.numel(), conv.weight[0].numel() * entries)
+        for mixing in self.mixings:
+            found += Count(mixing.numel(), mixing.size(-1) * entries)
+        if self.head_norm is not None:
+            found += Count(parameters=self.head_dim)
+        return found if self.gate is None else found + linear(self.head_dim, 1, self.num_heads * queries)
 
     def element_wise(self, queries: int, keys: int) -> int:
-        """The norm's weight, scaled by depth."""
-        return 0 if self.head_norm is None else self.head_dim
+        """The norm's weight, scaled by depth, and what is gated."""
+        of_norm = 0 if self.head_norm is None else self.head_dim
+        return of_norm if self.gate is None else of_norm + queries * self.embed_dim
 
     def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """The convolution's input with its margins, and mixed probabilities; see ``TalkingHeadsAttention``."""
-        entries = 0
-        if self.conv is not None:
-            entries += (queries + self.above + self.below) * (keys + 2 * self.beside)
-        if self.head_mixing is not None and number == 4:
-            entries += queries * keys
-        return self.num_heads * entries * number
+        """What is convolved, with margins, and mixed, and what probabilities become; see ``TalkingHeadsAttention``.
+
+        Probabilities are of float32 until they weigh values, in which half precision keeps those that do anyway.
+        """
+        entries, convolved = queries * keys, (queries + self.above + self.below) * (keys + 2 * self.beside)
+        of_logits = convolved * (self.conv is not None) + entries * (self.mix_logits is not None)
+        convolves, mixes = self.second_conv is not None, self.head_mixing is not None
+        of_weights = convolved * convolves + entries * (convolves and mixes)
+        if number == 4:
+            of_weights += entries * (convolves or mixes)
+        return self.num_heads * (of_logits * number + of_weights * 4)
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """The norm of the convolution's kernels."""
-        return {} if self.conv is None else {f"mta_conv_norm/{name}": partial(norm, self.conv.weight)}
+        """The norms of the convolutions' kernels."""
+        return {f"mta_{part}_norm/{name}": partial(norm, conv.weight) for part, conv in self.convs.items()}

@@ -55,7 +55,7 @@ def test_the_loss_changes_along_its_gradient(family, of):
 def test_what_is_dropped_out_are_the_weights_of_values(family):
     """Each is zero at dropout's rate, and otherwise divided by the rest; those returned are as they were before."""
     rate, queries, sentences, keys = 0.25, 300, 3, 2
-    model = by_our_forward(build_family(family, attention_dropout=rate, no_mta_norm=True))
+    model = by_our_forward(build_family(family, attention_dropout=rate, no_mta_norm=True, mta_gate=False))
     attention = model.decoder.layers[-1].encoder_attn
     for layer in (attention.v_proj, attention.out_proj):
         layer.weight.copy_(torch.eye(len(layer.weight)))

@@ -10,6 +10,7 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.state_dict import MECHANISM
 from laws import LAWS
 from loops import Oracle
+from mechanisms import MTA_2
 from model_checks import (
     assert_cost_is_counted,
     assert_equals_loops,
@@ -38,6 +39,8 @@ class Setting:
         return model
 
 
+FOUR_HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+NO_MTA_1 = {"mta_head_kernel": 1, "no_mta_norm": True}  # neither mixed probabilities nor norms
 SETTINGS = {
     **{
         f"PA of {layers} layers": Setting("pa_transformer", {"pa_layers": layers, "pa_alpha": 0.3}, Predictive(0.3))
@@ -52,7 +55,7 @@ SETTINGS = {
     "MTA in one layer": Setting("mta_transformer", {"mta_query_kernel": 4, "mta_key_kernel": 3}, MultiToken()),
     "MTA of four heads": Setting(
         "mta_transformer",
-        {"mta_every": 2, "mta_query_kernel": 3, "encoder_attention_heads": 4, "decoder_attention_heads": 4},
+        {"mta_every": 2, "mta_query_kernel": 3, **FOUR_HEADS},
         MultiToken(),
     ),
     "MTA of keys": Setting(
@@ -66,6 +69,20 @@ SETTINGS = {
         MultiToken(),
     ),
     "MTA of Shaw": Setting("mta_transformer", {"mta_every": 2, "relative_positions": "shaw"}, MultiToken()),
+    "MTA 2": Setting("mta_transformer", {"mta_every": 1, **MTA_2}, MultiToken()),
+    "MTA 2 of four heads": Setting(
+        "mta_transformer",
+        {"mta_every": 2, "mta_query_kernel": 4, "mta_key_kernel": 3, "mta_head_kernel": 4, **MTA_2, **FOUR_HEADS},
+        MultiToken(),
+    ),
+    "MTA of two convolutions and gates": Setting(
+        "mta_transformer",
+        {"mta_every": 1, "mta_key_kernel": 5, "mta_second_conv": True, "mta_gate": True, **NO_MTA_1},
+        MultiToken(),
+    ),
+    "MTA of mixed logits": Setting(
+        "mta_transformer", {"mta_every": 9, "mta_mix_logits": True, **NO_MTA_1}, MultiToken()
+    ),
     "value residual of Shaw": Setting("value_residual", {"relative_positions": "shaw"}, ValueResidual()),
 }
 each_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

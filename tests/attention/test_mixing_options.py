@@ -12,6 +12,7 @@ from ea_fairseq.decoding.cache import DecodingStep
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.mechanisms.multi_token import MultiTokenOptions
 from laws import assert_close, draw_padded, scores
+from mechanisms import MTA_2
 from tiny import TINY, build, random_tokens
 
 PAD = 1
@@ -65,7 +66,10 @@ def test_a_plain_model_refuses_the_checkpoint_of_a_residual_alone():
 
 @pytest.mark.parametrize(
     ("family", "options"),
-    [("value_residual", {}), ("talking_heads", {}), ("mta_transformer", {"mta_every": 1, "no_mta_norm": True})],
+    [
+        *(("value_residual", {}), ("talking_heads", {}), ("mta_transformer", {"mta_every": 1, "no_mta_norm": True})),
+        ("mta_transformer", {"mta_every": 1, **MTA_2, "no_mta_norm": True, "mta_gate": False}),
+    ],
 )
 def test_a_plain_checkpoint_goes_on_as_it_is(family, options):
     plain, ours = build("transformer", **TINY), build(family, seed=2, **TINY, **options)
@@ -110,6 +114,23 @@ def test_head_norms_are_scaled_by_depth():
     scales = [layer.self_attn.depth_scale for layer in model.encoder.layers]
     assert scales == pytest.approx([1 - (0.8 - 0.6 * math.exp(-0.3 * layer)) for layer in range(3)])
     assert scales[0] == pytest.approx(0.8)
+
+
+def test_version_2_is_not_scaled_by_depth_and_its_gates_start_around_a_half():
+    model = build("mta_transformer", **{**TINY, "encoder_layers": 3}, **MTA_2)
+    for layer in model.encoder.layers:
+        assert layer.self_attn.depth_scale == 1
+        assert not layer.self_attn.gate.bias.any()
+        assert 0 < layer.self_attn.gate.weight.abs().max() <= 3 * 8**-0.5  # the model's width
+
+
+def test_both_convolutions_are_in_the_same_layers():
+    model = build("mta_transformer", **{**TINY, "encoder_layers": 6}, **MTA_2)
+    assert [layer.self_attn.second_conv is not None for layer in model.encoder.layers] == [
+        *2 * [False],
+        True,
+        *3 * [False],
+    ]
 
 
 def test_without_all_of_its_parts_multi_token_attention_is_plain():

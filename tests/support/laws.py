@@ -16,12 +16,17 @@ HEADS = {  # the dimension of heads in parameters of terms, by the term's class
     "QuadraticPositions": {"centre": 0, "sharpness": 0},
 }
 HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an attention
-    **{(name, part): dims for name in ("conv", "convs") for part, dims in (("weight", (0, 1)), ("bias", (0,)))},
+    **{
+        (name, part): dims
+        for name in ("conv", "second_conv", "convs")
+        for part, dims in (("weight", (0, 1)), ("bias", (0,)))
+    },
     **{("learned", f"{name}_logits"): (0,) for name in ("alpha", "beta")},
     ("mix_logits", ""): (0, 1),
     ("mix_weights", ""): (0, 1),
     ("head_mixing", ""): (0, 1, 2),  # groups, and heads of a group
     ("head_norm", ""): (),
+    **{("gate", part): () for part in ("weight", "bias")},
     ("lambdas", ""): (),
 }
 

@@ -88,7 +88,7 @@ class Oracle:
         """What the softmax takes, (K, T, S), of own logits and of what the layer below handed on."""
         return own
 
-    def weights(self, attention, kind: str, weights: Tensor) -> Tensor:
+    def weights(self, attention, kind: str, weights: Tensor, masked: Tensor) -> Tensor:
         """What values are weighted by, (K, T, S), of the softmax's probabilities."""
         return weights
 
@@ -182,7 +182,7 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
                 powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
             for s, power in powers.items():
                 weights[head, t, s] = power / sum(powers.values())
-    output = oracle.output(attention, tokens, oracle.weights(attention, kind, weights))
+    output = oracle.output(attention, tokens, oracle.weights(attention, kind, weights, masked | padded_row))
     if "depthwise" in (attention.convolutions or {}):
         values = tokens.projected["v"].transpose(0, 1)
         added = depthwise(attention.convolutions["depthwise"], values.flatten(1), tokens)

@@ -10,6 +10,7 @@ from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
+MTA_2 = {"mta_mix_logits": True, "mta_second_conv": True, "no_mta_depth_scale": True, "mta_gate": True}  # version 2
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ ROWS = {
     "synthesizer": Row(Synthesizer()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
-    "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5}),
+    "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5, **MTA_2}),
 }
 
 

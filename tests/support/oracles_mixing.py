@@ -55,33 +55,40 @@ class TalkingHeads(Oracle):
     def logits(self, attention, kind, own, previous, masked):
         return mixed(attention.mix_logits, own)
 
-    def weights(self, attention, kind, weights):
+    def weights(self, attention, kind, weights, masked):
         return mixed(attention.mix_weights, weights)
 
 
-class MultiToken(Oracle):
-    """A convolution for each head, heads mixed in groups after the softmax, outputs normalized.
+def convolved_by_head(conv, maps, masked, kind):
+    """Maps (K, T, S), each by the kernel of its head, which reads zeros where masked.
 
     In an encoder of an even number c of queries, c / 2 come after the entry's own, and one less before.
     """
+    kernels, zeroed = conv.weight[:, 0].tolist(), maps.masked_fill(masked, 0.0).tolist()
+    result = torch.zeros_like(maps)
+    for head, kernel in enumerate(kernels):
+        later, beside = len(kernel) // 2 if kind == "encoder" else 0, len(kernel[0]) // 2
+        for t in range(maps.size(1)):
+            for s in range(maps.size(2)):
+                for row, taps in enumerate(kernel):
+                    for column, weight in enumerate(taps):
+                        query, key = t + later - (len(kernel) - 1) + row, s - beside + column
+                        if 0 <= query < maps.size(1) and 0 <= key < maps.size(2):
+                            result[head, t, s] += weight * zeroed[head][query][key]
+    return result
+
+
+class MultiToken(Oracle):
+    """A convolution for each head and heads mixed, before the softmax and after it, outputs normalized and gated."""
 
     def logits(self, attention, kind, own, previous, masked):
-        if attention.conv is None:
-            return own
-        kernels, zeroed = attention.conv.weight[:, 0].tolist(), own.masked_fill(masked, 0.0).tolist()
-        result = torch.zeros_like(own)
-        for head, kernel in enumerate(kernels):
-            later, beside = len(kernel) // 2 if kind == "encoder" else 0, len(kernel[0]) // 2
-            for t in range(own.size(1)):
-                for s in range(own.size(2)):
-                    for row, taps in enumerate(kernel):
-                        for column, weight in enumerate(taps):
-                            query, key = t + later - (len(kernel) - 1) + row, s - beside + column
-                            if 0 <= query < own.size(1) and 0 <= key < own.size(2):
-                                result[head, t, s] += weight * zeroed[head][query][key]
-        return result
+        if attention.conv is not None:
+            own = convolved_by_head(attention.conv, own, masked, kind)
+        return own if attention.mix_logits is None else mixed(attention.mix_logits, own)
 
-    def weights(self, attention, kind, weights):
+    def weights(self, attention, kind, weights, masked):
+        if attention.second_conv is not None:
+            weights = convolved_by_head(attention.second_conv, weights, masked, kind).masked_fill(masked, 0.0)
         if attention.head_mixing is None:
             return weights
         groups = weights.split(attention.head_mixing.size(-1))
@@ -89,10 +96,11 @@ class MultiToken(Oracle):
 
     def output(self, attention, tokens, weights):
         output = super().output(attention, tokens, weights)
-        if attention.head_norm is None:
-            return output
         for head in output:
             for vector in head:
-                vector /= math.sqrt(sum(number**2 for number in vector.tolist()) / len(vector) + 1e-5)
-                vector *= attention.head_norm * attention.depth_scale
+                if attention.head_norm is not None:
+                    vector /= math.sqrt(sum(number**2 for number in vector.tolist()) / len(vector) + 1e-5)
+                    vector *= attention.head_norm * attention.depth_scale
+                if attention.gate is not None:
+                    vector /= 1 + math.exp(-(vector @ attention.gate.weight[0] + attention.gate.bias[0]))
         return output

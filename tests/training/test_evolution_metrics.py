@@ -143,7 +143,7 @@ def frobenius(kernels: torch.Tensor) -> float:
 MEASURED = {  # by the family: which parameters of an attention are shown, as what, and how they are measured
     "ea_transformer": [(r"conv\.weight", "ea_conv_norm/{}", frobenius)],
     "pa_transformer": [(f"convs.{i}.weight", f"pa_conv_norm/{{}}.{i}", frobenius) for i in range(2)],
-    "mta_transformer": [(r"conv\.weight", "mta_conv_norm/{}", frobenius)],
+    "mta_transformer": [(rf"{conv}\.weight", f"mta_{conv}_norm/{{}}", frobenius) for conv in ("conv", "second_conv")],
     "value_residual": [("lambdas", f"value_lambda_{i + 1}/{{}}", lambda pair, i=i: pair[i].item()) for i in range(2)],
 }
 
