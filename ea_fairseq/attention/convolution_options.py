@@ -51,4 +51,5 @@ class ConvolutionOptions(Options):
         names += ["depthwise"] if self.depthwise_conv else []
         if not names or place.kind == "cross":
             return None
-        return Convolutions({name: DepthwiseConvolution(width, later=place.kind == "encoder") for name in names})
+        later = place.kind == "encoder"
+        return Convolutions({name: DepthwiseConvolution(width, later, bias=name in "qkv") for name in names})
