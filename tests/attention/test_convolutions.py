@@ -80,7 +80,7 @@ def test_convolutions_have_as_many_parameters_as_those_of_the_paper():
         name: sum(
             parameter.numel()
             for layer in range(12)
-            for parameter in ConvolutionOptions(**options).build(Place("encoder", layer), 256, 4).parameters()
+            for parameter in ConvolutionOptions(**options).build(Place("encoder", layer), 256, 4, 256).parameters()
         )
         for name, options in {**OPTIONS, "queries and keys": {"conv_projections": "k,q"}}.items()
     }
