@@ -17,8 +17,8 @@ class AttentionCost:
     """What the attentions of one kind cost: encoder or decoder self-attention, or encoder-decoder attention.
 
     Args:
-        width: of queries and of the output; key_width: of the layers that give keys and values.
-        heads: K of each attention.
+        width: of the layers that give queries, and of the output; key_width: of those that give keys and values.
+        heads: K of each attention; width_of_heads: K d numbers that they have of each word.
         queries, keys: words T and S.
         attentions: one of each layer; None for fairseq's own.
         cross: whether keys come from the encoder.
@@ -27,6 +27,7 @@ class AttentionCost:
     width: int
     key_width: int
     heads: int
+    width_of_heads: int
     queries: int
     keys: int
     attentions: tuple[Attention | None, ...]
@@ -36,11 +37,12 @@ class AttentionCost:
     def of(cls, attentions: list[MultiheadAttention], queries: int, keys: int) -> "AttentionCost":
         """That of a built model's attentions of one kind."""
         if not attentions:
-            return cls(0, 0, 0, queries, keys, ())
+            return cls(0, 0, 0, 0, queries, keys, ())
         first = attentions[0]
         ours = (attention if is_ours(attention) else None for attention in attentions)
         cross = not first.self_attention
-        return cls(first.embed_dim, first.kdim, first.num_heads, queries, keys, tuple(ours), cross)
+        of_heads = first.num_heads, first.num_heads * first.head_dim
+        return cls(first.embed_dim, first.kdim, *of_heads, queries, keys, tuple(ours), cross)
 
     def of_length(self, words: int) -> "AttentionCost":
         """The same for as many queries and keys."""
@@ -49,7 +51,7 @@ class AttentionCost:
     @property
     def plain(self) -> "AttentionCost":
         """The same in fairseq's Transformer."""
-        return replace(self, attentions=(None,) * self.layers)
+        return replace(self, width_of_heads=self.width, attentions=(None,) * self.layers)
 
     @property
     def layers(self) -> int:
@@ -69,8 +71,9 @@ class AttentionCost:
     @property
     def projections(self) -> Count:
         """Of queries, keys, values and output."""
-        output, keys = linear(self.width, self.width, self.queries), linear(self.key_width, self.width, self.keys)
-        queries = linear(self.width if self.cross else self.key_width, self.width, self.queries)
+        inner = self.width_of_heads
+        output, keys = linear(inner, self.width, self.queries), linear(self.key_width, inner, self.keys)
+        queries = linear(self.width if self.cross else self.key_width, inner, self.queries)
         missing = {part: sum(part not in attention.projected for attention in self.ours) for part in "qk"}
         projecting = self.layers - sum(isinstance(attention.out_proj, nn.Identity) for attention in self.ours)
         return output * projecting + queries * (self.layers - missing["q"]) + keys * (2 * self.layers - missing["k"])
@@ -78,7 +81,7 @@ class AttentionCost:
     @property
     def maps(self) -> Count:
         """Own logits, such as Q K^T, and the product A V."""
-        product = Count(macs=self.queries * self.keys * self.width)
+        product = Count(macs=self.queries * self.keys * self.width_of_heads)
         terms = sum((cost.macs for _, cost in self.terms), 0)
         return product * (self.layers + self.attentions.count(None)) + Count(macs=terms)
 
@@ -86,7 +89,7 @@ class AttentionCost:
     def terms(self) -> list[tuple[Term, Count]]:
         """The terms of own logits, each as often as layers share it, and what each costs in one attention."""
         terms = [term for attention in self.ours for term in attention.terms]
-        return [(term, term.cost(self.queries, self.keys, self.width)) for term in terms]
+        return [(term, term.cost(self.queries, self.keys, self.width_of_heads)) for term in terms]
 
     @property
     def of_terms(self) -> Count:
@@ -107,9 +110,9 @@ class AttentionCost:
     @property
     def element_wise(self) -> Count:
         """Such as the scaling of queries, which fairseq's self-attention leaves to one operation with the products."""
-        scaled = Count(macs=self.queries * self.width)
+        scaled = Count(macs=self.queries * self.width_of_heads)
         fairseqs = self.attentions.count(None)
-        ours = sum(term.element_wise(self.queries, self.keys, self.width) for term, _ in self.terms)
+        ours = sum(term.element_wise(self.queries, self.keys, self.width_of_heads) for term, _ in self.terms)
         ours += sum(attention.element_wise(self.queries, self.keys) for attention in self.ours)
         return scaled * fairseqs * self.cross + Count(macs=SIZES * fairseqs + ours)
 
@@ -125,7 +128,7 @@ class AttentionCost:
         number = 2 if half else 4
         maps = self.layers if self.cross else len(self.ours)
         extra = sum(attention.extra_kept(self.queries, self.keys, number) for attention in self.ours)
-        of_terms = sum(term.kept(self.queries, self.keys, self.width) for term, _ in self.terms) * number
+        of_terms = sum(term.kept(self.queries, self.keys, self.width_of_heads) for term, _ in self.terms) * number
         return maps * self.entries * (number + 4 * half) + extra + of_terms
 
 

@@ -37,8 +37,8 @@ class ConvolutionOptions(Options):
         "PARTS",
     )
 
-    def build(self, place: Place, width: int, heads: int) -> Convolutions | None:
-        """The convolutions of an attention of ``width`` C and K heads; None where it has none.
+    def build(self, place: Place, width: int, heads: int, width_of_values: int) -> Convolutions | None:
+        """The convolutions of an attention of ``width`` C and K heads, whose values have a width; None without any.
 
         Raises:
             UserError: where an odd number of heads has no half.
@@ -48,7 +48,10 @@ class ConvolutionOptions(Options):
             raise UserError(
                 f"--conv-projections takes half of the heads, and --{place.kind}-attention-heads {heads} is odd"
             )
-        names += ["depthwise"] if self.depthwise_conv else []
-        if not names or place.kind == "cross":
+        if place.kind == "cross" or not (names or self.depthwise_conv):
             return None
-        return Convolutions({name: DepthwiseConvolution(width, later=place.kind == "encoder") for name in names})
+        later = place.kind == "encoder"
+        found = {name: DepthwiseConvolution(width, later, bias=True) for name in names}
+        if self.depthwise_conv:
+            found["depthwise"] = DepthwiseConvolution(width_of_values, later)
+        return Convolutions(found)

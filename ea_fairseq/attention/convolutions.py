@@ -18,13 +18,14 @@ class DepthwiseConvolution(nn.Conv1d):
     Args:
         width: C channels.
         later: whether it reads words after t.
+        bias: whether y_t,c has bias_c beside the sum.
     """
 
     REACH = 8  # COMP, section 3.2: kernels of 17 words
 
-    def __init__(self, width: int, later: bool):
+    def __init__(self, width: int, later: bool, bias: bool = False):
         self.after = self.REACH if later else 0
-        super().__init__(width, width, self.REACH + 1 + self.after, groups=width, bias=False)
+        super().__init__(width, width, self.REACH + 1 + self.after, groups=width, bias=bias)
 
     def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
         """(T, B, C) -> (T, B, C)
@@ -39,14 +40,19 @@ class DepthwiseConvolution(nn.Conv1d):
 
     def cost(self, tokens: int) -> Count:
         """Of one sentence of ``tokens`` T; margins of zeros count, too."""
-        return Count(self.weight.numel(), self.weight.numel() * tokens)
+        return Count(sum(map(Tensor.numel, self.parameters())), self.weight.numel() * tokens)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Lets a checkpoint of before the bias was there have one of zeros, which changes nothing."""
+        if self.bias is not None and f"{name}.weight" in state_dict:
+            state_dict.setdefault(f"{name}.bias", torch.zeros_like(self.bias))
 
 
 class Convolutions(nn.ModuleDict):
     """The depthwise convolutions of one self-attention, by where they are.
 
-    ``q``, ``k`` and ``v``: of what the first half of the heads project to queries, keys and values (COMP, section 5);
-    ``depthwise``: of the values, added to what is attended to (COMP, section 4). Padding is read as zeros.
+    ``q``, ``k`` and ``v``: of what the first half of the heads project to queries, keys and values, with a bias (COMP,
+    section 5); ``depthwise``: of the values, added to what is attended to (COMP, section 4). Padding is read as zeros.
     """
 
     def act_on(self, parts: str) -> bool:

@@ -56,6 +56,11 @@ class Mechanism:
         return None
 
     @classmethod
+    def width_of_heads(cls, options: Options, embed_dim: int, num_heads: int) -> int:
+        """How many numbers of a token all K heads have together: its ``embed_dim`` C, as in fairseq."""
+        return embed_dim
+
+    @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
         """Whether attentions of a kind in these layers, in order, compute in layers 0, 1, 2, ... what they do there."""
         return True

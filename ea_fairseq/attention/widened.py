@@ -1,4 +1,4 @@
-"""Attentions that read more channels than they give."""
+"""Attentions that read more channels than they give, or whose heads have more than their share of them."""
 
 from fairseq.modules.quant_noise import quant_noise
 from torch import nn
@@ -10,21 +10,49 @@ from ea_fairseq.user_error import UserError
 GAIN = 2**-0.5  # of the start of projections, as in fairseq's MultiheadAttention
 
 
-def widen(attention: Attention, reads: int, q_noise: float = 0.0, qn_block_size: int = 8) -> None:
+def widen(attention: Attention, reads: int, *noise) -> None:
     """Lets a self-attention of C channels, whatever its mechanism, read tokens (T, B, C') of ``reads`` channels C'.
 
     Args:
-        q_noise, qn_block_size: of fairseq's quantization noise.
+        noise: fairseq's quantization noise, ``q_noise`` and ``qn_block_size``.
 
     Raises:
         UserError: where ``--conv-projections`` asks for convolutions, which read C channels.
     """
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
+    attention.kdim = reads
+    project_anew(attention, dict.fromkeys("qkv", reads), *noise)
+
+
+def widen_heads(attention: Attention, width: int, *noise) -> None:
+    """Gives the K heads of an attention of C channels ``width`` K d numbers of each token, whatever its mechanism.
+
+    Queries, keys and values are (T, B, K d) then; terms must be built for as many.
+
+    Args:
+        noise: as for :func:`widen`.
+    """
+    channels = attention.embed_dim
+    attention.head_dim = width // attention.num_heads
+    attention.scaling = attention.head_dim**-0.5
+    project_anew(attention, {"q": channels, "k": attention.kdim, "v": attention.vdim}, *noise)
+    attention.out_proj = linear(width, channels, 1.0, *noise)
+    nn.init.zeros_(attention.out_proj.bias)
+
+
+def project_anew(attention: Attention, reads: dict[str, int], *noise) -> None:
+    """Replaces what reads tokens, queries, keys and values of so many channels, by what gives heads all they have."""
+    width = attention.num_heads * attention.head_dim
     for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
-        term.read(reads, attention.embed_dim)
-    attention.kdim, attention.is_bare, attention.is_plain = reads, False, False
+        term.read(reads["q"], width)
+    attention.is_bare = attention.is_plain = False
     for part in attention.projected:
-        layer = nn.Linear(reads, attention.embed_dim)
-        nn.init.xavier_uniform_(layer.weight, gain=GAIN)
-        setattr(attention, f"{part}_proj", quant_noise(layer, q_noise, qn_block_size))
+        setattr(attention, f"{part}_proj", linear(reads[part], width, GAIN, *noise))
+
+
+def linear(inputs: int, outputs: int, gain: float, q_noise: float = 0.0, qn_block_size: int = 8) -> nn.Module:
+    """A linear layer that starts as fairseq's in an attention."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight, gain)
+    return quant_noise(layer, q_noise, qn_block_size)

@@ -26,6 +26,11 @@ class ConvolvedTokens(TokenConvolution):
         """Nothing is beside it."""
 
     @classmethod
+    def width_of_heads(cls, options: Options, embed_dim: int, num_heads: int) -> int:
+        """There are none."""
+        return embed_dim
+
+    @classmethod
     def build(
         cls, options: Options, place: Place, embed_dim: int, num_heads: int, terms=(), convolutions=None, **kwargs
     ):

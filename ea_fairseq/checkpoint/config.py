@@ -171,7 +171,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
 def require_numbers(options: dict, parameters: dict[str, Tensor]):
     """Checks that the layers that the options describe have no more numbers than the parameters, as far as can be told.
 
-    A layer has at least the two linear layers of its feed-forward network, and a projection of half of its width.
+    A layer has at least the two linear layers of its feed-forward network, and a projection of its attention.
 
     Args:
         options, parameters: as for :func:`require_sizes`.
@@ -185,10 +185,19 @@ def require_numbers(options: dict, parameters: dict[str, Tensor]):
         if not stack.keys() & options.keys():
             continue
         layers, width, inner = (options.get(name) or default for name, default in stack.items())
-        if layers * (2 * width * inner + width * width // 4) > held:
+        side = "decoder" if "decoder_layers" in stack else "encoder"
+        if layers * (2 * width * inner + numbers_of_projection(options, side, width)) > held:
             raise UserError(
                 f"{next(iter(stack))} is {layers:,}, which needs more numbers than the {held:,} of the parameters"
             )
+
+
+def numbers_of_projection(options: dict, side: str, width: int) -> int:
+    """The fewest numbers of a projection in an attention: half of the width is a branch's, or what is not its share."""
+    if not options.get("full_width_heads"):
+        return width * width // 4
+    share, heads = options.get("attention_share"), options.get(f"{side}_attention_heads") or 8
+    return int(heads * width * width * (0.25 if share is None else float(share)))
 
 
 def without_foreign_choices(state: dict, given: Collection[str]):

@@ -181,7 +181,7 @@ class DecodingStep(Inputs):
         previous: Tensor | None,
         incremental_state: dict,
     ):
-        steps, rows, width = query.shape
+        steps, rows, _ = query.shape
         if steps != 1:
             raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
         self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
@@ -190,6 +190,7 @@ class DecodingStep(Inputs):
         self.cache = cache_of(self, attention, key, value, incremental_state)
         self.projections = self.cache.projections
         self.query = attention.project(query, "q" if self.cache.has_source else "qkv", self)
+        width = attention.num_heads * attention.head_dim
         self.cache.make_room(rows, self.query, width if "k" in self.projected else 0, width)
         self.size = rows, attention.num_heads, 1, self.cache.length
 

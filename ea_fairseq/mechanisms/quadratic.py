@@ -4,14 +4,32 @@
 Self-attentions score by the quadratic term of own logits alone (CONV-SA eq. 9): no queries, no keys.
 """
 
+from dataclasses import dataclass
+
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.options import Options, option
 
 DEFAULTS = {"relative_positions": "quadratic", "no_content_scores": True}
+
+
+@dataclass(frozen=True)
+class QuadraticOptions(Options):
+    """The flag of quadratic attention."""
+
+    full_width_heads: bool = option(
+        False, bool, "each head of all attentions has as many channels as a word, and not its share of them"
+    )
 
 
 @register_mechanism("quadratic_transformer", base=DEFAULTS, lite=DEFAULTS)
 class QuadraticAttention(Attention):
     """Attention whose heads look, in self-attentions, at words around a learned distance, whatever the words are."""
 
+    options = QuadraticOptions
     title = "quadratic attention"
+
+    @classmethod
+    def width_of_heads(cls, options: QuadraticOptions, embed_dim: int, num_heads: int) -> int:
+        """K C where each of the heads has C channels (CONV-SA, section 3: D_h = D_out), else C."""
+        return embed_dim * num_heads if options.full_width_heads else embed_dim

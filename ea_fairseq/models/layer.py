@@ -10,6 +10,7 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.attention.widened import widen_heads
 from ea_fairseq.models.recomputed import recomputed
 from ea_fairseq.user_error import UserError
 
@@ -166,16 +167,21 @@ def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, nu
     Args:
         kwargs: those of fairseq's ``MultiheadAttention``.
     """
-    return kind.build(
-        kind.options.from_namespace(cfg),
+    options = kind.options.from_namespace(cfg)
+    width = kind.width_of_heads(options, embed_dim, num_heads)
+    attention = kind.build(
+        options,
         place,
         embed_dim,
         num_heads,
-        terms=TermOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
-        convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads),
+        terms=TermOptions.from_namespace(cfg).build(place, width, num_heads),
+        convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads, width),
         dropout=cfg.attention_dropout,
         **kwargs,
     )
+    if width != embed_dim:
+        widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
+    return attention
 
 
 def wrap(layer: nn.Module, cfg) -> nn.Module:

@@ -1,10 +1,11 @@
 """Self-attention with quadratic positions can be any convolution (CONV-SA theorem 1, in one dimension).
 
 K heads of hard attention, their centres on the offsets of a kernel of K taps, equal ``F.conv1d`` wherever the kernel
-stays within the sentence. At its ends they part: where the kernel would read a word that is not there, a convolution
-reads zero and a softmax, which sums to one, the word nearest to it. So attention is the convolution of a sentence
-whose first and last words go on (padding "replicate"); and the usual one (padding "same") if a sentence has K // 2
-words of zeros at either end, as CONV-SA says of images.
+stays within the sentence: one of C to as many channels as a head has, C / K, or all C with full-width heads. At its
+ends they part: where the kernel would read a word that is not there, a convolution reads zero and a softmax, which
+sums to one, the word nearest to it. So attention is the convolution of a sentence whose first and last words go on
+(padding "replicate"); and the usual one (padding "same") if a sentence has K // 2 words of zeros at either end, as
+CONV-SA says of images.
 """
 
 import pytest
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.widened import widen_heads
 from ea_fairseq.terms.quadratic import QuadraticPositions
 
 SHARP = 10.0  # a = 50: CONV-SA needs 46 for probabilities that float32 cannot tell from 0 and 1
-KERNELS = st.tuples(st.sampled_from([3, 5]), st.integers(1, 4), st.integers(0, 2**32 - 1))
+KERNELS = st.tuples(st.sampled_from([3, 5]), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1))
 LENGTHS = st.integers(1, 12)
 
 
@@ -27,12 +29,14 @@ def attention_of(weight, bias, offsets, kind="encoder") -> Attention:
     """The attention that is a convolution; channels after its first D are zero.
 
     Args:
-        weight: (D, K D, K), of a convolution of K taps with D output channels, as many as a head has; bias: (D,).
+        weight: (D, C, K), of a convolution of K taps with D output channels, as many as a head has; bias: (D,).
         offsets: of the K taps from the word that they are computed for.
     """
     channels, width, heads = weight.shape
     term = QuadraticPositions(Place(kind, 0), width, heads)
     attention = Attention(width, heads, terms=(term,), self_attention=True).eval()
+    if channels == width:
+        widen_heads(attention, heads * width)
     term.centre.copy_(torch.tensor(offsets))
     term.sharpness.fill_(SHARP)
     attention.v_proj.weight.copy_(weight.permute(2, 0, 1).flatten(0, 1))  # of head h, what tap h does
@@ -45,10 +49,11 @@ def attention_of(weight, bias, offsets, kind="encoder") -> Attention:
 
 
 def draw(kernel, length):
-    """A convolution's weight (D, K D, K) and bias (D,), and a sentence (K D, T) in a batch of one."""
-    taps, channels, seed = kernel
+    """A convolution's weight (D, C, K) and bias (D,), and a sentence (C, T) in a batch of one; D is C or C / K."""
+    taps, channels, full, seed = kernel
     generator = torch.Generator().manual_seed(seed)
     width = taps * channels
+    channels = width if full else channels
     weight = torch.randn(channels, width, taps, generator=generator) / width  # outputs of about one
     return weight, torch.randn(channels, generator=generator), torch.randn(1, width, length, generator=generator)
 
@@ -58,9 +63,8 @@ def attend(attention, x, **masks):
     """What attention makes of a batch (B, C, T), its first D channels."""
     words = x.permute(2, 0, 1)
     output = attention(words, words, words, **masks)[0].permute(1, 2, 0)
-    channels = attention.embed_dim // attention.num_heads
-    assert not output[:, channels:].any()
-    return output[:, :channels]
+    assert not output[:, attention.head_dim :].any()
+    return output[:, : attention.head_dim]
 
 
 def around(taps):
@@ -103,10 +107,10 @@ def test_a_decoders_is_a_causal_convolution(kernel, length):
     assert_equal(attend(attention, x, attn_mask=future), expected)
 
 
-@pytest.mark.parametrize("taps", [3, 5])
-def test_padding_is_no_word_a_sentence_ends_before_it(taps):
+@pytest.mark.parametrize(("taps", "full"), [(3, False), (5, False), (3, True)])
+def test_padding_is_no_word_a_sentence_ends_before_it(taps, full):
     """The batch's padding is neither zeros nor a word: a shorter sentence's last word goes on, as without padding."""
-    weight, bias, x = draw((taps, 2, 1), 9)
+    weight, bias, x = draw((taps, 2, full, 1), 9)
     attention = attention_of(weight, bias, around(taps))
     padded = torch.zeros(1, 9, dtype=torch.bool)
     padded[:, :2] = padded[:, 7:] = True
@@ -114,7 +118,7 @@ def test_padding_is_no_word_a_sentence_ends_before_it(taps):
 
 
 def test_at_the_ends_it_is_not_the_convolution_with_zeros():
-    weight, bias, x = draw((3, 2, 1), 6)
+    weight, bias, x = draw((3, 2, False, 1), 6)
     found = attend(attention_of(weight, bias, around(3)), x)
     difference = (found - F.conv1d(x, weight, bias, padding="same")).abs().amax((0, 1))
     assert (difference > 1e-2).tolist() == [True, False, False, False, False, True]

@@ -80,12 +80,13 @@ def test_convolutions_have_as_many_parameters_as_those_of_the_paper():
         name: sum(
             parameter.numel()
             for layer in range(12)
-            for parameter in ConvolutionOptions(**options).build(Place("encoder", layer), 256, 4).parameters()
+            for parameter in ConvolutionOptions(**options).build(Place("encoder", layer), 256, 4, 256).parameters()
         )
         for name, options in {**OPTIONS, "queries and keys": {"conv_projections": "k,q"}}.items()
     }
-    assert counts["depthwise"] == counts["queries"] == counts["values"] == 52_224
-    assert counts["queries and keys"] == 104_448
+    assert counts["depthwise"] == 52_224
+    assert counts["queries"] == counts["values"] == 55_296
+    assert counts["queries and keys"] == 110_592
 
 
 @each_option
@@ -137,6 +138,18 @@ def test_convolutions_act_where_the_mechanism_is_off(family):
     build(family, **TINY, **off, **OPTIONS["all"]).load_state_dict(model.state_dict())
     with pytest.raises(RuntimeError):
         build("transformer", **TINY).load_state_dict(model.state_dict())
+
+
+def test_a_checkpoint_of_before_the_biases_loads_and_computes_the_same():
+    model, loaded = (build("composite_transformer", seed, **TINY, **OPTIONS["all"]) for seed in (1, 2))
+    biases = [name for name in model.state_dict() if ".convolutions." in name and name.endswith(".bias")]
+    assert len(biases) == 2 * 2 * 3  # of both stacks' layers, before queries, keys and values
+    with torch.no_grad():
+        for name in biases:
+            model.get_parameter(name).zero_()
+    loaded.load_state_dict({name: tensor for name, tensor in model.state_dict().items() if name not in biases})
+    _, source, target = draw_padded(model, seed=3)
+    assert torch.equal(scores(loaded, source, target), scores(model, source, target))
 
 
 def test_a_projection_with_a_hook_is_called_as_a_whole():

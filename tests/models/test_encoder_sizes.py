@@ -68,6 +68,11 @@ COMPOSITE_SMALL = {
     "fixed depthwise": ({"lightweight_conv": "none", "depthwise_conv": True, **NO_POSITIONS}, 13_466_548),
     "depthwise and composite": ({"depthwise_conv": True, **NO_POSITIONS}, 13_480_420),
 }
+CONVOLVED = {  # BERT-small by --conv-projections, without and with composite attention, as printed (COMP table 3)
+    "q,k": ("13.53M", "13.54M"),
+    "v": ("13.47M", "13.48M"),
+    "q,k,v": ("13.58M", "13.59M"),
+}
 COMPOSITE_BASE = {
     "absolute": ({"lightweight_conv": "none"}, 108_821_044),
     "fixed": ({"lightweight_conv": "fixed", **NO_POSITIONS}, 108_725_188),
@@ -91,3 +96,19 @@ def test_sizes_are_those_of_composite_attentions_berts(size, given, expected):
     found = sum(size for name, size in sizes.items() if "pooler" not in name)
     surplus = 0 if "no_token_positional_embeddings" in given else POSITION_ROWS * narrow
     assert found - surplus == published == expected
+
+
+@pytest.mark.parametrize(("convolved", "terms"), product(CONVOLVED, ("none", "composite")))
+def test_sizes_with_convolved_projections_are_those_printed(convolved, terms):
+    """Of 30,005 symbols: of the 30,004 above, ``q,k`` alone would have 13,524,916 parameters, 84 too few."""
+    sizes, (_, published) = parameters(
+        "composite_roberta_small",
+        30_005,
+        embedding_size=128,
+        max_positions=128,
+        lightweight_conv=terms,
+        conv_projections=convolved,
+        **NO_POSITIONS,
+    )
+    assert sum(size for name, size in sizes.items() if "pooler" not in name) == published
+    assert f"{published / 1e6:.2f}M" == CONVOLVED[convolved][terms == "composite"]

@@ -13,6 +13,7 @@ CASES = {
     "Transformer": ("time_series_transformer", {**TINY, "attention_share": 1.0}),
     "convolutions": ("dilated_cnn", {**TINY, "attention_share": 0.0}),
     "with a term": ("ea_dc_transformer", {**TINY, **TERMS}),
+    "heads of full width": ("quadratic_dc_transformer", {**TINY, "full_width_heads": True}),
     "causal": ("ea_dc_transformer", {**TINY, "causal_conv": True}),
     **{arch: (arch, {"width": 16, "blocks": 2}) for arch in BASELINES},
 }

@@ -117,7 +117,7 @@ def depthwise(convolution, x: Tensor, tokens: Tokens) -> Tensor:
     for t in range(len(x)):
         for s in range(max(0, t - 8), min(tokens.real_keys, t + (1 if tokens.kind == "decoder" else 9))):
             output[t] += convolution.weight[:, 0, s - t + 8] * x[s]
-    return output
+    return output if convolution.bias is None else output + convolution.bias
 
 
 def dot_product(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:

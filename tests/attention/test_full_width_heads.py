@@ -1,0 +1,109 @@
+"""Quadratic attention whose heads have as many channels as a word, in all three attentions."""
+
+import pytest
+import torch
+
+from ea_fairseq import UserError
+from ea_fairseq.analysis.cost import cost
+from ea_fairseq.checkpoint.config import require_numbers
+from ea_fairseq.decoding.native_obstacles import knows, obstacles
+from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
+from loops import Oracle
+from mechanisms import build_family
+from model_checks import (
+    assert_cost_is_counted,
+    assert_equals_loops,
+    assert_kernels_agree,
+    assert_torch_counts_the_same,
+    native_only,
+)
+from terms import convolution
+from tiny import TINY, build, sizes
+
+FULL = {"full_width_heads": True}
+OPTIONS = {
+    "as it is": {},
+    "another width of the encoder": {"encoder_embed_dim": 6},
+    "other terms": {**convolution("composite+key"), "attention_type": "additive", "no_content_scores": False},
+    "synthesized": {"synthesizer": "dense", "no_content_scores": False},
+    "convolutions": {"depthwise_conv": True, "conv_projections": "v"},
+}
+each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+
+
+def build_full(**options):
+    return build_family("quadratic_transformer", **FULL, **options)
+
+
+@each_option
+def test_a_model_equals_loops(options):
+    assert_equals_loops(build_full(**options), Oracle())
+
+
+@pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
+@each_option
+def test_law_holds(options, law):
+    if law is not assert_heads_permute or not options:
+        law(build_full(**options), seed=3)
+
+
+@each_option
+def test_the_cost_by_formula_is_that_counted(options, monkeypatch):
+    model = build_full(**options)
+    assert_cost_is_counted(model)
+    monkeypatch.setattr("ea_fairseq.kernels.dispatch.backend", "reference")
+    assert_torch_counts_the_same(model)
+
+
+@native_only
+@each_option
+def test_kernels_compute_what_the_equations_do(options, monkeypatch):
+    assert_kernels_agree(build_full(**options), "native", monkeypatch)
+
+
+def test_every_attention_has_heads_of_full_width():
+    """Of Lite size: 12 attentions without queries and keys, and 6 with them, of 4 heads of 160 channels each."""
+    model, plain = (build("quadratic_transformer_lite", **options) for options in (FULL, {}))
+    layer = model.decoder.layers[0]
+    for attention in (model.encoder.layers[0].self_attn, layer.self_attn, layer.encoder_attn):
+        assert (attention.head_dim, attention.scaling) == (160, 160**-0.5)
+        assert attention.v_proj.weight.shape == (640, 160) and attention.out_proj.weight.shape == (160, 640)
+    weights, biases = 480 * 160, 480  # that a projection has more; that of the output has no more biases
+    added = 12 * (2 * weights + biases) + 6 * (4 * weights + 3 * biases)
+    assert cost(model).parameters == cost(plain).parameters + added == 5_565_216
+
+
+def test_native_code_leaves_translation_to_pytorch():
+    model = build_full()
+    assert "kernels do not know quadratic attention as it is here" in {*obstacles(model)}
+    for known, family in ((False, model), (True, build_family("quadratic_transformer"))):
+        assert knows(family.decoder.layers[0].encoder_attn) == known
+
+
+def test_other_checkpoints_are_refused_in_a_sentence():
+    for other in (build("quadratic_transformer", **TINY), build("transformer", **TINY)):
+        with pytest.raises(UserError, match=r"does not fit the model: .*v_proj.weight is 8 x 8 in it, 16 x 8"):
+            build_full().load_state_dict(other.state_dict())
+    model = build_full()
+    _, source, target = draw_padded(model, seed=3)
+    loaded = build_full(seed=2)
+    loaded.load_state_dict(model.state_dict())
+    assert torch.equal(scores(loaded, source, target), scores(model, source, target))
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_small_checkpoint_cannot_ask_for_heads_that_fill_the_memory(side):
+    options = {**sizes(embed_dim=64), **FULL}
+    parameters = build("quadratic_transformer", **options).state_dict()
+    require_numbers(options, parameters)
+    large = {**options, f"{side}_embed_dim": 128, f"{side}_attention_heads": 128}
+    require_numbers({**large, "full_width_heads": False}, parameters)
+    with pytest.raises(UserError, match=rf"^{side}_layers is 2, which needs more numbers than the"):
+        require_numbers(large, parameters)
+
+
+def test_projections_take_quantization_noise():
+    model = build_full(quant_noise_pq=0.5, quant_noise_pq_block_size=2)
+    _, source, target = draw_padded(model, seed=3)
+    noisy = model.train()(source, None, target)[0]
+    assert noisy.isfinite().all() and not torch.equal(noisy, scores(model.eval(), source, target))
