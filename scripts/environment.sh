@@ -17,7 +17,7 @@ find_base_python() {
 # enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH. Of several scripts that
 # find it incomplete one makes it, and the others wait.
 enter_environment() {
-  local environment=$repository/.venv wanted
+  local environment=$repository/.venv wanted why=''
   check_version "$environment"
   wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
   if ! is_complete "$environment" "$wanted"; then
@@ -26,7 +26,8 @@ enter_environment() {
       die "cannot write in $repository: check its permissions and the space on its disk."
     wait_for_lock "$environment.lock" "$environment"
     if ! is_complete "$environment" "$wanted"; then
-      say "making the Python environment in $environment: some minutes; pip's output is in $environment/pip.log"
+      ! was_moved "$environment" || why=' anew, because it was made in another folder'
+      say "making the Python environment in $environment$why: some minutes; pip's output is in $environment/pip.log"
       make_environment "$environment"
       printf '%s\n' "$wanted" >"$environment/complete"
     fi
@@ -36,9 +37,24 @@ enter_environment() {
   hash -r
 }
 
+# find_programs: sets `python` as find_python does, to one whose programs start; makes .venv anew where it was moved.
+find_programs() {
+  find_python
+  [[ $python == "$repository/.venv/bin/python" ]] && was_moved "$repository/.venv" || return 0
+  enter_environment
+  find_python
+}
+
 # is_complete FOLDER STAMP: whether the environment was made of what the stamp says, and still has it.
 is_complete() {
-  [[ -f $1/complete && $(<"$1/complete") == "$2" ]] && has_fairseq "$1"
+  [[ -f $1/complete && $(<"$1/complete") == "$2" ]] && has_fairseq "$1" && ! was_moved "$1"
+}
+
+# was_moved FOLDER: whether the environment was made in another folder, whose Python its programs would start.
+was_moved() {
+  local place
+  place=$(sed -n '1,2s|^[^/]*\(/.*\)/bin/python.*|\1|p' "$1/bin/pip" 2>/dev/null) || return
+  [[ $place && ! $place -ef $1 ]]
 }
 
 # has_fairseq FOLDER: whether the Python of an environment finds what was installed, as not after it became a newer one.
@@ -60,7 +76,7 @@ check_version() {
 make_environment() {
   local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
   base=$(find_base_python venv)
-  if ! "$python" -m pip --version >/dev/null 2>&1; then
+  if was_moved "$environment" || ! "$python" -m pip --version >/dev/null 2>&1; then
     "$base" -m venv --clear "$environment" ||
       die "could not make $environment: check the space on its disk and that Python's venv module is installed."
   fi

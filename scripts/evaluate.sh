@@ -126,7 +126,7 @@ case ${selection[0]:-} in
 esac
 ((${#checkpoints[@]})) || die "$folder has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR."
 
-find_python
+find_programs
 use_huge_pages
 facts=$(experiment runs.data_facts "$data" --run "$folder" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
@@ -162,7 +162,7 @@ predict() {
     ${user_dir:+--user-dir "$user_dir"} "$data" "$OUT_DIR/model.pt" "$1"
 }
 
-of_checkpoints="${selection[*]}"$'\n'$(stat -c '%n %s %.Y' -- "${checkpoints[@]}")$'\n'${facts[*]}
+of_checkpoints="${selection[*]#"$folder"}"$'\n'$(cd "$folder" && stat -c '%n %s %.Y' -- "${checkpoints[@]#"$folder/"}")$'\n'${facts[*]}
 stage model.pt "$of_checkpoints" \
   "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" \
   ${user_dir:+--user-dir "$user_dir"} --output
@@ -171,7 +171,7 @@ stage "$made" "$of_search" "$make"
 for name in results.json "${written[@]}"; do
   [[ -f $OUT_DIR/$name ]] || rm -f "$OUT_DIR/scores.txt"
 done
-printf -v command '%q ' bash scripts/evaluate.sh "$@"
+printf -v command '%q ' bash scripts/evaluate.sh "${@#"$repository/"}"
 of_scores="$of_search"$'\n'"$command $model $compound_split $reference $(
   cat "$repository"/scripts/experiments/{scoring/*,runs/training_log}.py \
     "$folder"/@(run.json|train.log) ${reference:+"$reference"} | cksum

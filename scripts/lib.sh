@@ -110,20 +110,30 @@ release_lock() {
 
 # is_made OUTPUT SETTINGS: whether OUTPUT is there and stamped with these SETTINGS, and no link in it leads nowhere.
 is_made() {
-  local output=$OUT_DIR/$1 stamp=$OUT_DIR/.stages/${1//\//.}
-  [[ -e $output && -f $stamp && $(<"$stamp") == "$2" && -z $(find "$output" -maxdepth 1 -xtype l) ]]
+  local output=$OUT_DIR/$1
+  [[ -e $output && -z $(find "$output" -maxdepth 1 -xtype l) ]] && is_stamped "$@"
+}
+
+# is_stamped OUTPUT SETTINGS: whether OUTPUT is stamped with these SETTINGS, wherever the project was then.
+is_stamped() {
+  local stamp=$OUT_DIR/.stages/${1//\//.}
+  [[ -f $stamp && $(without_place "$(<"$stamp")") == "$(without_place "$2")" ]]
 }
 
 # is_other OUTPUT SETTINGS: whether OUTPUT is stamped, but with other SETTINGS.
 is_other() {
-  local stamp=$OUT_DIR/.stages/${1//\//.}
-  [[ -f $stamp && $(<"$stamp") != "$2" ]]
+  [[ -f $OUT_DIR/.stages/${1//\//.} ]] && ! is_stamped "$@"
+}
+
+# without_place SETTINGS: prints SETTINGS with the paths in this project relative, as they stay when it is moved.
+without_place() {
+  printf '%s\n' "${1//"$repository/"/}"
 }
 
 # stamp OUTPUT SETTINGS: notes that OUTPUT is made with these SETTINGS.
 stamp() {
   local stamp=$OUT_DIR/.stages/${1//\//.}
-  printf '%s\n' "$2" >"$stamp.tmp" && mv "$stamp.tmp" "$stamp"
+  without_place "$2" >"$stamp.tmp" && mv "$stamp.tmp" "$stamp"
 }
 
 # stage OUTPUT SETTINGS COMMAND...: makes the file or folder OUT_DIR/OUTPUT with `COMMAND... OUT_DIR/OUTPUT.tmp`,

@@ -33,7 +33,7 @@ example:
 USAGE
 }
 
-printf -v called '%q ' bash scripts/train.sh "$@"
+printf -v called '%q ' bash scripts/train.sh "${@#"$repository/"}"
 data='' out='' model='' recipe='' overrides=()
 while (($#)); do
   case $1 in
@@ -74,7 +74,7 @@ recipe_name=$(name_of "$recipe")
 [[ $out == /* ]] || out=$PWD/$out
 check_path "$out"
 OUT_DIR=$out
-find_python
+find_programs
 { mkdir -p "$out" && : >>"$out/lock"; } 2>/dev/null ||
   die "cannot write in $out: check its permissions and the space on its disk."
 wait_for_lock "$out/lock"

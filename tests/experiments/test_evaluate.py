@@ -134,6 +134,13 @@ def test_what_was_made_is_not_made_again_until_something_changes(home, evaluated
     assert again.stdout.split("\n\n", 1)[1].rsplit("\n", 2)[0] == evaluated.split("\n\n", 1)[1].rsplit("\n", 2)[0]
 
 
+def test_what_was_made_is_not_made_again_where_it_was_moved(home, evaluated, tmp_path):
+    shutil.copytree(home / "some data", tmp_path / "some data")
+    shutil.copytree(home / "a run", tmp_path / "a run")
+    moved = evaluate(tmp_path, "--cpu", "--lenpen", "1.5")
+    assert "model.pt: already made" in moved.stdout and "generated: already made" in moved.stdout
+
+
 @pytest.mark.slow
 def test_the_same_is_made_anew_after_any_loss_and_in_another_folder(home, evaluated):
     folder = home / "a run" / "evaluation"

@@ -194,6 +194,13 @@ def test_other_flags_do_not_pass_for_what_was_done(project, tmp_path):
     assert "holds a training by another command" in output
 
 
+def test_what_was_done_is_done_in_a_project_that_was_moved(tmp_path):
+    project = make_project(tmp_path / "a project")
+    succeed(project, *TWO)
+    moved = project.rename(tmp_path / "another name")
+    assert succeed(moved, *TWO).count("already done") == 2
+
+
 @pytest.mark.parametrize("step", ["starts", "evaluations"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_what_stops_a_sweep_stops_all_that_it_started(project, tmp_path, number, step):

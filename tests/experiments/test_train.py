@@ -89,7 +89,9 @@ def test_another_training_in_the_folder_is_left_as_it_is(project, tmp_path):
     out = tmp_path / "run"
     train(project, "--out", out, NAME)
     before = {path: path.read_bytes() for path in out.iterdir()}
-    assert "holds a training by another command" in refusal(project, "train.sh", "--out", out, NAME, "--lr", "5e-4")
+    sentence = refusal(project, "train.sh", "--out", out, NAME, "--lr", "5e-4", "--fp16")
+    found = "holds a training by another command (--fp16 not given there, given here; --lr 1e-3 there, 5e-4 here)"
+    assert sentence.endswith(f"{found}: give another --out.")
     assert {path: path.read_bytes() for path in out.iterdir()} == before
     (out / "run.json").unlink()
     assert "holds other checkpoints" in refusal(project, "train.sh", "--out", out, NAME)
@@ -140,6 +142,29 @@ def test_a_training_is_the_same_by_a_link_to_the_project(tmp_path, trained):
     )
     replace(by_name, starts=TrainingRun.read(tmp_path).starts).write(tmp_path)
     assert not record(by_link, tmp_path)
+
+
+@pytest.mark.parametrize("data", ["data/toy/data-bin", "../data-bin"])
+def test_a_training_is_the_same_in_a_project_that_was_moved(tmp_path, data):
+    project = make_project(tmp_path / "a project")
+    (project / data).mkdir(exist_ok=True)
+    train(project, "--data", project / data, NAME, "--user-dir", project / "scripts")
+    (tmp_path / "a folder").mkdir()
+    if data.startswith(".."):
+        (tmp_path / "data-bin").rename(tmp_path / "a folder/data-bin")
+    moved = project.rename(tmp_path / "a folder/another name")
+    assert "nothing to do" in train(moved, "--data", moved / data, NAME, "--user-dir", moved / "scripts")
+    sentence = refusal(moved, "train.sh", "--data", moved / data, NAME, "--user-dir", tmp_path)
+    assert f"--user-dir '{project}/scripts' there, {tmp_path} here" in sentence
+
+
+def test_data_that_were_moved_are_known_by_their_checksum(tmp_path, trained):
+    before = replace(trained, data="ab", starts=TrainingRun.read(tmp_path).starts)
+    before.write(tmp_path)
+    elsewhere = [trained.command[0], "/elsewhere", *trained.command[2:]]
+    assert not record(replace(before, command=elsewhere), tmp_path)
+    with pytest.raises(StepError, match=r"\(the data data there, /elsewhere here\)"):
+        record(replace(before, command=elsewhere, data="cd"), tmp_path)
 
 
 def test_what_has_lost_its_checkpoints_is_not_called_trained(tmp_path, trained):

@@ -299,6 +299,19 @@ def test_a_folder_that_has_all_needs_no_data_folder(home, tmp_path, translator):
     assert load(arguments(tmp_path))(RAW["de"]) == translator(RAW["de"])
 
 
+def test_data_are_found_from_where_a_model_was_moved_with_them(home, tmp_path, translator, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(home / "data-bin", tmp_path / "data/data-bin")
+    (tmp_path / "runs/seed-1/evaluation").mkdir(parents=True)
+    state = torch.load(home / "a model/checkpoint_best.pt")
+    state["cfg"]["task"]["data"] = "/old/project/data/data-bin"
+    state["cfg"]["checkpoint"]["save_dir"] = "/old/project/runs/seed-1"
+    for name in ("checkpoint_best.pt", "evaluation/model.pt"):
+        checkpoint = tmp_path / "runs/seed-1" / name
+        torch.save(state, checkpoint)
+        assert load(arguments(checkpoint.parent))(RAW["de"]) == translator(RAW["de"])
+
+
 @pytest.mark.parametrize(
     ("flags", "part"),
     [

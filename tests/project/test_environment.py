@@ -131,6 +131,27 @@ def test_an_environment_whose_python_became_another_is_made_anew(tmp_path):
         assert entered.returncode == 0 and bool(installations(tmp_path)) == made, entered.stderr
 
 
+HEADS = ("#!{}", '#!/bin/sh\n\'\'\'exec\' "{}3.11" "$0" "$@"')  # as pip writes them, of a path with spaces the second
+
+
+@pytest.mark.parametrize("enter", ["enter_environment", "find_programs"])
+@pytest.mark.parametrize("head", HEADS, ids=["plain", "with spaces"])
+@pytest.mark.parametrize("moved", [True, False])
+def test_an_environment_that_was_moved_is_made_anew(tmp_path, enter, head, moved):
+    make_sources(tmp_path)
+    make_environment(tmp_path, script=ENTER)
+    for name in ("python", "python3"):  # none that is active has fairseq
+        (tmp_path / "path" / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "path" / name).chmod(0o755)
+    place = "/an old place/.venv" if moved else tmp_path / ".venv"
+    (tmp_path / "bin/pip").write_text(head.format(f"{place}/bin/python"))
+    script = ENTER.replace("enter_environment", enter)
+    entered = make_environment(tmp_path, script=script, PYTHON=str(tmp_path / "bin/python"))
+    assert entered.returncode == 0, entered.stderr
+    assert ("anew, because it was made in another folder: some minutes" in entered.stdout) == moved
+    assert ("-m venv --clear" in (tmp_path / "calls").read_text()) == moved
+
+
 @pytest.mark.parametrize("state", ["begun", "complete"])
 def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path, state):
     make_sources(tmp_path)

@@ -1,5 +1,6 @@
 """A changed checkpoint runs nothing, tells nothing, opens nothing, and is used or refused in one sentence."""
 
+import copy
 import random
 import shutil
 from collections.abc import Callable
@@ -180,9 +181,12 @@ def test_fairseqs_commands_end_with_the_sentence(flag, state, folder, home):
     assert result.stderr.splitlines()[-1].endswith("task.data is '${oc.env:HOSTILE_SECRET}', which is no plain text.")
 
 
-def test_data_that_a_stranger_names_is_not_taken_from_anywhere(state, folder):
-    Mutation("", set_option("task", "data", "model/../../../etc")).write(state, folder / "changed.pt")
-    with pytest.raises(StepError, match=r"'model/../../../etc', which the model was trained on, is neither beside it"):
+@pytest.mark.parametrize(("data", "save_dir"), [("model/../../../etc", "checkpoints"), ("/etc", "/" + "a/" * 30)])
+def test_data_that_a_stranger_names_is_not_taken_from_anywhere(state, folder, data, save_dir):
+    changed = copy.deepcopy(state)
+    changed["cfg"]["task"]["data"], changed["cfg"]["checkpoint"]["save_dir"] = data, save_dir
+    torch.save(changed, folder / "changed.pt")
+    with pytest.raises(StepError, match=f"{data!r}, which the model was trained on, is neither beside it"):
         recorded_data(folder / "changed.pt")
 
 

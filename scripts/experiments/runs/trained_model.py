@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from os.path import normpath
+from os.path import normpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,15 +149,20 @@ def recorded_data(checkpoint: Path) -> Path:
     """The folder of the data that a model was trained on, where it is a likely one; elsewhere the user must name it."""
     from experiments.runs.checkpoint import Checkpoint
 
-    data = Path((Checkpoint.read(checkpoint).options("task").get("data") or "").split(":")[0])
+    saved = Checkpoint.read(checkpoint)
+    data = (saved.options("task").get("data") or "").split(":")[0]
+    folder = saved.options("checkpoint").get("save_dir") or ""
+    places = [Path(data)]
+    if data.startswith("/") and folder.startswith("/"):  # both may have been moved since
+        way = relpath(data, folder)
+        places = [*(Path(normpath(here / way)) for here in checkpoint.absolute().parents[:2]), *places]
     likely = (Path.cwd(), REPOSITORY, checkpoint.absolute().parents[1])
-    if not any(Path(normpath(data.absolute())).is_relative_to(folder) for folder in likely):
-        flaw = "is neither beside it nor in this project or the current folder"
-    elif not data.is_dir():
-        flaw = "is not there"
-    else:
-        return data
+    found = [place for place in places if any(Path(normpath(place.absolute())).is_relative_to(near) for near in likely)]
+    for place in found:
+        if place.is_dir():
+            return place
+    flaw = "is not there" if Path(data) in found else "is neither beside it nor in this project or the current folder"
     raise StepError(
-        f"{checkpoint.parent} has no dictionaries, and {str(data)!r}, which the model was trained on, {flaw}: name the "
+        f"{checkpoint.parent} has no dictionaries, and {data!r}, which the model was trained on, {flaw}: name the "
         "folder of its data with --data."
     )

@@ -1,9 +1,9 @@
 """run.json: what train.sh started in a folder, by which recipe, with which command, on which machine."""
 
 import json
-import shlex
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from step import StepError, run
@@ -13,11 +13,13 @@ from experiments.arguments import Parser
 from experiments.environment import commit, gpus, processor, versions
 from experiments.own_file import own_file
 from experiments.records import MEGABYTE, Command, as_record, read_json
+from experiments.runs.command_flags import DATA, OURS, USER_DIR, differences, flags_of, told
 from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
 from experiments.runs.training_log import length
 
 NAME = "run.json"
-ENDS = ("--max-update", "--max-epoch", "--patience", "--stop-time-hours")
+LENGTHS = ("--max-update", "--max-epoch")
+ENDS = {*LENGTHS, "--patience", "--stop-time-hours"}
 LOG, LAST = "train.log", "checkpoint_last.pt"
 
 
@@ -81,6 +83,12 @@ class TrainingRun:
             raise StepError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
         return training
 
+    @property
+    def project(self) -> Path | None:
+        """The folder of this project when it trained, from where it may have been moved since; None if not recorded."""
+        ours = [Path(word) for flag, word in pairwise(self.command) if flag == USER_DIR and Path(word).name == OURS]
+        return ours[0].parent if ours else None
+
     def require_words_of(self, data: Path) -> None:
         """Raises StepError where a folder of data has other dictionaries than the model learnt, of one size or not."""
         if self.dictionaries is None:
@@ -111,14 +119,16 @@ def record(run: TrainingRun, folder: Path) -> bool:
     before = TrainingRun.read(folder)
     what, kept = what_else(before, run), any(folder.glob("checkpoint*.pt"))
     if what and kept:
-        raise StepError(f"{folder} holds {what}: give another --out, or remove that folder.")
+        remedy = "" if is_trained(folder) else ", or remove that folder"
+        raise StepError(f"{folder} holds {what}: give another --out{remedy}.")
+    other_end = False
     if what or not kept:
         (folder / LOG).unlink(missing_ok=True)
         before = None
-    elif resolved(before.command) != resolved(run.command):
+    elif other_end := not ENDS.isdisjoint(differences(before.command, run.command)):
         require_later_end(run, folder)
     if is_trained(folder):
-        if resolved(before.command) == resolved(run.command):
+        if not other_end:
             require_last(run, folder)
             return False
         with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
@@ -138,17 +148,22 @@ def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
     """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
     if before is None:
         return "other checkpoints"
-    if without_ends(resolved(before.command)) != without_ends(resolved(run.command)):
-        return f"a training by another command ({shlex.join(before.command)})"
-    if is_same(before.data, run.data) is False:
+    same_data = is_same(before.data, run.data)
+    ignored = ENDS | ({DATA} if same_data else set())
+    found = differences(before.command, run.command)
+    different = {flag: values for flag, values in found.items() if flag not in ignored}
+    if different:
+        return f"a training by another command ({told(different)})"
+    if same_data is False:
         return f"a training on what {run.command[1]} was before it was made anew"
     return None
 
 
 def require_later_end(run: TrainingRun, folder: Path) -> None:
     """Raises StepError where a command ends before what is trained: it would not have made the model that is there."""
-    for flag, trained in zip(ENDS, length(folder), strict=False):
-        asked = value_of(flag, run.command)
+    asked_for = flags_of(run.command)
+    for flag, trained in zip(LENGTHS, length(folder), strict=True):
+        asked = "".join(asked_for.get(flag, ()))
         if asked.isdecimal() and 0 < int(asked) < trained:
             raise StepError(f"{folder} is trained beyond {flag} {asked}, to {trained}: give another --out.")
 
@@ -160,32 +175,6 @@ def require_last(run: TrainingRun, folder: Path) -> None:
             f"{folder} was trained to its end, and its {LAST} is gone: put it back, or remove that folder and train "
             "again."
         )
-
-
-def value_of(flag: str, command: list[str]) -> str:
-    """The last value of a flag in a command, empty where it has none."""
-    value = ""
-    for word, following in zip(command, [*command[1:], ""], strict=True):
-        name, equals, given = word.partition("=")
-        if name == flag:
-            value = given if equals else following
-    return value
-
-
-def resolved(command: list[str]) -> list[str]:
-    """A command with the paths that its links lead to: the project may be called by one."""
-    return [str(Path(word).resolve()) if word.startswith("/") else word for word in command]
-
-
-def without_ends(command: list[str]) -> list[str]:
-    """A call of fairseq-train without the flags that say when it ends."""
-    kept, words = [], iter(command)
-    for word in words:
-        if word in ENDS:
-            next(words, None)
-        elif word.partition("=")[0] not in ENDS:
-            kept.append(word)
-    return kept
 
 
 def is_trained(folder: Path) -> bool:

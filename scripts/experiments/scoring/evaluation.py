@@ -59,7 +59,7 @@ def evaluate(args: Namespace) -> tuple[Results, Outcome]:
         checkpoints=checkpoint.averaged,
         search=outcome.search,
         scores=outcome.scores(),
-        training_command=portable(shlex.join(training.command)) if training else None,
+        training_command=portable(shlex.join(training.command), training.project) if training else None,
         commands=[portable(command) for command in commands(args, training) if command],
         training_device=training.starts[-1].device if training else None,
         device=processor() if args.cpu else ", ".join(gpus()) or processor(),
@@ -79,12 +79,16 @@ def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
         return [args.command]
     prepared = data_command(args.folder / RECIPE)
     made = prepared and REPOSITORY / prepared.split()[-1] / "data-bin"
-    return [prepared if made == args.data else None, training.called, args.command]
+    called = training.called and portable(training.called, training.project)
+    return [prepared if made == args.data else None, called, args.command]
 
 
-def portable(command: str) -> str:
-    """A command to type in this project's folder, its paths there relative."""
-    return shlex.join(word.removeprefix(f"{REPOSITORY}/") for word in shlex.split(command))
+def portable(command: str, project: Path | None = None) -> str:
+    """A command to type in this project's folder, its paths there, or in the one where ``project`` was, relative."""
+    words = shlex.split(command)
+    for folder in filter(None, (REPOSITORY, project)):
+        words = [word.removeprefix(f"{folder}/") for word in words]
+    return shlex.join(words)
 
 
 def table(results: Results, outcome: Outcome) -> str:
