@@ -247,7 +247,9 @@ class Attention(Mechanism, MultiheadAttention):
             if self.hands_on_logits:
                 logits = inputs.masks.cleared(logits)
         weights = self.reweigh(weights, inputs)
-        output = join_heads(self.values(self.dropout_module(weights.type_as(inputs.v)), inputs))
+        kept = self.dropout_module(weights.type_as(inputs.v))
+        added = (term.values(kept, inputs) for term in self.terms if term.has_values)
+        output = join_heads(sum(added, self.values(kept, inputs)))
         if self.convolutions is not None and "depthwise" in self.convolutions:
             output = output + self.convolutions.of_values(inputs)
         return output, weights, logits

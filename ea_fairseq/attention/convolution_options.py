@@ -38,7 +38,10 @@ class ConvolutionOptions(Options):
     )
 
     def build(self, place: Place, width: int, heads: int, width_of_values: int) -> Convolutions | None:
-        """The convolutions of an attention of ``width`` C and K heads, whose values have a width; None without any.
+        """The convolutions of an attention of K heads, or None.
+
+        Args:
+            width: C channels, of words; width_of_values: those of all heads, C or more.
 
         Raises:
             UserError: where an odd number of heads has no half.

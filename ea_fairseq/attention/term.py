@@ -17,9 +17,14 @@ class Term(nn.Module):
 
     needs: ClassVar[str] = ""  # "q", "k" or "qk": whether it reads projected queries and keys
     longest: int | None = None  # the most words of a sentence that it knows, where there is a limit
+    has_values = False  # whether it adds to what is attended to, see :meth:`values`
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Logits (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
+        raise NotImplementedError
+
+    def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
+        """What it adds to an attention's output, (B, K, T, d), by what weighs the values, (B, K, T, S)."""
         raise NotImplementedError
 
     def cost(self, queries: int, keys: int, width: int) -> Count:

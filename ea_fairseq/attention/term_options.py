@@ -88,6 +88,9 @@ class TermOptions(Options):
         f"a whole number from 1 to {LONGEST:,}",
         "N",
     )
+    shaw_values: bool = option(
+        False, bool, "--relative-positions shaw adds embeddings of the distance to values, too, and not to scores alone"
+    )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
@@ -110,6 +113,8 @@ class TermOptions(Options):
                 f"--relative-positions {self.relative_positions} and --lightweight-conv {self.lightweight_conv} both "
                 "add numbers by the distance of two words: set one of them to none"
             )
+        if self.shaw_values and self.relative_positions != "shaw":
+            raise UserError("--shaw-values is for --relative-positions shaw: give that, or leave it out")
         if self.no_content_scores and synthesizer:
             raise UserError(
                 f"--no-content-scores leaves out what --synthesizer {self.synthesizer} is: leave out one of them"
@@ -136,7 +141,7 @@ class TermOptions(Options):
             terms = [self.content(place, width, heads)]
         else:
             terms = [] if self.no_content_scores else [self.content(place, width, heads)]
-            shaw = partial(ShawPositions, reach=self.shaw_distance)
+            shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
             terms += [(shaw if term is ShawPositions else term)(place, width, heads) for term in by_distance]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 

@@ -193,7 +193,7 @@ def require_numbers(options: dict, parameters: dict[str, Tensor]):
 
 
 def numbers_of_projection(options: dict, side: str, width: int) -> int:
-    """The fewest numbers of a projection in an attention: half of the width is a branch's, or what is not its share."""
+    """The fewest that an attention's projection has: a branch may have half of the width, or all but a share."""
     if not options.get("full_width_heads"):
         return width * width // 4
     share, heads = options.get("attention_share"), options.get(f"{side}_attention_heads") or 8

@@ -11,7 +11,8 @@ from ea_fairseq.attention.term import Term
 class Mixture(Term):
     """(1 - a) first + a second, a learned weight a for each head, which starts at 1/2 ("Mixture of Synthesizers").
 
-    The paper has weights that sum to one and says no more; as its authors' code has it, a is the sigmoid of a number.
+    The paper has weights that sum to one and says no more; as in its authors' code, which has one for all heads, a is
+    the sigmoid of a number.
     """
 
     def __init__(self, first: Term, second: Term, heads: int):

@@ -13,27 +13,41 @@ class ShawPositions(Term):
     """q_i . w[j - i] / sqrt(d), distances of more than ``reach`` words counting as that (Shaw eq. 4 and 5; EA eq. 2).
 
     All heads have the same embeddings w (2 * reach + 1, d); in a decoder, where nothing later is seen, (reach + 1, d).
+    With ``values``, sum_j A_ij u[j - i] is added to the output (Shaw eq. 3), of embeddings u of the same size.
     """
 
     needs = "q"
     REACH = 16
 
-    def __init__(self, place: Place, width: int, heads: int, reach: int = REACH):
+    def __init__(self, place: Place, width: int, heads: int, reach: int = REACH, values: bool = False):
         super().__init__()
         self.reach, self.later = reach, 0 if place.kind == "decoder" else reach
+        self.has_values = values
         self.weight = nn.Parameter(torch.empty(reach + 1 + self.later, width // heads))
-        nn.init.xavier_uniform_(self.weight)
+        self.value_weight = nn.Parameter(torch.empty_like(self.weight)) if values else None
+        for weight in self.parameters():
+            nn.init.xavier_uniform_(weight)
+
+    def distances(self, inputs: Inputs) -> Tensor:
+        """The row of the embeddings that is each key's for each query, (T, S)."""
+        queries, keys = inputs.positions
+        return (keys - queries.unsqueeze(1)).clamp(-self.reach, self.later) + self.reach
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
-        queries, keys = inputs.positions
-        distances = (keys - queries.unsqueeze(1)).clamp(-self.reach, self.later) + self.reach  # (T, S)
         scores = (inputs.q * inputs.scale) @ self.weight.T  # (B, K, T, number of distances)
-        return scores.gather(-1, distances.expand(*scores.shape[:2], -1, -1))
+        return scores.gather(-1, self.distances(inputs).expand(*scores.shape[:2], -1, -1))
+
+    def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
+        """(B, K, T, d)  (Shaw eq. 3, what is beside x_j W^V), from the weight that each distance has in all."""
+        exact = torch.promote_types(weights.dtype, torch.float32)  # many words are as far as ``reach``
+        of_distances = weights.new_zeros(*weights.shape[:3], len(self.value_weight), dtype=exact)
+        of_distances = of_distances.scatter_add(-1, self.distances(inputs).expand_as(weights), weights.to(exact))
+        return of_distances.type_as(weights) @ self.value_weight
 
     def cost(self, queries: int, keys: int, width: int) -> Count:
-        """A product of each query with each embedding."""
-        return Count(self.weight.numel(), queries * len(self.weight) * width)
+        """A product of each query with each embedding, and of the weights of distances with those of values."""
+        return Count(self.weight.numel(), queries * len(self.weight) * width) * (1 + self.has_values)
 
     def element_wise(self, queries: int, keys: int, width: int) -> int:
         """The scaling of queries."""

@@ -132,6 +132,18 @@ def shaw(term, tokens: Tokens, head: int, t: int, s: int) -> Tensor:
     return query @ term.weight[min(max(s - t, -reach), later) + reach] / math.sqrt(len(query))
 
 
+def shaw_values(term, weights: Tensor, tokens: Tokens) -> Tensor:
+    """What the distances of keys add to the output, (K, T, d), from what weighs the values, (K, T, S)."""
+    added = torch.zeros(*weights.shape[:2], term.value_weight.size(1), dtype=torch.float64)
+    reach = (len(term.value_weight) - 1) // (1 if tokens.kind == "decoder" else 2)
+    for head in range(weights.size(0)):
+        for t in range(weights.size(1)):
+            for s in range(weights.size(2)):
+                distance = min(max(s - t, -reach), 0 if tokens.kind == "decoder" else reach)
+                added[head, t] += weights[head, t, s] * term.value_weight[distance + reach]
+    return added
+
+
 TERMS = {"DotProduct": dot_product, "ShawPositions": shaw}  # one logit of a term, by the name of its class
 
 
@@ -182,7 +194,11 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
                 powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
             for s, power in powers.items():
                 weights[head, t, s] = power / sum(powers.values())
-    output = oracle.output(attention, tokens, oracle.weights(attention, kind, weights, masked | padded_row))
+    weights = oracle.weights(attention, kind, weights, masked | padded_row)
+    output = oracle.output(attention, tokens, weights)
+    for term in attention.terms:
+        if getattr(term, "value_weight", None) is not None:
+            output = output + shaw_values(term, weights, tokens)
     if "depthwise" in (attention.convolutions or {}):
         values = tokens.projected["v"].transpose(0, 1)
         added = depthwise(attention.convolutions["depthwise"], values.flatten(1), tokens)

@@ -16,6 +16,7 @@ def convolution(name: str, **others) -> dict[str, object]:
 ALONE = {"no_content_scores": True}
 TERMS = {
     "shaw": positions("shaw"),
+    "shaw and values": positions("shaw", shaw_values=True, shaw_distance=2),
     "t5": positions("t5"),
     "composite": positions("composite"),  # --lightweight-conv composite is the same
     "quadratic": positions("quadratic"),
