@@ -59,14 +59,15 @@ experiment() {
   PYTHONPATH=$repository/scripts "$python" -P -m "experiments.$1" "${@:2}"
 }
 
-# check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of this script.
+# check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of this script; one in which another script
+# failed before it made anything will do.
 check_out_dir() {
   local maker log
   check_path "$OUT_DIR"
   [[ ! -e $OUT_DIR || -d $OUT_DIR ]] || die "$OUT_DIR is not a folder: give a folder for the output."
   [[ ! -d $OUT_DIR || -d $OUT_DIR/.stages || -z $(ls -A "$OUT_DIR") ]] ||
     die "$OUT_DIR holds other files: give a new folder, or that of an earlier run."
-  [[ -d $OUT_DIR/.stages ]] || return 0
+  [[ -d $OUT_DIR/.stages && $(made_in "$OUT_DIR") ]] || return 0
   if [[ -f $OUT_DIR/.stages/made-by ]]; then
     maker=$(<"$OUT_DIR/.stages/made-by")
   else # an earlier version left nothing but its logs
@@ -78,14 +79,18 @@ check_out_dir() {
   [[ $maker == "$made_by" ]] || die "$OUT_DIR was made by $maker: give a new folder, or that of an earlier run of $made_by."
 }
 
+# made_in FOLDER: prints a file that a script made in a folder, nothing where there is none but stamps and logs.
+made_in() {
+  (cd "$1" && find . \( -path ./.stages -o -path ./logs \) -prune -o ! -type d -print -quit)
+}
+
 # open_out_dir: makes OUT_DIR and waits until no other run, nor what a killed run left working, is at work in it.
 open_out_dir() {
-  {
-    mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock" &&
-      { [[ -f $OUT_DIR/.stages/made-by ]] || printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"; }
-  } 2>/dev/null ||
-    die "cannot write in $OUT_DIR: check its permissions and the space on its disk."
+  local flaw="cannot write in $OUT_DIR: check its permissions and the space on its disk."
+  { mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock"; } 2>/dev/null || die "$flaw"
   wait_for_lock "$OUT_DIR/.stages/lock"
+  check_out_dir # again: another script may have made something here meanwhile
+  { printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"; } 2>/dev/null || die "$flaw"
 }
 
 # wait_for_lock FILE [FOLDER]: waits until no other process holds the lock FILE, for work in FOLDER, by default OUT_DIR;

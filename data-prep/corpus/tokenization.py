@@ -1,13 +1,14 @@
 """Tokenization, by Moses' scripts or their port, or none."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 
 from moses import run_script
 
-SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
+sys.path.append(str(Path(__file__).resolve().parents[2] / "ea_fairseq" / "plain"))  # for moses_port
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,13 @@ class Tokenization:
 
     def _by_port(self, language: str) -> Callable[[list[str]], list[str]]:
         """A function that tokenizes lines with the port in ``moses_port.py``."""
-        from moses_port import Tokenizer, make_normalizer, replace_non_printing
+        from moses_port import make_tokenizer
 
-        steps = [partial(Tokenizer(language).tokenize, aggressive_dash_splits=self.dash_splits, return_str=True)]
-        if self.normalize:
-            steps[:0] = [make_normalizer(language), replace_non_printing]
-        if self.lowercase:
-            steps.append(lowercase)
-        return lambda lines: [reduce(lambda text, step: step(text), steps, line) for line in lines]
+        return partial(map, make_tokenizer(language, self.normalize, self.dash_splits, self.lowercase))
 
 
 def lowercase(line: str) -> str:
-    """The line in lower case as perl does it: one character at a time, so that no sigma becomes a final sigma."""
-    return SIGMA.join(part.lower() for part in line.split(SIGMA.upper()))
+    """The line in lower case as perl does it."""
+    from moses_port import lowercase_as_perl
+
+    return lowercase_as_perl(line)

@@ -25,9 +25,7 @@ def loaded(folder: Path, names: str, data_name_or_path: str | Path, options: dic
     Raises:
         UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
     """
-    data = Path(data_name_or_path)
-    if str(data_name_or_path).startswith("."):
-        data = folder / data
+    data = data_folder(folder, data_name_or_path)
     find_checkpoints(folder, names)
     if not data.is_dir():
         raise UserError(f"there is no folder {data}: name that of the dictionaries with data_name_or_path.")
@@ -39,6 +37,12 @@ def loaded(folder: Path, names: str, data_name_or_path: str | Path, options: dic
     require_own_subword_file(folder / names, bpe, options, data)
     with building(str(folder / names)):
         yield found
+
+
+def data_folder(folder: Path, data_name_or_path: str | Path) -> Path:
+    """The folder of the dictionaries, relative to the checkpoints' where it starts with "."."""
+    data = Path(data_name_or_path)
+    return folder / data if str(data_name_or_path).startswith(".") else data
 
 
 def find_checkpoints(folder: Path, names: str) -> list[Path]:

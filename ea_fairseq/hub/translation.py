@@ -16,8 +16,10 @@ from torch import Tensor
 
 from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
 from ea_fairseq.attention.recording import recording
-from ea_fairseq.hub.files import SUBWORD_FILES, loaded, require_subword_file
+from ea_fairseq.hub.files import SUBWORD_FILES, data_folder, find_checkpoints, loaded, require_subword_file
+from ea_fairseq.hub.preparation import PreparedText, completed, find_preparation
 from ea_fairseq.hub.sentences import require_length, require_words
+from ea_fairseq.plain.preparation import TextPreparation
 from ea_fairseq.user_error import UserError
 
 # What translate takes besides fairseq's options of generation.
@@ -50,11 +52,22 @@ class Score:
 class TranslationHub(hub_utils.GeneratorHubInterface):
     """fairseq's hub interface to a trained translation model or ensemble, with scores and attention maps.
 
-    Methods take raw text and apply the tokenizer and the subword model that :meth:`load` was given.
+    Methods take raw text and apply the tokenizer and the subword model that :meth:`load` was given or found.
     """
 
-    def __init__(self, cfg: DictConfig, task, models, target_subword: str | None = None):
-        """Takes what ``fairseq.hub_utils.from_pretrained`` loads, and the file of the target's own subword model.
+    def __init__(
+        self,
+        cfg: DictConfig,
+        task,
+        models,
+        target_subword: str | None = None,
+        preparation: TextPreparation | None = None,
+    ):
+        """Takes what ``fairseq.hub_utils.from_pretrained`` loads.
+
+        Args:
+            target_subword: file of the target's own subword model.
+            preparation: by which text becomes words; by default fairseq's tokenizer does it.
 
         Raises:
             UserError: where a subword model's file is not named or not there.
@@ -73,6 +86,10 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         super().__init__(cfg, task, models)
         self.target_tokenizer = encoders.build_tokenizer(target_tokenizer)
         self.target_bpe = encoders.build_bpe(target_bpe)
+        if preparation is not None:
+            source, target = (preparation.tokenizer_for(task.cfg[name]) for name in ("source_lang", "target_lang"))
+            self.tokenizer = PreparedText(source, self.tokenizer)
+            self.target_tokenizer = PreparedText(target, self.target_tokenizer)
 
     def translate(
         self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options
@@ -120,7 +137,6 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         folder: str | Path,
         checkpoint_file: str,
         data_name_or_path: str | Path,
-        target_subword: str | Path | None = None,
         **options,
     ) -> "TranslationHub":
         """Loads models; the arguments are those of :meth:`ea_fairseq.EATransformerModel.from_pretrained`.
@@ -128,10 +144,16 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Raises:
             UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
         """
-        with loaded(Path(folder), checkpoint_file, data_name_or_path, options) as found:
+        folder, tokenizer_is_given = Path(folder), "tokenizer" in options
+        preparation = find_preparation(data_folder(folder, data_name_or_path), folder)
+        if preparation is not None:
+            options = completed(options, preparation, find_checkpoints(folder, checkpoint_file)[0])
+        target_subword = options.pop("target_subword", None)
+        with loaded(folder, checkpoint_file, data_name_or_path, options) as found:
             if any(hasattr(model, "classification_heads") for model in found["models"]):
                 raise UserError("it is an encoder: load it with EARobertaModel")
-            return cls(found["args"], found["task"], found["models"], target_subword)
+            prepared_by = None if tokenizer_is_given else preparation
+            return cls(found["args"], found["task"], found["models"], target_subword, prepared_by)
 
     def encode_target(self, sentence: str) -> Tensor:
         """Token ids (T,), int64, of a raw target sentence; :meth:`encode` is for source sentences."""

@@ -40,10 +40,12 @@ class MechanismModel:
             data_name_or_path: folder of the dictionaries; of classifiers, that of ``input0`` and ``label``. A path that
                 starts with "." is relative to the folder of the checkpoints, as always in fairseq, and any other
                 relative path to the current folder.
-            tokenizer, bpe, ...: fairseq's options. ``tokenizer="moses"`` tokenizes by the languages that a translation
-                model was trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and
-                lower-case text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``,
-                ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the current folder.
+            tokenizer, bpe, ...: fairseq's options, of a translation model as ``preparation.json`` beside its
+                dictionaries or checkpoints says where they are not given. ``tokenizer="moses"`` tokenizes by the
+                languages that the model was trained for; where `prepare-corpus.sh` made the data, add
+                ``moses_no_dash_splits=True`` and lower-case text that was lower-cased there. ``bpe="subword_nmt"``
+                needs ``bpe_codes``, ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the
+                current folder.
             target_subword: of translation models, file of the target language's subword model, where it has its own.
 
         Returns:

@@ -14,6 +14,8 @@ REPOSITORY = SCRIPTS.parent
 
 sys.path[:] = [folder for folder in sys.path if not (folder and Path(folder).resolve() == SCRIPTS)]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "data-prep" / "corpus")]
+sys.path.append(str(REPOSITORY / "ea_fairseq" / "plain"))
+__path__.append(str(REPOSITORY / "ea_fairseq" / "plain"))  # as parts of this package, without PyTorch and fairseq
 
 if find_spec("sacrebleu") is None:
     sys.exit(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import dataset_runs
 from commands import ROOT
 from corpora import LOWERCASED, environment, prepare, prepared, write_corpus
 
@@ -105,15 +106,27 @@ def test_a_sample_of_the_training_pairs(corpus: Path, tmp_path: Path):
     ],
 )
 def test_another_preparations_folder_is_refused(tmp_path: Path, note, script, data_set, maker):
-    for folder in (".stages", "logs"):
+    for folder in (".stages", "logs", "archives"):
         (tmp_path / folder).mkdir()
     (tmp_path / "logs/prepare-glue.log").touch()
     if note:
         (tmp_path / ".stages/made-by").write_text(f"{note}\n")
-    check = 'source "$0/scripts/lib.sh"; script=$1 OUT_DIR=$2 made_by=$1$3; check_out_dir'
-    checked = subprocess.run(["bash", "-euc", check, ROOT, script, tmp_path, data_set], capture_output=True, text=True)
+    opened = 'source "$0/scripts/lib.sh"; script=$1 OUT_DIR=$2 made_by=$1$3; find_python; check_out_dir; open_out_dir'
+    command = ["bash", "-euc", opened, ROOT, script, tmp_path, data_set]
+    if maker:
+        (tmp_path / "archives/one.tgz").touch()
+    checked = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert checked.returncode == (maker is not None)
     assert f"was made by {maker}: give a new folder" in checked.stderr if maker else not checked.stderr
+
+
+def test_a_folder_is_taken_in_which_another_preparation_failed_for_want_of_network(corpus: Path, tmp_path: Path):
+    out = tmp_path / "an out [1]"
+    failed = dataset_runs.prepare("iwslt14-deen", "--mirror", "http://localhost:1", out)
+    assert "run again later" in failed.stderr and (out / ".stages/made-by").read_text() == "prepare-iwslt14-deen\n"
+    prepared(*LOWERCASED, corpus, out)
+    refused = dataset_runs.prepare("iwslt14-deen", out)
+    assert f"{out} was made by prepare-corpus: give a new folder" in refused.stderr
 
 
 def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from step import StepError, run
 from text_lines import printable
 
+from ea_fairseq import UserError
+from ea_fairseq.hub.preparation import find_preparation
 from experiments.runs.data_bin import DataBin
 from experiments.runs.preparation import Preparation
 from opened_files import opened_files
@@ -51,7 +53,7 @@ def assert_sound(preparation: Preparation, folder: Path) -> None:
     for language in (preparation.source_lang, preparation.target_lang):
         assert language.replace("_", "a").isalnum() and language.isascii()
         preparation.preparer(language)("Der Hund.")
-    for value in preparation.hub_options().values():
+    for value in preparation.hub_options(preparation.source_lang).values():
         assert "/" not in value or Path(value).resolve().parent == folder.resolve()
 
 
@@ -142,6 +144,10 @@ def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
     (tmp_path / name).symlink_to(home.parent / "secret")
     with pytest.raises(StepError, match=rf"{name} is a link out of its folder"), opened_files() as opened:
         DataBin.read(tmp_path)
+    if name == "preparation.json":
+        with pytest.raises(UserError, match=r"it is a link out of its folder"), opened_files() as opened_in_python:
+            find_preparation(tmp_path)
+        opened += opened_in_python
     assert home.parent / "secret" not in opened
     (tmp_path / name).unlink()
     (tmp_path / "of our own").write_text(json.dumps(WHOLE))

@@ -22,6 +22,7 @@ from text_lines import read_lines as prepared_lines
 from checkpoints import save_loud
 from commands import ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
+from ea_fairseq import EATransformerModel, UserError
 from experiments.runs.preparation import Preparation
 from experiments.scoring.translation import best_lines
 from generation import generated
@@ -212,6 +213,24 @@ def test_text_is_prepared_as_the_data_was(home):
         assert list(map(preparation.preparer(language), raw)) == expected
 
 
+def test_in_python_text_is_prepared_as_the_data_was_too(home, translator):
+    hub = EATransformerModel.from_pretrained(home / "a model", "a.pt", home / "data-bin")
+    assert hub.translate(RAW["de"], beam=3, lenpen=1, max_len_a=1, max_len_b=200) == translator(RAW["de"])
+    for language, dictionary, encode in (("de", hub.src_dict, hub.encode), ("en", hub.tgt_dict, hub.encode_target)):
+        expected = [dictionary.encode_line(line) for line in prepared_lines(home / f"out/subword/test/text.{language}")]
+        assert all(map(torch.equal, map(torch.Tensor.int, map(encode, RAW[language])), expected))
+
+
+def test_what_is_given_in_python_wins_over_the_preparation(home):
+    raw, options = RAW["de"][0], {"tokenizer": "moses", "bpe": None}
+    for given in ({"tokenizer": "moses"}, {"bpe": None}, options):
+        hub = EATransformerModel.from_pretrained(home / "a model", "a.pt", home / "data-bin", **given)
+        assert (hub.bpe is None) == ("bpe" in given)
+        assert (hub.tokenize(raw) == raw.lower().replace(".", " .")) == ("tokenizer" not in given)
+    with pytest.raises(UserError, match=r"bpe='sentencepiece' needs sentencepiece_model"):
+        EATransformerModel.from_pretrained(home / "a model", "a.pt", home / "data-bin", bpe="sentencepiece")
+
+
 def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
     words = Dictionary()
     for language, name in (("de", "one.model"), ("en", "two.model")):
@@ -233,6 +252,8 @@ def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
         assert translator.prepare(line) == make_segmenter("sentencepiece", tmp_path / model)(line)
         assert translator.hub.decode(translator.hub.binarize(translator.prepare(line))) == line
         assert "\u2581" not in translator([line])[0]
+        hub = EATransformerModel.from_pretrained(tmp_path)
+        assert hub.string(hub.encode(line)) == translator.prepare(line)
 
 
 def test_ctrl_c_waits_until_a_window_is_written():

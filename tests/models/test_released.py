@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT
+from ea_fairseq import EATransformerModel
 from experiments.runs.checkpoint import Checkpoint
 from experiments.runs.model_card import card
 from experiments.scoring.results import Results
@@ -66,6 +67,12 @@ def test_a_model_has_the_scores_of_its_card(folder, corpus):
     found = raw_score("BLEU", load(Namespace(model_dir=folder, **options))(source), reference)
     released = Results.read(folder).scores
     assert abs(found.score - released["BLEU"].score) <= NEAR
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_a_model_translates_in_python_with_its_folder_alone(folder):
+    source = "Der Arzt bringt Wein mit."
+    assert EATransformerModel.from_pretrained(folder).translate(source) == "The doctor brings along wine."
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)

@@ -2,12 +2,16 @@
 
 import json
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from apply_subword import make_segmenter
 from step import StepError
+from text_lines import printable
 
 from corpora import WORDS
+from ea_fairseq import UserError
+from ea_fairseq.hub.preparation import find_preparation
 from experiments.runs.preparation import Preparation
 from opened_files import opened_files
 
@@ -42,7 +46,10 @@ def write_model(home: Path) -> Path:
 
 
 def read(folder: Path, description: object) -> Preparation | str:
-    """What a description is read as, or the sentence that refuses it; no file elsewhere is opened."""
+    """What a description is read as, or the sentence that refuses it; no file elsewhere is opened.
+
+    In Python, from_pretrained reads the same, and leaves what is in the subword models to fairseq.
+    """
     text = description if isinstance(description, bytes) else json.dumps(description).encode()
     (folder / "preparation.json").write_bytes(text)
     with opened_files() as opened:
@@ -50,6 +57,14 @@ def read(folder: Path, description: object) -> Preparation | str:
             found = Preparation.read(folder)
         except StepError as error:
             found = str(error)
+        try:
+            in_python = find_preparation(folder)
+        except UserError as error:
+            in_python = str(error)
+    if isinstance(found, Preparation):
+        assert asdict(in_python) == asdict(found)
+    elif isinstance(in_python, str):
+        assert_one_sentence(printable(in_python), folder)
     assert all(path.parent == folder.resolve() for path in opened), opened
     return found
 

@@ -57,7 +57,6 @@ class TrainedModel:
             data = data or (folder if any(folder.glob("dict.*.txt")) else recorded_data(checkpoints[0]))
             require_words(folder, data)
             preparation = Preparation.read(data)
-            options |= preparation.hub_options() | languages(checkpoints[0], preparation)
             hub = EATransformerModel.from_pretrained(folder, names, data.absolute(), **options)
         except UserError as error:
             raise StepError(str(error)) from None
@@ -135,14 +134,6 @@ def usual_checkpoint(folder: Path) -> str:
             "README.md names, with scripts/train.sh."
         )
     return found or CHECKPOINTS[0]
-
-
-def languages(checkpoint: Path, preparation: Preparation) -> dict[str, str]:
-    """Source and target: a checkpoint does not know them where fairseq inferred them of the names of its data."""
-    from experiments.runs.checkpoint import Checkpoint
-
-    task = Checkpoint.read(checkpoint).options("task")
-    return {name: task.get(name) or getattr(preparation, name) for name in ("source_lang", "target_lang")}
 
 
 def recorded_data(checkpoint: Path) -> Path:

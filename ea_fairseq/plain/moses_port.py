@@ -7,10 +7,12 @@ has rules that sacremoses lacks.
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial, reduce
 
 import regex
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 CLASSES = {
     MosesTokenizer.IsAlnum: r"\p{Alphabetic}\p{Nd}",
     MosesTokenizer.IsAlpha: r"\p{Alphabetic}",
@@ -77,6 +79,27 @@ class Tokenizer(MosesTokenizer):
     def islower(self, text: str) -> bool:
         """Whether the letters of a text are lower-case, and there are some."""
         return text.islower()
+
+
+def make_tokenizer(language: str, normalize: bool, dash_splits: bool, lowercase: bool) -> Callable[[str], str]:
+    """A function from a tidied line to its tokens as Moses makes them, separated by spaces.
+
+    Args:
+        normalize: whether to normalize punctuation and turn characters that do not print into spaces first.
+        dash_splits: whether a word splits at its hyphens, leaving "@-@" there.
+        lowercase: whether to lower-case.
+    """
+    steps = [partial(Tokenizer(language).tokenize, aggressive_dash_splits=dash_splits, return_str=True)]
+    if normalize:
+        steps[:0] = [make_normalizer(language), replace_non_printing]
+    if lowercase:
+        steps.append(lowercase_as_perl)
+    return lambda line: reduce(lambda text, step: step(text), steps, line)
+
+
+def lowercase_as_perl(line: str) -> str:
+    """The line in lower case as perl does it: one character at a time, so that no sigma becomes a final sigma."""
+    return SIGMA.join(part.lower() for part in line.split(SIGMA.upper()))
 
 
 def _with_classes(rule: tuple[re.Pattern, str]) -> tuple[regex.Pattern, str]:

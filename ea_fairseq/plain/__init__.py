@@ -1,0 +1,1 @@
+"""What needs neither PyTorch nor fairseq; scripts take it without importing the package, which takes seconds."""
