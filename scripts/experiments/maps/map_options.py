@@ -78,7 +78,7 @@ def parse_arguments() -> argparse.Namespace:
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a page on which all layers, heads and stages are explored, and its numbers beside it, .csv; no figures",
+        help="write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures",
     )
     sentence.add_argument(
         "--attention",
