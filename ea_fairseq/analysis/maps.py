@@ -1,7 +1,7 @@
 """The attention maps of a forward pass, for analysis."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -56,19 +56,28 @@ class AttentionByName(dict[str, AttentionMaps]):
 
     Args:
         series: (T, C) as a model of time series read it.
+        texts: that the model read.
+        model: its name.
     """
 
-    def __init__(self, maps: Mapping[str, AttentionMaps] = MappingProxyType({}), series: np.ndarray | None = None):
+    def __init__(
+        self,
+        maps: Mapping[str, AttentionMaps] = MappingProxyType({}),
+        series: np.ndarray | None = None,
+        texts: tuple[str, ...] = (),
+        model: str = "model",
+    ):
         super().__init__(maps)
-        self.series = series
+        self.series, self.texts, self.model = series, texts, model
 
     def to_html(
-        self, path: str | Path, title: str = "Attention", name: str = "model", **others: "AttentionByName"
+        self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
     ) -> Path:
         """Writes a page on which layers, heads and stages are explored in a browser, without a network.
 
         Args:
-            name: of the model.
+            title: of the page, by default the models and the texts.
+            name: of the model, by default its architecture.
             others: one more model's maps of the same words, by its name, to stand beside them.
 
         Returns:
@@ -79,8 +88,14 @@ class AttentionByName(dict[str, AttentionMaps]):
         """
         from ea_fairseq.explorer.page import ModelMaps, write_attention_page
 
-        models = [ModelMaps.of(called, maps, maps.series) for called, maps in {name: self, **others}.items()]
-        return write_attention_page(path, models, title)
+        named = {name or self.model: self, **others}
+        models = [ModelMaps.of(called, maps, maps.series) for called, maps in named.items()]
+        return write_attention_page(path, models, title or self.title(named))
+
+    def title(self, names: Iterable[str]) -> str:
+        """What a page of models with these names shows."""
+        texts = " and ".join(f"“{text}”" for text in self.texts)
+        return f"Attention of {' and '.join(names)}{texts and f' while reading {texts}'}"
 
     def bertviz(self) -> dict[str, list]:
         """The probabilities as BertViz takes them: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.

@@ -28,6 +28,7 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.encodings import patch_encodings
     from ea_fairseq.fairseq_patches.flags import patch_flags
     from ea_fairseq.fairseq_patches.interactive import patch_interactive
+    from ea_fairseq.fairseq_patches.meters import patch_meters
     from ea_fairseq.fairseq_patches.ngrams import patch_ngrams
     from ea_fairseq.fairseq_patches.numpy_names import patch_numpy
     from ea_fairseq.fairseq_patches.patience import patch_patience
@@ -46,6 +47,7 @@ def apply(package_path: list[str]):
     patch_ngrams()
     patch_patience()
     patch_wall_clock()
+    patch_meters()
     patch_adaptive_softmax()
     patch_search()
     patch_options()

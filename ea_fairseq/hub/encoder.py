@@ -208,14 +208,16 @@ class EncoderHub(nn.Module):
         Raises:
             UserError: where the model has no attention, or a sentence is too long.
         """
-        return self.attention_of_tokens(self.encode(sentence, second))
+        found = self.attention_of_tokens(self.encode(sentence, second))
+        found.texts = tuple(text for text in (sentence, second) if text is not None)
+        return found
 
     def attention_of_tokens(self, tokens: Tensor) -> AttentionByName:
         """:meth:`attention` of token ids (S,)."""
         ((_, records),) = self.recorded_batches([tokens])
         words = [self.dictionary[token] for token in tokens]
         found = {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
-        return AttentionByName(found)
+        return AttentionByName(found, texts=(self.dictionary.string(tokens),), model=self.cfg.model.arch)
 
     def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
         """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` keeps.

@@ -75,7 +75,7 @@ class EATimeSeries:
             raise UserError("this model has no attention: there is no map to show")
         steps = [str(step) for step in range(1, len(read) + 1)]
         found = {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
-        return AttentionByName(found, self.description.prepare(read))
+        return AttentionByName(found, self.description.prepare(read), model=self.model.args.arch)
 
     def outputs(self, read: list[np.ndarray]) -> torch.Tensor:
         """What the model returns of series that :meth:`read` has read, (B, outputs)."""

@@ -200,7 +200,9 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Raises:
             UserError: where there is no such model, it has no attention, or a sentence is empty or too long.
         """
-        return self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
+        found = self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
+        found.texts = source, target
+        return found
 
     def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> AttentionByName:
         """:meth:`attention` of token ids: source (S,) and target (T,), each with ``</s>``."""
@@ -217,7 +219,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             )
             for name, record in records.items()
         }
-        return AttentionByName(found)
+        texts = self.src_dict.string(source), self.tgt_dict.string(target)
+        return AttentionByName(found, texts=texts, model=self.cfg.model.arch)
 
     @torch.no_grad()
     def recorded_batches(

@@ -225,7 +225,7 @@ def test_the_plan_counts_only_the_archives_that_are_to_be_downloaded(archives: A
     shutil.copy(own, tmp_path / "own")
     plan = prepare("multi30k", "--archives", tmp_path / "own", "--dry-run", tmp_path / "out").stdout.splitlines()
     shown = {name: rest.split(maxsplit=1) for name, rest in (line.split(maxsplit=1) for line in plan[1:-1])}
-    assert shown["archives/multi30k-train.en"] == ["0.0B", f"from {tmp_path / 'own' / own.name}"]
+    assert shown["archives/multi30k-train.en"] == ["linked", f"from {tmp_path / 'own' / own.name}"]
     size, source = shown["archives/multi30k-train.de"]
     assert (size.upper(), source) == ("637.1KB", f"from {lacking.address}")
 

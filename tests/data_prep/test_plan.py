@@ -39,10 +39,27 @@ def test_dry_run_shows_the_steps_and_writes_nothing(corpus: Path, tmp_path: Path
         assert step in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("data_set", "shown"),
+    [
+        (
+            "wmt14-ende",
+            {"archives/europarl-v7": "657.7MB", "archives/test-full": "unknown", "extracted/valid": "small"},
+        ),
+        ("sst5", {"tokenized/valid": "small", "data-bin": "758.4KB"}),
+    ],
+)
+def test_a_dry_run_shows_no_size_that_is_not_true(tmp_path: Path, data_set, shown):
+    lines = dataset_runs.prepare(data_set, "--dry-run", tmp_path / "out").stdout.splitlines()
+    sizes = dict(line.split()[:2] for line in lines if line.startswith("  "))
+    assert {name: sizes[name].upper() for name in shown} == {name: size.upper() for name, size in shown.items()}
+    assert "0.0B" not in sizes.values()
+
+
 def test_dry_run_tells_what_is_left_to_do(corpus: Path, full: Path):
     before = data_files(full)
     result = prepare(*LOWERCASED, "--dry-run", "--max-length", "6", corpus, full)
-    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("B  in place of other")]
+    todo = [line.split()[0] for line in result.stdout.splitlines() if line.endswith("  in place of other")]
     assert todo == ["cleaned/train", "bpe.codes", "subword/train", "subword/valid", "subword/test", "data-bin"]
     assert data_files(full) == before
 

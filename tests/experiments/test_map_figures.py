@@ -18,6 +18,7 @@ from step import StepError
 
 from commands import ROOT
 from drawn_figures import band, lines
+from experiments.maps.attention_maps import usual_folder
 from experiments.maps.map_figures import Axes, Layout, Row, draw_maps
 from experiments.maps.map_statistics import Curve
 from experiments.maps.sentence_maps import SentenceMaps, evolution
@@ -148,6 +149,19 @@ def test_panels_and_words_have_room_of_their_own(down, across, query, key, rows,
         top = bottom + size
     left, _, size, _ = layout.bar(0)
     assert right < left and left + size < width and top < height
+
+
+def test_a_folder_that_git_has_is_left_as_it_is(home):
+    released = ROOT / "checkpoints/embedded-ea_transformer_lite"
+    for checkpoint in (released, released / "model.pt"):
+        assert usual_folder(checkpoint) == ROOT / "runs/embedded-ea_transformer_lite/attention_maps"
+    assert usual_folder(home / "ea model") == home / "ea model/attention_maps"
+
+
+def test_pages_in_one_folder_have_a_table_each(show, tmp_path):
+    for name in ("one", "two"):
+        show("--source", name, "--html", tmp_path / f"{name}.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"one.html", "one.csv", "two.html", "two.csv"}
 
 
 def test_a_test_set_is_measured_printed_and_drawn(home, show, tmp_path):

@@ -69,7 +69,7 @@ def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     assert [model["name"] for model in data["models"]] == ["evolving", "plain"]
     keys = data["models"][0]["attentions"]["encoder"]["keys"]
     assert len(data["series"]) == 3 and {len(channel) for channel in data["series"]} == {len(keys)}
-    with (tmp_path / "maps.csv").open(newline="") as file:
+    with (tmp_path / "page.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == "evolving" and row["stage"] == "probabilities"]
     of_first = [float(row["value"]) for row in rows if (row["layer"], row["head"], row["query"]) == ("2", "1", "1")]
     assert len(of_first) == len(keys) and sum(of_first) == pytest.approx(1, abs=1e-3)

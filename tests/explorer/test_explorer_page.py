@@ -18,7 +18,7 @@ from ea_fairseq.analysis.maps import STAGES, AttentionByName, AttentionMaps
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, attention_page
 from experiments.demo.browser import Browser
-from experiments.maps.explorer_files import CSV, model_maps, write_explorer
+from experiments.maps.explorer_files import model_maps, write_explorer
 from experiments.maps.sentence_maps import SentenceMaps
 
 HEADS, LAYERS = 4, 6
@@ -104,6 +104,7 @@ def test_two_models_stand_side_by_side_where_they_read_the_same(tmp_path):
     first, same = draw_maps(1, source, target), draw_maps(2, source, target, layers=2)
     assert first.to_html(tmp_path / "both.html", plain=same) == tmp_path / "both.html"
     assert [model["name"] for model in data_of((tmp_path / "both.html").read_text())["models"]] == ["model", "plain"]
+    assert data_of((tmp_path / "both.html").read_text())["title"] == "Attention of model and plain"
     other = draw_maps(2, source, words(5, "t"))
     first.to_html(tmp_path / "part.html", other=other)
     assert list(data_of((tmp_path / "part.html").read_text())["models"][1]["attentions"]) == ["encoder"]
@@ -115,14 +116,14 @@ def test_two_models_stand_side_by_side_where_they_read_the_same(tmp_path):
 
 
 def write_page(folder: Path, source: list[str], target: list[str]) -> list[dict[str, str]]:
-    """A page of two models, and the rows of its maps.csv."""
+    """A page of two models, and the rows of its table."""
     models = []
     for number, name in enumerate(("evolving", "plain")):
         maps = draw_maps(number, source, target, plain=name == "plain")
         kinds = {kind: [maps[path.format(layer)] for layer in range(LAYERS)] for kind, path in KINDS.items()}
         models.append(SentenceMaps(name, kinds, "none"))
     write_explorer(list(map(model_maps, models)), "drawn", folder / "page.html")
-    with (folder / CSV).open(encoding="utf-8", newline="") as file:
+    with (folder / "page.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -87,6 +87,12 @@ def test_a_plain_python_translates_scores_and_shows_attention(home, hub):
     assert float(logits) == pytest.approx(expected, abs=1e-3)
 
 
+def test_a_page_of_maps_says_what_was_read_and_by_which_model(hub, tmp_path):
+    page = hub.attention("Der Hund.", "The dog <i>.").to_html(tmp_path / "page.html").read_text()
+    title = "Attention of ea_transformer while reading “Der Hund.” and “The dog &lt;i&gt;.”"
+    assert f"<title>{title}</title>" in page and f"<h1>{title}</h1>" in page
+
+
 def test_a_list_is_translated_in_its_order(hub):
     sentences = [SOURCES[3], "Hund", SOURCES[0], "die die", SOURCES[1]]
     translations = hub.translate(sentences)

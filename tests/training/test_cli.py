@@ -170,6 +170,13 @@ def test_after_an_installation_the_user_dir_is_found_from_anywhere(tmp_path):
         assert result.stdout == "EATransformerModel\n", result.stderr
 
 
+def test_the_user_dir_is_found_as_the_documentation_says(tmp_path):
+    text = (ROOT / "docs/from-fairseq.md").read_text()
+    (code,) = re.findall(r"--user-dir \"\$\(python -c '(.*?)'\)\"", text)
+    found = run_python(code, cwd=tmp_path, PYTHONPATH=str(ROOT)).stdout
+    assert found == f"{PLUGIN}\n"
+
+
 def test_importing_the_plugin_before_fairseq_does_is_harmless(monkeypatch):
     monkeypatch.chdir(ROOT)
     import_user_module(Namespace(user_dir="ea_fairseq"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from step import StepError
 from text_lines import printable
 
+from experiments import REPOSITORY
 from experiments.environment import require_matplotlib
 from experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
 from experiments.runs.checkpoint import Checkpoint
@@ -139,8 +140,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     from ea_fairseq import UserError
 
-    folder = args.checkpoint if args.checkpoint.is_dir() else args.checkpoint.parent
-    out = args.out or folder / MAPS
+    out = args.out or usual_folder(args.checkpoint)
     if args.centres:
         from experiments.maps.head_centres import draw_centres
 
@@ -158,6 +158,14 @@ def main() -> None:
     except UserError as error:
         raise StepError(str(error)) from None
     announce(paths, out if args.html is None else args.html.parent)
+
+
+def usual_folder(checkpoint: Path) -> Path:
+    """Where the files of a model go by default: beside it, or of a model that git has, into runs/."""
+    folder = (checkpoint if checkpoint.is_dir() else checkpoint.parent).absolute()
+    if folder.resolve().is_relative_to(REPOSITORY / "checkpoints"):
+        folder = REPOSITORY / "runs" / folder.resolve().name
+    return folder / MAPS
 
 
 def show_series(args: argparse.Namespace, out: Path) -> list[Path]:

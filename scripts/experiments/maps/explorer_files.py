@@ -1,4 +1,4 @@
-"""The page on which maps are explored, and maps.csv, which has the same numbers."""
+"""The page on which maps are explored, and a table of the same name, which has the same numbers."""
 
 import csv
 from pathlib import Path
@@ -9,18 +9,17 @@ from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_at
 from experiments.maps.sentence_maps import SentenceMaps
 
 HEADER = ("model", "attention", "stage", "layer", "head", "query", "query word", "key", "key word", "value")
-CSV = "maps.csv"
 
 
 def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path]:
-    """Writes the page and, beside it, maps.csv, each whole or not at all; returns both.
+    """Writes the page and, beside it, the table: page.csv for page.html; each whole or not at all; returns both.
 
     Raises:
         UserError: where two models have no attention in common.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     paths = [write_attention_page(page, models, title)]
-    table = page.with_name(CSV)
+    table = page.with_suffix(".csv")
     with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEADER)

@@ -64,7 +64,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="for the files (default: attention_maps beside the checkpoint)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="for the files (default: attention_maps beside the checkpoint; of a model in checkpoints/, in runs/MODEL)",
     )
     parser.add_user_dir()
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
@@ -75,7 +78,7 @@ def parse_arguments() -> argparse.Namespace:
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a page on which all layers, heads and stages are explored, and maps.csv beside it, and no figures",
+        help="write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures",
     )
     sentence.add_argument(
         "--attention",
