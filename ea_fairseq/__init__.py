@@ -3,8 +3,8 @@
 import sys
 
 from ea_fairseq import fairseq_patches, installation
+from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
-from ea_fairseq.user_error import UserError
 
 try:
     with quick_import():
@@ -18,7 +18,7 @@ except Exception as error:
 from ea_fairseq import criterions, mechanisms, optim, subwords, tasks  # noqa: F401
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.hub.time_series import EATimeSeries
-from ea_fairseq.models import roberta, time_series_baselines, transformer  # noqa: F401
+from ea_fairseq.models import classifier, roberta, time_series_baselines, transformer  # noqa: F401
 
 EATransformerModel = transformer.MODELS["ea_transformer"]
 EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))

@@ -6,7 +6,7 @@ from dataclasses import Field, dataclass, field, fields
 
 from torch import Tensor
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 
 def option(default, parse: Callable, description: str, wanted: str = "", metavar: str | None = None):

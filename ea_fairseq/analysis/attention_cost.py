@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from fairseq.modules import MultiheadAttention
 from torch import nn
 
-from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.term import Term
+from ea_fairseq.count import Count, linear
 
 SIZES = 4  # products of sizes in fairseq's own attention, which torchprofile counts with those of tensors
 

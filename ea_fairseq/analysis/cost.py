@@ -11,7 +11,7 @@ from fairseq.models.transformer import TransformerModelBase
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.state_dict import MECHANISM
+from ea_fairseq.models.state_dict import MECHANISM
 
 EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
 LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"

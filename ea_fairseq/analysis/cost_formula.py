@@ -17,10 +17,10 @@ from ea_fairseq.analysis.cost import (
     UNUSED_POSITIONS,
     mechanism_group,
 )
-from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.count import Count, linear
+from ea_fairseq.errors import UserError
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.options import name_of_flag
-from ea_fairseq.user_error import UserError
 
 NO_FORMULA = (
     "adaptive_input",

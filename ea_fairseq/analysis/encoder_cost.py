@@ -28,8 +28,8 @@ from ea_fairseq.analysis.cost_formula import (
     mechanism_parts,
     refuse_unknown,
 )
-from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
+from ea_fairseq.count import Count, linear
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.roberta import MechanismRoberta

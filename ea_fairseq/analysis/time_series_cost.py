@@ -16,7 +16,7 @@ from ea_fairseq.analysis.cost import (
     traced_macs,
 )
 from ea_fairseq.analysis.cost_formula import Part, mechanism_parts
-from ea_fairseq.analysis.count import Count, linear
+from ea_fairseq.count import Count, linear
 from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.models.time_series_baselines import KERNELS, Recurrent

@@ -10,19 +10,19 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ea_fairseq.attention.cache import DecodingStep, repeat_for_beam
 from ea_fairseq.attention.convolutions import Convolutions
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.masks import AttentionMasks, probabilities
 from ea_fairseq.attention.mechanism import Mechanism, Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.decoding.cache import DecodingStep, repeat_for_beam
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import attend, heads_of, join_heads, project
 from ea_fairseq.kernels.dispatch import spread
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks, probabilities
 from ea_fairseq.options import Options
 from ea_fairseq.terms.dot_product import DotProduct
-from ea_fairseq.user_error import UserError
 
 
 class Sentences(Inputs):

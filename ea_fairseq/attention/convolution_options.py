@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ea_fairseq.attention.convolutions import Convolutions, DepthwiseConvolution
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options, option
-from ea_fairseq.user_error import UserError
 
 
 def projections(text: str) -> str:

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.count import Count
 from ea_fairseq.kernels.attend import is_exactly, join_heads
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class DepthwiseConvolution(nn.Conv1d):

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 
 if TYPE_CHECKING:
     from ea_fairseq.attention.attention import Attention
 
 
 class Inputs(Protocol):
-    """``Sentences`` (attention.py) and ``DecodingStep`` (decoding/cache.py), of B rows, T queries and S keys.
+    """``Sentences`` (attention.py) and ``DecodingStep`` (cache.py), of B rows, T queries and S keys.
 
     Attributes:
         x: (T, B, C), what queries are projected from; in a decoding step, T is 1.

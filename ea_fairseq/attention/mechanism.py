@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
+from ea_fairseq.count import Count
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
 
 if TYPE_CHECKING:
     from ea_fairseq.attention.inputs import Inputs
-    from ea_fairseq.blocks.branch import Branch
 
 Measure = Callable[[], float]
 
@@ -51,7 +50,7 @@ class Mechanism:
     fused: FusedLogits | None = None  # what kernels may compute in place of combine and transform; None: these have to
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> Branch | None:
+    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> nn.Module | None:
         """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
         return None
 

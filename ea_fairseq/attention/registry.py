@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,45 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {}  # by name
+CLASSIFIERS: dict[str, Family] = {}  # of those that classify sentences, by name
+makers: dict[str, Callable[[Family], None]] = {}  # what makes models of either kind, once ``models`` are imported
+
+
+def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
+    """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
+
+    Encoders and models of time series of the mechanism come with it.
+
+    Args:
+        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
+            ``encoder`` and ``time_series``; with those of ``classifier``, there is a classifier of sentences, too.
+    """
+
+    def register(attention: type[Attention]) -> type[Attention]:
+        FAMILIES[name] = Family(name, attention, defaults)
+        if "mechanism" in makers:
+            makers["mechanism"](FAMILIES[name])
+        if "classifier" in defaults:
+            register_classifier(name, **defaults["classifier"])(attention)
+        return attention
+
+    return register
+
+
+def register_classifier(name: str, **defaults: object) -> Callable[[type[Attention]], type[Attention]]:
+    """Registers with fairseq the classifier ``NAME_classifier`` of sentences, with an attention.
+
+    Args:
+        defaults: of options, where they are not those of ``models/classifier.py``.
+    """
+
+    def register(attention: type[Attention]) -> type[Attention]:
+        CLASSIFIERS[name] = Family(name, attention, {"classifier": defaults})
+        if "classifier" in makers:
+            makers["classifier"](CLASSIFIERS[name])
+        return attention
+
+    return register
 
 
 def family_of(arch: str) -> Family | None:

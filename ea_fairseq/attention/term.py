@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.count import Count
 
 
 class Term(nn.Module):

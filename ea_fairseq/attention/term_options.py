@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options, one_of, option, whole
 from ea_fairseq.terms.additive import Additive
 from ea_fairseq.terms.concatenative import Concatenative
@@ -18,7 +19,6 @@ from ea_fairseq.terms.quadratic import QuadraticPositions
 from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.synthesizer import DenseSynthesizer, RandomSynthesizer
 from ea_fairseq.terms.t5 import T5Positions
-from ea_fairseq.user_error import UserError
 
 ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
     "multiplicative": Multiplicative,

@@ -4,8 +4,8 @@ from fairseq.modules.quant_noise import quant_noise
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.errors import UserError
 from ea_fairseq.terms.synthesizer import DenseSynthesizer
-from ea_fairseq.user_error import UserError
 
 GAIN = 2**-0.5  # of the start of projections, as in fairseq's MultiheadAttention
 

@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
-from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.count import Count
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class Branch(nn.Module):

@@ -2,11 +2,11 @@
 
 from torch import Tensor, nn
 
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.errors import UserError
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.options import Options
-from ea_fairseq.user_error import UserError
 
 
 class ConvolvedTokens(TokenConvolution):

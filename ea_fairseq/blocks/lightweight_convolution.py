@@ -7,9 +7,9 @@ import torch
 from fairseq.modules.lightweight_convolution import LightweightConv1dTBC
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count, linear
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.blocks.branch import Branch
+from ea_fairseq.count import Count, linear
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class LightweightConvolution(LightweightConv1dTBC):

@@ -3,9 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.blocks.branch import Branch
+from ea_fairseq.count import Count
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class TokenConvolution(Branch):

@@ -15,9 +15,9 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.checkpoint.task_state import require_series
+from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
-from ea_fairseq.user_error import UserError
 
 MAX_CHARACTERS = 100_000  # of a string
 MAX_VALUES, MAX_DEPTH = 10_000, 8  # of a configuration

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ea_fairseq.checkpoint.config import entries, require_choices, require_plain, shown
 from ea_fairseq.checkpoint.option_rules import integer
-from ea_fairseq.user_error import FileError, UserError
+from ea_fairseq.errors import FileError, UserError
 
 ZIP = b"PK\x03\x04"
 LARGEST_PICKLE = 16 << 20  # bytes, without the tensors; a million objects are far below

@@ -4,8 +4,8 @@ import re
 
 from torch import Tensor
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.description import SeriesDescription
-from ea_fairseq.user_error import UserError
 
 HEAD = re.compile(r"classification_heads\.\w+\.weight")
 

@@ -18,7 +18,7 @@ from ea_fairseq.criterions.label_smoothed_cross_entropy import (
     product_dtype,
 )
 from ea_fairseq.criterions.smoothed_loss import chunked_loss, loss_and_grad_
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 
 @dataclass

@@ -11,8 +11,8 @@ from omegaconf import II
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu.bernoulli import draw_fast
-from ea_fairseq.user_error import UserError
 
 
 @dataclass

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from ea_fairseq.analysis.maps import STAGES, AttentionMaps
+from ea_fairseq.attention.maps import STAGES, AttentionMaps
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ea_fairseq.analysis.maps import STAGES, AttentionMaps, by_layer
+from ea_fairseq.attention.maps import STAGES, AttentionMaps, by_layer
+from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
-from ea_fairseq.user_error import UserError
 
 SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")
 END = "</s>"

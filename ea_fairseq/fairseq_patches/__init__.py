@@ -18,8 +18,6 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.version import require_working_fairseq
 
     require_working_fairseq()
-    from ea_fairseq.decoding.generation_options import patch_options
-    from ea_fairseq.decoding.native_search import patch_search
     from ea_fairseq.fairseq_patches.adaptive_softmax import patch_adaptive_softmax
     from ea_fairseq.fairseq_patches.batches import patch_batches
     from ea_fairseq.fairseq_patches.checkpoints import patch_checkpoints
@@ -34,6 +32,8 @@ def apply(package_path: list[str]):
     from ea_fairseq.fairseq_patches.patience import patch_patience
     from ea_fairseq.fairseq_patches.user_dir import alias_user_dir
     from ea_fairseq.fairseq_patches.wall_clock import patch_wall_clock
+    from ea_fairseq.search.generation_options import patch_options
+    from ea_fairseq.search.native_search import patch_search
 
     alias_user_dir(package_path)
     patch_checkpoints()

@@ -22,7 +22,7 @@ from fairseq.data.iterators import EpochBatchIterating, EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
 fairseq_filter_indices_by_size = FairseqTask.filter_indices_by_size

@@ -32,8 +32,8 @@ from fairseq.utils import resolve_max_positions
 
 from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
+from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.nested_options import flatten
-from ea_fairseq.user_error import UserError, flags_refused
 
 # Classes in a checkpoint that torch does not know: options, and NumPy's arrays and numbers in which --eval-bleu counts
 # and --report-pearson-and-spearman correlates.

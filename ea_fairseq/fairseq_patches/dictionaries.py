@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from ea_fairseq.checkpoint.config import shown
-from ea_fairseq.user_error import FileError
+from ea_fairseq.errors import FileError
 
 OVERWRITE = "#fairseq:overwrite"  # at the end of a line: the word may have been there before
 fairseq_add_from_file = Dictionary.add_from_file

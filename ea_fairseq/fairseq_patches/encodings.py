@@ -11,7 +11,7 @@ from pathlib import Path
 from fairseq.binarizer import Binarizer, BinarizeSummary, FileBinarizer
 from fairseq.data import Dictionary
 
-from ea_fairseq.user_error import FileError
+from ea_fairseq.errors import FileError
 
 fairseq_count = Dictionary.add_file_to_dictionary
 fairseq_binarize = FileBinarizer.multiprocess_dataset.__func__

@@ -11,7 +11,7 @@ from traceback import walk_tb
 
 from hydra.core.utils import JobReturn
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 # What fairseq raises with a sentence. Others, such as KeyError, have none.
 WITH_SENTENCES = (AssertionError, ValueError, ImportError, NotImplementedError, Exception)

@@ -20,7 +20,7 @@ from fairseq import options
 from fairseq.data.encoders import TOKENIZER_REGISTRY
 
 from ea_fairseq.checkpoint.config import shown
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 CHOICE = re.compile(r"(argument [^:]+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 fairseq_parse = options.parse_args_and_arch

@@ -1,1 +1,11 @@
 """Trained models in Python: what they make of raw text, and their attention maps."""
+
+from ea_fairseq.hub.encoder import EncoderHub
+from ea_fairseq.hub.time_series import EATimeSeries
+from ea_fairseq.hub.translation import TranslationHub
+from ea_fairseq.models.dc_transformer import DCTransformer
+from ea_fairseq.models.roberta import MechanismRoberta
+from ea_fairseq.models.transformer import MechanismTransformer
+
+# What ``from_pretrained`` of a model returns.
+MechanismTransformer.hub, MechanismRoberta.hub, DCTransformer.hub = TranslationHub, EncoderHub, EATimeSeries

@@ -11,11 +11,12 @@ from fairseq.data.data_utils import collate_tokens
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
+from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
+from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import loaded, require_subword_file
+from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction
-from ea_fairseq.user_error import UserError
 
 MASK = "<mask>"
 BATCH = 32  # sentences, unless the configuration has another number

@@ -8,7 +8,7 @@ from fairseq import hub_utils
 from omegaconf import DictConfig, OmegaConf
 
 from ea_fairseq.checkpoint.file import building
-from ea_fairseq.user_error import FileError, UserError
+from ea_fairseq.errors import FileError, UserError
 
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path", "wordpiece_vocab")
 

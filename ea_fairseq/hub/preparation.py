@@ -5,9 +5,9 @@ from pathlib import Path
 
 from ea_fairseq.checkpoint.config import entries
 from ea_fairseq.checkpoint.file import read_checkpoint
+from ea_fairseq.errors import FileError
 from ea_fairseq.plain.preparation import LARGEST_MODEL, PREPARATION, TextPreparation
 from ea_fairseq.plain.records import MEGABYTE, read_json
-from ea_fairseq.user_error import FileError
 
 LANGUAGES = ("source_lang", "target_lang")
 

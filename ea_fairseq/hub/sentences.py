@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 
 def require_words(side: str, sentences: list[Tensor]):

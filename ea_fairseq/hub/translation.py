@@ -14,13 +14,14 @@ from fairseq.data import FairseqDataset, LanguagePairDataset, encoders
 from omegaconf import DictConfig
 from torch import Tensor
 
-from ea_fairseq.analysis.maps import AttentionByName, AttentionMaps
+from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
+from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import SUBWORD_FILES, data_folder, find_checkpoints, loaded, require_subword_file
+from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.preparation import PreparedText, completed, find_preparation
 from ea_fairseq.hub.sentences import require_length, require_words
 from ea_fairseq.plain.preparation import TextPreparation
-from ea_fairseq.user_error import UserError
 
 # What translate takes besides fairseq's options of generation.
 OPTIONS = ("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist", "native_bf16")

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, library, nn
 
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.dispatch import (
     FusedArguments,
@@ -22,6 +21,7 @@ from ea_fairseq.kernels.dispatch import (
     without_none,
 )
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 
 ARGUMENTS = FusedArguments.schema()
 library.define(

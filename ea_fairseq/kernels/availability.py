@@ -6,10 +6,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch, triton
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.dispatch import BACKENDS, is_fused, is_native
-from ea_fairseq.user_error import UserError
 
 
 def who_computes(query: Tensor) -> str:

@@ -14,7 +14,7 @@ from ea_fairseq.kernels.cpu.interface import CallFields
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
 if TYPE_CHECKING:
-    from ea_fairseq.attention.masks import AttentionMasks
+    from ea_fairseq.kernels.masks import AttentionMasks
 
 BACKENDS = ("auto", "reference", "native", "triton")
 TENSORS = 6  # that a kernel's arguments begin with

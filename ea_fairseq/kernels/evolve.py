@@ -5,7 +5,6 @@ from functools import partial
 import torch
 from torch import Tensor, library
 
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.kernels import cpu, dispatch, reference, self_check, triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.dispatch import (
@@ -21,6 +20,7 @@ from ea_fairseq.kernels.dispatch import (
     without_none,
 )
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 
 ARGUMENTS = FusedArguments.schema()

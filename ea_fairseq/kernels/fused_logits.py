@@ -1,15 +1,11 @@
 """What a mechanism lets kernels compute between the scores of an attention and its softmax."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from ea_fairseq.attention.window import Window
-
-if TYPE_CHECKING:
-    from ea_fairseq.attention.learned_weights import LearnedWeights
+from ea_fairseq.kernels.window import Window
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class FusedLogits:
         conv: K heads to K heads, with a bias, its kernel square; it is given no padding.
         window: which entries the convolution reads.
         beta: weight of the convolution's output.
-        learned: by head, what takes the place of these weights; kernels have to be given what :meth:`folded` returns.
+        learned: ``LearnedWeights`` by head, in the place of these; kernels must be given what :meth:`folded` returns.
     """
 
     own_weight: float = 1.0
@@ -42,7 +38,7 @@ class FusedLogits:
     conv: nn.Conv2d | Convolution | None = None
     window: Window | None = None
     beta: float = 0.0
-    learned: "LearnedWeights | None" = None
+    learned: nn.Module | None = None
 
     def __post_init__(self):
         """``above``, ``left``: rows up and columns left from an entry to the one that the kernel's first tap reads."""

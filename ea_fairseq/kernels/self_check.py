@@ -6,13 +6,13 @@ import threading
 import torch
 from torch import Tensor
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.check_records import Record, device_name
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.sample_maps import SampleMaps
 from ea_fairseq.kernels.triton import evolution as triton_evolution
-from ea_fairseq.user_error import UserError
 
 verdicts: dict[tuple[torch.device, Kind], bool] = {}  # of this process
 warned: set[str] = set()

@@ -4,7 +4,7 @@ Lightweight convolutions are terms of own logits (COMP eq. 6), which ``--lightwe
 """
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.attention.registry import register_mechanism
 
 DEFAULTS = {"lightweight_conv": "composite"}
 

@@ -12,13 +12,12 @@ from torch import nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.registry import register_classifier, register_mechanism
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.predictive import ENCODER_DEFAULTS, PredictiveAttention
-from ea_fairseq.models.classifier import register_classifier
-from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options
-from ea_fairseq.user_error import UserError
 
 HALF = {"encoder_attention_heads": 4}  # of half the width (PA, section B.1)
 
@@ -65,13 +64,11 @@ class BothReadAll(Attention):
         return TokenConvolution(embed_dim // 2, reads=embed_dim)
 
 
+@register_classifier("conv_transformer", **HALF)
 class ConvClassifierAttention(BothReadAll, ConvTransformerAttention):
     """Plain attention and a convolution over words, which read all channels and give half of them each."""
 
 
+@register_classifier("pa_conv_transformer", pa_alpha=0.1, **HALF)
 class PredictiveConvClassifierAttention(BothReadAll, PredictiveConvAttention):
     """Predictive attention and a convolution over words, which read all channels and give half of them each."""
-
-
-register_classifier("conv_transformer", ConvClassifierAttention, HALF)
-register_classifier("pa_conv_transformer", PredictiveConvClassifierAttention, {"pa_alpha": 0.1, **HALF})

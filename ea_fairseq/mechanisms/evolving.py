@@ -10,18 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
-from ea_fairseq.attention.window import WINDOWS, Window
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.count import Count
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.kernels.window import WINDOWS, Window
 from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
-from ea_fairseq.user_error import UserError
 
 STARTS = ("auto", "identity", "random")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.blocks.lightweight_convolution import LightweightBranch
-from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, fraction, option
 
 KERNELS = (3, 7, 15, 31, 31, 31)  # by layer; those above have the last one

@@ -13,15 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.count import Count, linear
+from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.talking_heads import mix_heads
-from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, odd, option, whole
-from ea_fairseq.user_error import UserError
 
 POSITIVE = "a whole number from 1 up"
 

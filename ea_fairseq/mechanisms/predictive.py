@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm
 from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.count import Count
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.models.transformer import register_mechanism
 from ea_fairseq.options import Options, fraction, option, whole
 
 ENCODER_DEFAULTS = {"pa_alpha": 0.2}  # chosen most often for GLUE (PA, table 7)

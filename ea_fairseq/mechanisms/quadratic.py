@@ -7,7 +7,7 @@ Self-attentions score by the quadratic term of own logits alone (CONV-SA eq. 9):
 from dataclasses import dataclass
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.options import Options, option
 
 DEFAULTS = {"relative_positions": "quadratic", "no_content_scores": True}

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.models.transformer import register_mechanism
 
 
 @register_mechanism("realformer")

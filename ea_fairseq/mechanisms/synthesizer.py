@@ -4,7 +4,7 @@ The terms of self-attentions are in ``ea_fairseq/terms/synthesizer.py``; ``--syn
 """
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.attention.registry import register_mechanism
 
 
 @register_mechanism("synthesizer", base={"synthesizer": "dense"}, lite={"synthesizer": "dense"})

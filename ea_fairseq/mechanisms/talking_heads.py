@@ -6,10 +6,10 @@ logits'_h = sum_g P[h, g] own_g and A_h = sum_g W[h, g] softmax(mask(logits'))_g
 import torch
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.count import Count
 from ea_fairseq.options import Options
 
 

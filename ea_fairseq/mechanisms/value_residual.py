@@ -9,11 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Measure, Place
-from ea_fairseq.models.transformer import register_mechanism
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.count import Count
 from ea_fairseq.options import Options
 
 

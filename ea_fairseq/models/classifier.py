@@ -3,7 +3,6 @@
 Where PA is silent: layer norms after sub-layers, ReLU, the mean over words as what is classified.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -16,14 +15,14 @@ from fairseq.utils import load_embedding, parse_embedding
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.registry import Family
+from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_classifier
 from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
+from ea_fairseq.errors import UserError
 from ea_fairseq.models.class_names import class_name
 from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options, name_of_flag
-from ea_fairseq.user_error import UserError
 
 DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "encoder_layers": 3,
@@ -181,16 +180,15 @@ class SentenceClassifier(MechanismRoberta):
         super(RobertaModel, self).upgrade_state_dict_named(state_dict, name)
 
 
-def register_classifier(name: str, attention: type, defaults: Mapping[str, object]) -> None:
-    """Registers the classifier ``NAME_classifier`` of an attention with fairseq.
-
-    Args:
-        defaults: of options, where they are not those of :data:`DEFAULTS`.
-    """
-    arch, about = f"{name}_classifier", {"family": Family(name, attention, {}), "__doc__": attention.__doc__}
+def make_classifier(family: Family) -> None:
+    """Registers the classifier ``NAME_classifier`` of an attention with fairseq."""
+    arch, about = f"{family.name}_classifier", {"family": family, "__doc__": family.attention.__doc__}
     MODELS[arch] = register_model(arch)(type(class_name(arch), (SentenceClassifier,), about))
-    register_model_architecture(arch, arch)(architecture(DEFAULTS | dict(defaults)))
+    register_model_architecture(arch, arch)(architecture(DEFAULTS | dict(family.defaults["classifier"])))
 
 
-register_classifier("transformer", Attention, {})
-register_classifier("cnn", ConvolvedTokens, {"relative_positions": "none"})
+register_classifier("transformer")(Attention)
+register_classifier("cnn", relative_positions="none")(ConvolvedTokens)
+makers["classifier"] = make_classifier
+for known in CLASSIFIERS.values():
+    make_classifier(known)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Mechanism, Place
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
@@ -25,7 +24,8 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
-from ea_fairseq.hub.time_series import EATimeSeries
+from ea_fairseq.errors import UserError
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.layer import build_attention
 from ea_fairseq.models.mechanism_model import MechanismModel
@@ -34,7 +34,6 @@ from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options, flag
 from ea_fairseq.series.description import SeriesDescription
-from ea_fairseq.user_error import UserError
 
 LAYERS = 2  # of a block (CEAN, section 3.3)
 POSITIONS_STD = 0.02
@@ -136,11 +135,9 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
     options = DCTransformerOptions
 
     @classmethod
-    def from_pretrained(
-        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
-    ) -> EATimeSeries:
-        """Loads a trained model, to predict by: see :class:`EATimeSeries`."""
-        return EATimeSeries.from_pretrained(model_name_or_path, checkpoint_file)
+    def from_pretrained(cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"):
+        """Loads a trained model, to predict by: see :class:`ea_fairseq.EATimeSeries`."""
+        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen_heads
+from ea_fairseq.errors import UserError
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.recomputed import recomputed
-from ea_fairseq.user_error import UserError
 
 
 class MechanismLayer:

@@ -8,14 +8,14 @@ from typing import ClassVar
 from fairseq.checkpoint_utils import prune_state_dict
 from torch import Tensor
 
-from ea_fairseq.analysis.metrics import log_metrics
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.availability import check_backend
+from ea_fairseq.models.metrics import log_metrics
+from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.options import Options, flag
-from ea_fairseq.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
-from ea_fairseq.user_error import UserError
 
 
 class MechanismModel:

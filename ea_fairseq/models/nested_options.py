@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig, QuantNoiseConfig
 from omegaconf import DictConfig, open_dict
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 PARTS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
-from ea_fairseq.hub.encoder import EncoderHub
+from ea_fairseq.errors import UserError
 from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
-from ea_fairseq.user_error import UserError
 
 MODELS: dict[str, type["MechanismRoberta"]] = {}  # by the model's name
 SIZES = {  # layers, width, feed-forward width, heads
@@ -71,7 +70,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     fairseq's names; what the mechanism adds is named after them.
     """
 
-    encoder_class, hub = MechanismRobertaEncoder, EncoderHub
+    encoder_class = MechanismRobertaEncoder
 
     def __init__(self, args, encoder: MechanismRobertaEncoder):
         FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there

@@ -6,9 +6,9 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.attention.beam import BeamState, SelectedRows, by_sentence, select
 from ea_fairseq.attention.term import Term
-from ea_fairseq.decoding.beam import BeamState, SelectedRows, by_sentence, select
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap
 
 # The dimension of the rows in what an encoder returns.

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
+from ea_fairseq.errors import UserError
+from ea_fairseq.models.state_dict import refuse_mismatch
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
 from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
-from ea_fairseq.state_dict import refuse_mismatch
-from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 OUTPUTS = ("classification_heads.", "value_head.")  # how the names of parameters begin that tasks add

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
-from ea_fairseq.attention.masks import AttentionMasks
 from ea_fairseq.blocks.step_norm import StepNorm
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.class_names import class_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options

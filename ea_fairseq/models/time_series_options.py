@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options, fraction, option, whole
-from ea_fairseq.user_error import UserError
 
 MOST = 1 << 16
 

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
 
-from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.registry import FAMILIES, Family
-from ea_fairseq.hub.translation import TranslationHub
+from ea_fairseq.attention.registry import FAMILIES, Family, makers
+from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # where it was once
+from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.class_names import class_name, class_of_name
-from ea_fairseq.models.classifier import register_classifier
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel
 from ea_fairseq.models.nested_options import flatten
@@ -17,7 +16,6 @@ from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.transformer_lite import lite_sizes
 from ea_fairseq.options import name_of_flag
-from ea_fairseq.user_error import UserError, flags_refused
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
 UNSUPPORTED = {
@@ -34,8 +32,6 @@ class MechanismTransformer(MechanismModel, TransformerModel):
     Takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names; what the
     mechanism adds is named after them.
     """
-
-    hub = TranslationHub
 
     @classmethod
     def build_model(cls, args, task):
@@ -67,30 +63,14 @@ class MechanismTransformer(MechanismModel, TransformerModel):
         )
 
 
-def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
-    """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
-
-    What :func:`~ea_fairseq.models.roberta.register_encoders` and
-    :func:`~ea_fairseq.models.dc_transformer.register_time_series` make of it comes with it.
-
-    Args:
-        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
-            ``encoder`` and ``time_series``; with those of ``classifier``, there is a classifier of sentences, too.
-    """
-
-    def register(attention: type[Attention]) -> type[Attention]:
-        family = FAMILIES[name] = Family(name, attention, defaults)
-        model = type(class_name(name), (MechanismTransformer,), {"family": family, "__doc__": attention.__doc__})
-        MODELS[name] = register_model(name)(model)
-        for arch, size in family.archs.items():
-            register_model_architecture(name, arch)(architecture(defaults.get(size, {}), size))
-        register_encoders(family)
-        register_time_series(family)
-        if "classifier" in defaults:
-            register_classifier(name, attention, defaults["classifier"])
-        return attention
-
-    return register
+def make_models(family: Family) -> None:
+    """Registers with fairseq the models of a mechanism: Transformers, encoders, and those of time series."""
+    attrs = {"family": family, "__doc__": family.attention.__doc__}
+    MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
+    for arch, size in family.archs.items():
+        register_model_architecture(family.name, arch)(architecture(family.defaults.get(size, {}), size))
+    register_encoders(family)
+    register_time_series(family)
 
 
 def __getattr__(name: str) -> type[MechanismTransformer]:
@@ -110,3 +90,8 @@ def architecture(defaults: Mapping[str, object], size: str) -> Callable:
         base_architecture(args)
 
     return set_defaults
+
+
+makers["mechanism"] = make_models
+for known in FAMILIES.values():
+    make_models(known)

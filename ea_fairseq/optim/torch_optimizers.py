@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 
 @dataclass

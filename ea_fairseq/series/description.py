@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.ts_header import MAX_CHANNELS, MAX_LABELS, MAX_STEPS
-from ea_fairseq.user_error import UserError
 
 
 @dataclass(frozen=True)

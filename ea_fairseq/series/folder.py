@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.ts_file import SeriesFile, read_ts
-from ea_fairseq.user_error import UserError
 
 SPLITS = ("train", "valid", "test")
 

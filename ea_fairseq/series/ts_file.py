@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.ts_header import MAX_STEPS, TsHeader
-from ea_fairseq.user_error import UserError
 
 COMMENTS = b"#", b"%"  # the archives have both
 MAX_LINE = 1 << 26  # bytes; the longest lines of the archives have 2 million

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import whole
-from ea_fairseq.user_error import UserError
 
 MAX_CHANNELS, MAX_STEPS, MAX_LABELS = 1 << 16, 1 << 20, 10_000
 

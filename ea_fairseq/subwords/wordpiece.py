@@ -14,7 +14,7 @@ from pathlib import Path
 from fairseq.data.encoders import register_bpe
 from fairseq.dataclass import FairseqDataclass
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 SYMBOLS = {"[CLS]": "<s>", "[PAD]": "<pad>", "[SEP]": "</s>", "[UNK]": "<unk>", "[MASK]": "<mask>"}  # BERT's, fairseq's
 INSIDE = "##"  # before each piece of a word but the first

@@ -8,10 +8,10 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.tasks import register_task
 
 from ea_fairseq.criterions.masked_values import MaskedValuesCriterion
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import MaskedSeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
-from ea_fairseq.user_error import UserError
 
 
 @dataclass

@@ -11,13 +11,13 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import name_of_flag
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.series.folder import SPLITS, SeriesFolder, split
 from ea_fairseq.series.ts_file import SeriesFile
 from ea_fairseq.series.ts_header import MAX_STEPS
-from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 LIMITS = {  # of the values of flags

@@ -9,10 +9,10 @@ from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
-from ea_fairseq.user_error import UserError
 
 HEAD = SentencePredictionConfig.classification_head_name
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
+from ea_fairseq.count import Count
 from ea_fairseq.terms.weights import weights_by_head
 
 

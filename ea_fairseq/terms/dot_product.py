@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.term import Term
+from ea_fairseq.count import Count
 
 
 class DotProduct(Term):

@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
+from ea_fairseq.count import Count
 from ea_fairseq.terms.weights import weights_by_head
 
 

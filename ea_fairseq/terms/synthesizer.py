@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count, linear
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.word_numbers import word_numbers
+from ea_fairseq.count import Count, linear
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import split_heads
 from ea_fairseq.terms.weights import weights_by_head
-from ea_fairseq.user_error import UserError
 
 
 class Synthesizer(Term):

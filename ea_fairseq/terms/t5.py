@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
+from ea_fairseq.count import Count
 
 
 class T5Positions(Term):

@@ -6,8 +6,8 @@ from fairseq.modules import MultiheadAttention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backends
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from loops import Evolving, attend
 from tiny import KERNELS

@@ -16,7 +16,7 @@ from torch.export import Dim
 from commands import PLUGIN
 from ea_fairseq.attention.term_options import LONGEST, TermOptions
 from ea_fairseq.checkpoint.config import require_sizes
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 from forked import run_forked, run_forked_well
 from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
 from mechanisms import ROWS

@@ -6,7 +6,7 @@ import torch
 from ea_fairseq import UserError
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.checkpoint.config import require_numbers
-from ea_fairseq.decoding.native_obstacles import knows, obstacles
+from ea_fairseq.search.native_obstacles import knows, obstacles
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from loops import Oracle
 from mechanisms import build_family

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.attention.window import Window
+from ea_fairseq.kernels.window import Window
 from laws import FURTHER_LAWS, LAWS, assert_causal, assert_decodes_stepwise, scores
 from tiny import COMBINATIONS, KERNELS, SKIPS, SWITCHES, build_loud, random_tokens
 

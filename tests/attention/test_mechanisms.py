@@ -12,19 +12,19 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import nn
 
 from ea_fairseq import UserError
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.attention.term import Term
-from ea_fairseq.attention.window import WINDOWS
 from ea_fairseq.blocks.branch import Branch
+from ea_fairseq.count import Count
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from ea_fairseq.mechanisms.predictive import PredictiveAttention
 from ea_fairseq.mechanisms.realformer import RealFormerAttention
+from ea_fairseq.models.state_dict import MECHANISM
 from ea_fairseq.models.transformer import register_mechanism
-from ea_fairseq.state_dict import MECHANISM
 from ea_fairseq.terms.dot_product import DotProduct
 from laws import FURTHER_LAWS, LAWS
 from loops import TERMS, Oracle

@@ -7,7 +7,7 @@ import torch
 
 from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.state_dict import MECHANISM
+from ea_fairseq.models.state_dict import MECHANISM
 from laws import LAWS
 from loops import Oracle
 from mechanisms import MTA_2

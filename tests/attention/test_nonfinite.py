@@ -18,14 +18,14 @@ from torch import Tensor
 from beam_search import generator_of, sample
 from checkpoints import loud_trainer, save_dictionaries
 from ea_fairseq.attention import attention as evolving_attention
-from ea_fairseq.attention.masks import AttentionMasks, probabilities
-from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
+from ea_fairseq.kernels.masks import AttentionMasks, probabilities
 from ea_fairseq.kernels.triton import evolution as triton_evolution
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from evolution_cases import CONVOLUTIONS, draw_case
 from tiny import SKIPS, build_loud, random_tokens

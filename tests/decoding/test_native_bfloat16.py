@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from checkpoints import save_loud
 from ea_fairseq import UserError
 from ea_fairseq.attention.learned_weights import LearnedWeights
-from ea_fairseq.decoding import native_search, precision
-from ea_fairseq.decoding.generation_options import require_bfloat16
-from ea_fairseq.decoding.precision import is_faster_in_bfloat16
-from ea_fairseq.decoding.shortlist import Shortlist
 from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.search import native_search, precision
+from ea_fairseq.search.generation_options import require_bfloat16
+from ea_fairseq.search.precision import is_faster_in_bfloat16
+from ea_fairseq.search.shortlist import Shortlist
 from generation import generated
 from reversal import DATA
 from searches import MODELS, WORDS, assert_same, batch, model_of

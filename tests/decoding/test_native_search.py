@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ea_fairseq import UserError
-from ea_fairseq.decoding import native_search
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.search import native_search
 from model_checks import native_only
 from searches import MODELS, WORDS, assert_same, batch, model_of
 from tiny import build_loud

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from checkpoints import save_loud
 from ea_fairseq import UserError
-from ea_fairseq.decoding import native_search
-from ea_fairseq.decoding.generation_options import Choose
-from ea_fairseq.decoding.shortlist import Shortlist
+from ea_fairseq.search import native_search
+from ea_fairseq.search.generation_options import Choose
+from ea_fairseq.search.shortlist import Shortlist
 from generation import generated
 from model_checks import native_only
 from reversal import DATA
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_shortlist_is_refused_in_one_sentence(tmp_path, text, 
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ea_fairseq.decoding.shortlist.LARGEST", 3)
+    monkeypatch.setattr("ea_fairseq.search.shortlist.LARGEST", 3)
     (tmp_path / "shortlist.tsv").write_text("w1\tw2\n")
     with pytest.raises(UserError, match="more than 3 bytes"):
         Shortlist.read(tmp_path / "shortlist.tsv", WORDS, WORDS)

@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from torch.nn.utils.rnn import pad_sequence
 
-from ea_fairseq.decoding import native_search
+from ea_fairseq.search import native_search
 from model_checks import native_only
 from searches import WORDS, batch, model_of
 

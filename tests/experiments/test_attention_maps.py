@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checkpoints import save_dictionaries, save_loud
 from commands import OFF
 from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import draw, draw_padded, scores

@@ -8,7 +8,7 @@ from step import StepError
 from tokenization import Tokenization
 
 from ea_fairseq import EARobertaModel
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from experiments.maps.map_statistics import entropy
 from experiments.maps.subwords import labels, word_numbers
 from experiments.runs.trained_encoder import Pieces, unmasked

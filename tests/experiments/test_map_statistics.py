@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from step import StepError
 
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from experiments.maps.attention_alignment import AttentionAlignment, merge
 from experiments.maps.map_statistics import entropy, map_statistics, similarity
 from experiments.maps.subwords import labels, word_numbers

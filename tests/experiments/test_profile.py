@@ -13,7 +13,7 @@ from step import StepError
 
 from commands import ROOT
 from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.attention.window import ENCODER_WINDOW
+from ea_fairseq.kernels.window import ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from experiments.costs import profile, profiled_model
 from experiments.costs.profile_tables import memory_table, size

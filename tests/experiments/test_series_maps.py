@@ -10,7 +10,7 @@ import torch
 from step import StepError
 
 from ea_fairseq import EATimeSeries, UserError
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from time_series import write_folder
 from untrained_encoders import save_series
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.analysis.maps import STAGES, AttentionMaps
+from ea_fairseq.attention.maps import STAGES, AttentionMaps
 from ea_fairseq.explorer.blocks import Blocks
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from commands import PLUGIN, ROOT
 from compilers import COMPILER, needs_compiler
-from ea_fairseq.decoding.native_model import PANEL, pack
+from ea_fairseq.search.native_model import PANEL, pack
 
 EMULATION = ROOT / "tests" / "support" / "emulation"
 GUARD = 7.0  # what stands behind the outputs

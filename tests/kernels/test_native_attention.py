@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from torch import library
 
 from attentions import KINDS
-from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.attention.window import CROSS_WINDOW
-from ea_fairseq.decoding.beam import BeamState
-from ea_fairseq.decoding.cache import AttentionCache
+from ea_fairseq.attention.beam import BeamState
+from ea_fairseq.attention.cache import AttentionCache
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.attend import attend, split_qkv
 from ea_fairseq.kernels.cpu import evolution as native_evolution
@@ -19,6 +17,8 @@ from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.kernels.window import CROSS_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from evolution_cases import CONVOLUTIONS, MIXES, assert_close, draw_case, mixes, sets_of_absent
 

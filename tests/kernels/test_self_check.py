@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq import UserError
-from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.attention.window import ENCODER_WINDOW, WINDOWS
 from ea_fairseq.kernels import check_records, dispatch, evolve, reference, sample_maps, self_check
 from ea_fairseq.kernels.check_records import Record
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.kernels.fused_logits import Convolution, FusedLogits
 from ea_fairseq.kernels.kind import Kind
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
+from ea_fairseq.kernels.window import ENCODER_WINDOW, WINDOWS
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 

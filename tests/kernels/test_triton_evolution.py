@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from commands import ROOT, run
-from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.attention.window import DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.kernels import dispatch, triton
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.evolve import evolve
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
+from ea_fairseq.kernels.window import DECODER_WINDOW, ENCODER_WINDOW
 from evolution_cases import CONVOLUTIONS, assert_close, mixes, sets_of_absent
 from experiments.costs.operation_times import operation_times
 

@@ -5,7 +5,7 @@ import torch
 
 from ea_fairseq import UserError
 from ea_fairseq.analysis.cost import cost
-from ea_fairseq.attention.masks import AttentionMasks
+from ea_fairseq.kernels.masks import AttentionMasks
 from laws import LAWS
 from mechanisms import build_family
 from tiny import TINY, build

@@ -14,9 +14,9 @@ from ea_fairseq import UserError
 from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.analysis.cost_formula import NO_FORMULA, Side, parts
-from ea_fairseq.analysis.count import Count
-from ea_fairseq.attention.window import ENCODER_WINDOW
+from ea_fairseq.count import Count
 from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.window import ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from experiments.costs.profiled_model import ProfiledModel
 from tiny import COMBINATIONS, KERNELS, OFF, SKIPS, TINY, build, random_tokens

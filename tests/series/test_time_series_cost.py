@@ -4,8 +4,8 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from ea_fairseq.analysis.cost import count_parameters
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.analysis.time_series_cost import count_macs, parts, whole_pass
+from ea_fairseq.count import Count
 from time_series import BASELINES, MECHANISMS, TERMS, TINY, build, describe, draw
 
 CASES = {

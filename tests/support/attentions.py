@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
-from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 
 KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}

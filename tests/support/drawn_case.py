@@ -5,8 +5,8 @@ import random
 import torch
 from torch import Tensor
 
-from ea_fairseq.attention.masks import MASKED_FROM
-from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
+from ea_fairseq.kernels.masks import MASKED_FROM
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 
 WINDOWS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}

@@ -8,8 +8,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ea_fairseq.attention.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
 from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
 CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS for kernel in (3, 5))]

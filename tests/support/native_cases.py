@@ -14,8 +14,8 @@ from torch import Tensor
 
 from backend_comparison import compare, outcome
 from drawn_case import WINDOWS, Case
-from ea_fairseq.attention.masks import MASKED_FROM
 from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.kernels.masks import MASKED_FROM
 from evolution_cases import MIXES
 
 

@@ -13,10 +13,10 @@ from fairseq.models.transformer import TransformerModelBase
 from step import StepError
 
 from ea_fairseq.attention.registry import FAMILIES, PLAIN
+from ea_fairseq.errors import flags_refused
 from ea_fairseq.models import roberta
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.series.description import SeriesDescription
-from ea_fairseq.user_error import flags_refused
 from experiments.arguments import Parser
 
 ENCODERS = ("roberta", *roberta.MODELS)  # models that are an encoder alone

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ea_fairseq.attention.window import ENCODER_WINDOW
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.triton import evolution as triton_evolution
+from ea_fairseq.kernels.window import ENCODER_WINDOW
 
 ALPHA, BETA = 0.5, 0.1
 

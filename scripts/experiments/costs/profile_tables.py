@@ -1,7 +1,7 @@
 """What a model costs as tables: by part, in total, and the memory of its attention maps."""
 
 from ea_fairseq.analysis.cost import EMBEDDINGS, LM_HEAD, OUTPUT
-from ea_fairseq.analysis.count import Count
+from ea_fairseq.count import Count
 from experiments.costs.profiled_encoder import ProfiledEncoder
 from experiments.costs.profiled_model import ProfiledModel
 from experiments.text_table import table

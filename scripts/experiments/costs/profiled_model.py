@@ -12,8 +12,8 @@ from ea_fairseq import UserError
 from ea_fairseq.analysis.attention_cost import AttentionCost
 from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters, mechanism_group
 from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.count import Count
 from ea_fairseq.models.transformer import MechanismTransformer
 from experiments.arguments import Parser
 from experiments.costs.built_model import build, parse

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
-from ea_fairseq.attention.window import WINDOWS
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.evolve import dtypes, kernels
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.sample_maps import SampleMaps
 from ea_fairseq.kernels.self_check import first_line
 from ea_fairseq.kernels.triton.evolution import Tiling
+from ea_fairseq.kernels.window import WINDOWS
 from experiments.gpu_check.rows import Row
 from experiments.gpu_check.settings import SIZES, Settings, in_processes
 

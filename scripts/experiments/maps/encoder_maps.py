@@ -6,7 +6,7 @@ from pathlib import Path
 from step import StepError
 from text_lines import printable
 
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from experiments.maps.explorer_files import model_maps, write_explorer
 from experiments.maps.map_statistics import statistics_of
 from experiments.maps.sentence_maps import SentenceMaps, draw

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from step import StepError
 from whole_files import replacing
 
-from ea_fairseq.analysis.maps import NAME, kind_of
+from ea_fairseq.attention.maps import NAME, kind_of
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.terms.quadratic import QuadraticPositions
 from experiments.figures import PAGE, PLOTS, looks, save

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from tqdm import tqdm
 
-from ea_fairseq.analysis.maps import by_layer
+from ea_fairseq.attention.maps import by_layer
 from experiments.maps.attention_alignment import AttentionAlignment
 from experiments.runs.trained_model import TrainedModel
 

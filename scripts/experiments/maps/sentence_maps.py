@@ -8,7 +8,7 @@ import torch
 from step import StepError
 from torch import Tensor
 
-from ea_fairseq.analysis.maps import AttentionMaps, by_layer
+from ea_fairseq.attention.maps import AttentionMaps, by_layer
 from experiments.maps.map_figures import Axes, Row, draw_maps
 from experiments.maps.subwords import labels
 from experiments.runs.trained_model import TrainedModel

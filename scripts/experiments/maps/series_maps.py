@@ -6,7 +6,8 @@ from step import StepError
 from text_lines import printable
 
 from ea_fairseq import EATimeSeries
-from ea_fairseq.analysis.maps import AttentionByName, by_layer
+from ea_fairseq.attention.maps import by_layer
+from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.series.folder import SeriesFolder
 from ea_fairseq.series.ts_file import SeriesFile
 from experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution

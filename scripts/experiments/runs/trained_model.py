@@ -72,7 +72,7 @@ class TrainedModel:
     def require_shortlist(self, path: Path) -> None:
         """Raises StepError unless a file is a vocabulary shortlist of the model's words."""
         from ea_fairseq import UserError
-        from ea_fairseq.decoding.shortlist import Shortlist
+        from ea_fairseq.search.shortlist import Shortlist
 
         try:
             Shortlist.of_task(str(path), self.hub.task)
@@ -82,7 +82,7 @@ class TrainedModel:
     def require_bfloat16(self, flag: str) -> None:
         """Raises StepError, naming a flag, where native code cannot translate in bfloat16."""
         from ea_fairseq import UserError
-        from ea_fairseq.decoding.generation_options import require_bfloat16
+        from ea_fairseq.search.generation_options import require_bfloat16
 
         try:
             require_bfloat16(flag)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from ea_fairseq.analysis.cost import Cost
-from ea_fairseq.analysis.count import Count
 from ea_fairseq.analysis.time_series_cost import parts
+from ea_fairseq.count import Count
 from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask

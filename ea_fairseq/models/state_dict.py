@@ -6,8 +6,8 @@ import re
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options
-from ea_fairseq.user_error import UserError
 
 logger = logging.getLogger(__name__)
 MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # what fairseq's own layers do not have

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.decoding.beam import room_for
+from ea_fairseq.attention.beam import room_for
 from ea_fairseq.kernels.cpu.translation_fields import (
     AttentionFields,
     LayerFields,
@@ -38,7 +38,7 @@ class NativeModel:
     """The packed parameters of an encoder and a decoder; ``symbols`` is how many tokens each knows.
 
     Args:
-        model: one that :func:`~ea_fairseq.decoding.native_obstacles.obstacles` have nothing against.
+        model: one that :func:`~ea_fairseq.search.native_obstacles.obstacles` have nothing against.
         bfloat16: whether linear layers multiply in bfloat16.
     """
 

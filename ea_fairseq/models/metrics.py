@@ -5,8 +5,8 @@ from collections.abc import Callable
 from fairseq.logging import metrics
 from torch import nn
 
-from ea_fairseq.analysis.maps import kind_of
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.maps import kind_of
 
 DASHBOARDS = ("tensorboard_logdir", "wandb_project")
 LAST = 10_000  # priority: after all that fairseq logs

@@ -15,13 +15,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
-from ea_fairseq.decoding.native_model import NativeModel
-from ea_fairseq.decoding.native_obstacles import Watch, obstacles
-from ea_fairseq.decoding.native_vocabulary import ShortVocabulary, Vocabulary
-from ea_fairseq.decoding.precision import is_faster_in_bfloat16
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
-from ea_fairseq.user_error import UserError
+from ea_fairseq.search.native_model import NativeModel
+from ea_fairseq.search.native_obstacles import Watch, obstacles
+from ea_fairseq.search.native_vocabulary import ShortVocabulary, Vocabulary
+from ea_fairseq.search.precision import is_faster_in_bfloat16
 
 logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate

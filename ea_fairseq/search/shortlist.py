@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ea_fairseq.user_error import UserError
+from ea_fairseq.errors import UserError
 
 LARGEST = 1 << 30  # bytes of a file
 

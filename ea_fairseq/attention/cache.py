@@ -6,13 +6,13 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from ea_fairseq.attention.beam import BeamState, resized, room_for
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.masks import AttentionMasks
-from ea_fairseq.decoding.beam import BeamState, resized, room_for
 from ea_fairseq.kernels.attend import joined, split_heads
 from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.dispatch import readable, spread
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class AttentionCache:

@@ -7,9 +7,9 @@ from fairseq import options
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 
-from ea_fairseq.decoding.shortlist import Shortlist
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.user_error import UserError
+from ea_fairseq.search.shortlist import Shortlist
 
 fairseq_build_generator = FairseqTask.build_generator
 fairseq_generation_args = options.add_generation_args

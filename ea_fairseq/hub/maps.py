@@ -1,0 +1,69 @@
+"""The attention maps of a trained model's attentions, to look at and to compute with."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from ea_fairseq.attention.maps import AttentionMaps, by_layer
+from ea_fairseq.explorer.page import ModelMaps, write_attention_page
+
+
+class AttentionByName(dict[str, AttentionMaps]):
+    """The maps of a model's attentions by their names, such as ``encoder.layers.0.self_attn``.
+
+    Args:
+        series: (T, C) as a model of time series read it.
+        texts: that the model read.
+        model: its name.
+    """
+
+    def __init__(
+        self,
+        maps: Mapping[str, AttentionMaps] = MappingProxyType({}),
+        series: np.ndarray | None = None,
+        texts: tuple[str, ...] = (),
+        model: str = "model",
+    ):
+        super().__init__(maps)
+        self.series, self.texts, self.model = series, texts, model
+
+    def to_html(
+        self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
+    ) -> Path:
+        """Writes a page on which layers, heads and stages are explored in a browser, without a network.
+
+        Args:
+            title: of the page, by default the models and the texts.
+            name: of the model, by default its architecture.
+            others: one more model's maps of the same words, by its name, to stand beside them.
+
+        Returns:
+            The path.
+
+        Raises:
+            UserError: where models read other words.
+        """
+        named = {name or self.model: self, **others}
+        models = [ModelMaps.of(called, maps, maps.series) for called, maps in named.items()]
+        return write_attention_page(path, models, title or self.title(named))
+
+    def title(self, names: Iterable[str]) -> str:
+        """What a page of models with these names shows."""
+        texts = " and ".join(f"“{text}”" for text in self.texts)
+        return f"Attention of {' and '.join(names)}{texts and f' while reading {texts}'}"
+
+    def bertviz(self) -> dict[str, list]:
+        """The probabilities as BertViz takes them: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.
+
+        Returns:
+            Lists over layers of maps (1, K, T, S), and the words, by the names of BertViz's arguments; of an encoder
+            alone ``attention`` and ``tokens``.
+        """
+        layers = by_layer(self)
+        maps = {kind: [one.probabilities.unsqueeze(0) for one in found] for kind, found in layers.items()}
+        if set(maps) == {"encoder"}:
+            return {"attention": maps["encoder"], "tokens": layers["encoder"][0].keys}
+        words = {f"{kind}_tokens": layers[kind][0].queries for kind in ("encoder", "decoder") if kind in layers}
+        return {f"{kind}_attention": found for kind, found in maps.items()} | words
