@@ -86,11 +86,11 @@ made_in() {
 
 # open_out_dir: makes OUT_DIR and waits until no other run, nor what a killed run left working, is at work in it.
 open_out_dir() {
-  local flaw="cannot write in $OUT_DIR: check its permissions and the space on its disk."
+  local flaw="cannot write in $OUT_DIR: check its permissions and the space on its disk." note=$OUT_DIR/.stages/made-by
   { mkdir -p "$OUT_DIR/.stages" "$OUT_DIR/logs" && : >>"$OUT_DIR/.stages/lock"; } 2>/dev/null || die "$flaw"
   wait_for_lock "$OUT_DIR/.stages/lock"
   check_out_dir # again: another script may have made something here meanwhile
-  { printf '%s\n' "$made_by" >"$OUT_DIR/.stages/made-by"; } 2>/dev/null || die "$flaw"
+  [[ -f $note && $(<"$note") == "$made_by" ]] || { printf '%s\n' "$made_by" >"$note"; } 2>/dev/null || die "$flaw"
 }
 
 # wait_for_lock FILE [FOLDER]: waits until no other process holds the lock FILE, for work in FOLDER, by default OUT_DIR;

@@ -36,7 +36,10 @@ def find_preparation(*folders: Path) -> TextPreparation | None:
             continue
         try:
             require_own(path, MEGABYTE)
-            preparation = TextPreparation.of_json(read_json(path), folder)
+            found = read_json(path)
+            if isinstance(found, dict) and found.keys().isdisjoint(LANGUAGES):  # of sentences, which are not translated
+                continue
+            preparation = TextPreparation.of_json(found, folder)
         except ValueError as error:
             raise FileError(f"{path} is not what prepare-corpus.sh writes ({error}): copy it again.") from None
         for model in filter(Path.exists, preparation.model_files()):  # fairseq names those that are missing
