@@ -15,7 +15,7 @@ from text_lines import printable
 
 from commands import ROOT
 from corpora import environment
-from experiments.records import is_command
+from ea_fairseq.plain.records import is_command
 from experiments.reports.comparison import Comparison
 from experiments.reports.results_page import keep
 from experiments.runs.recipe import data_command
