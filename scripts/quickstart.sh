@@ -15,7 +15,7 @@ usage: bash scripts/quickstart.sh [options]
 
 Makes the Python environment .venv, prepares a corpus, trains ea_transformer_lite, or the model of --model, and its
 baseline transformer_lite alike on it, translates its test set with both, prints their BLEU, parameters, FLOPs, speed and
-ten translations, and writes a page with tables and learning curves. Without --corpus it writes a small German-English
+ten translations, and writes a page with tables and learning curves. Without --corpus it unpacks a small German-English
 corpus of its own: about seven minutes on two CPU cores, after the installation. Run again, it goes on where it stopped,
 trains no baseline a second time, and prints the report again when all is done. The learning rate falls to zero at the
 last update, so another number of updates is another training.
@@ -66,7 +66,7 @@ if [[ $corpus ]]; then
   : "${out:=$repository/runs/$(basename "$corpus")-$source_lang-$target_lang$of_seed}"
   learning=(--warmup-updates $((max_update / 10 + 1)) --dropout 0.2 --save-interval-updates 500 --eval-bleu-args '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}')
 else
-  [[ $source_lang-$target_lang == de-en ]] || die "the corpus that this writes is German-English: use --corpus for other languages."
+  [[ $source_lang-$target_lang == de-en ]] || die "the corpus of the quick start is German-English: use --corpus for other languages."
   : "${merges:=5000}" "${max_update:=1450}" "${max_tokens:=900}"
   : "${out:=$repository/runs/quickstart$of_seed}"
   data_name=embedded-corpus
@@ -112,7 +112,7 @@ for arch in "${archs[@]}"; do
 done
 if [[ ! $corpus ]]; then
   corpus=$OUT_DIR/corpus
-  corpus_settings=$(cat "$repository"/data-prep/embedded_corpus.py "$repository"/data-prep/grammar/*.* | cksum)
+  corpus_settings=$(cksum <"$repository/data-prep/embedded_corpus.py")
   ((${#trained[@]} == 0)) || ! is_other corpus "$corpus_settings" || refuse "${trained[0]}"
   stage corpus "$corpus_settings" python "$repository/data-prep/embedded_corpus.py" --out
 fi

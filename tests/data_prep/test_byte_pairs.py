@@ -1,6 +1,7 @@
 """Merges of byte pair encoding are those of subword-nmt."""
 
 import io
+import tarfile
 from collections import Counter
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -31,9 +32,8 @@ def test_merges_are_those_of_subword_nmt(counts, merges):
 
 
 def test_merges_of_real_words_are_those_of_subword_nmt():
-    text = Path(__file__).resolve().parents[2] / "data-prep/grammar"
-    files = [text / "nouns.txt", text / "verbs.txt", text / "adjectives.txt", *text.glob("*.py")]
-    counts = Counter(word for file in files for word in file.read_text(encoding="utf-8").split())
+    with tarfile.open(Path(__file__).resolve().parents[2] / "data-prep/embedded-corpus.tar.bz2") as corpus:
+        counts = Counter(corpus.extractfile("train.de").read().decode("utf-8").split())
     expected = by_subword_nmt(counts, MANY)
     assert len(expected) == MANY
     assert list(learn_merges(counts, MANY)) == expected

@@ -30,7 +30,7 @@ def corpus(tmp_path_factory) -> Path:
     """The embedded corpus, whose test set the models are scored on."""
     out = tmp_path_factory.mktemp("embedded corpus")
     script = ROOT / "data-prep" / "embedded_corpus.py"
-    subprocess.run([sys.executable, script, "--out", out, "--train", "0"], check=True)
+    subprocess.run([sys.executable, script, "--out", out], check=True)
     return out
 
 

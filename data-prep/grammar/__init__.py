@@ -1,1 +1,0 @@
-"""A small German-English grammar: sentences built once, spoken in both languages."""
