@@ -2,37 +2,22 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest import mock
 
 import torch
-from fairseq.models.transformer import TransformerModelBase
+from fairseq.models.transformer import TransformerEncoderBase, TransformerModelBase
 from torch import nn
 
+from ea_fairseq.analysis.parts import EMBEDDINGS, OUTPUT, parts, total
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.models.state_dict import MECHANISM
 
-EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
-LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
-TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
-CONVOLUTIONS = "convolutions inside self-attention"
 UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
-GROUPS = {  # by what the name of a parameter has; those of encoder and decoder that have none of it are their own
-    "embed_tokens": EMBEDDINGS,
-    "embed_positions": EMBEDDINGS,
-    "segment_embeddings": EMBEDDINGS,
-    "lm_head.": LM_HEAD,
-    "classification_heads.": CLASSIFICATION_HEAD,
-    "value_head.": CLASSIFICATION_HEAD,
-    "output_projection": OUTPUT,
-    "adaptive_softmax": OUTPUT,
-    "_attn.terms.": TERMS,
-    "_attn.convolutions.": CONVOLUTIONS,
-    ".branch.": BRANCHES,
-    ".dilated.": BRANCHES,
-    "encoder.": ENCODER,
-    "decoder.": DECODER,
+STEPS = {  # methods whose multiplications are counted under their names, as if they were modules
+    TransformerEncoderBase: ("forward_embedding",),
+    Attention: ("receive", "combine", "transform", "reweigh", "values"),
 }
 
 
@@ -46,34 +31,20 @@ class Cost:
 
 def cost(model: TransformerModelBase, length: int = 30) -> Cost:
     """Counts a Transformer's parameters and the FLOPs of one pair of ``length`` source and target tokens."""
-    parameters = count_parameters(model)
-    macs = sum(count_macs(model, length, length).values())
-    if model.decoder.output_projection is not None:
-        macs -= length * model.decoder.output_projection.weight.numel()
-    return Cost(parameters.total() - parameters[EMBEDDINGS] - parameters[OUTPUT], 2 * macs)
-
-
-def count_parameters(model: nn.Module) -> Counter[str]:
-    """Parameters by group, the embeddings of positions included; tied ones count once, as embeddings."""
-    groups = Counter()
-    for name, parameter in model.named_parameters():
-        group = next(group for part, group in GROUPS.items() if part in name)
-        if group in (ENCODER, DECODER) and MECHANISM.search(name):
-            group = mechanism_group(model.family.attention)
-        groups[group] += parameter.numel()
-    return groups
-
-
-def mechanism_group(attention: type[Attention]) -> str:
-    """What tables call the parameters that a mechanism adds, such as ``evolving-attention convolutions``."""
-    return f"{attention.title.replace(' ', '-')} {attention.adds}"
+    found = parts(model, count_macs(model, length, length))
+    parameters = total(found, without=(EMBEDDINGS, OUTPUT)).parameters
+    return Cost(parameters, 2 * total(found, without=(OUTPUT,)).macs)
 
 
 def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:
-    """Multiply-accumulates of one pair in evaluation mode by torch's operator, as torchprofile counts them."""
-    unknown = model.encoder.dictionary.unk()
-    source, target = (torch.full((1, length), unknown) for length in (source_length, target_length))
-    return traced_macs(model, source, torch.tensor([source_length]), target)
+    """Multiply-accumulates of one pair in evaluation mode, see :func:`traced_macs`."""
+    return traced_macs(model, *pair(model, source_length, target_length))
+
+
+def pair(model: TransformerModelBase, source_length: int, target_length: int) -> tuple[torch.Tensor, ...]:
+    """What a model takes of one pair of sentences of unknown words: source, its length and target."""
+    source, target = (torch.full((1, n), model.encoder.dictionary.unk()) for n in (source_length, target_length))
+    return source, torch.tensor([source_length]), target
 
 
 class Pass(nn.Module):
@@ -88,17 +59,56 @@ class Pass(nn.Module):
         return self.model(source, **self.options)[0]
 
 
-def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
-    """Multiply-accumulates of a pass in evaluation mode by torch's operator, as torchprofile counts them."""
-    from torchprofile import profile_macs
+class Step(nn.Module):
+    """A method as a module, under whose name tracing puts its operations."""
 
-    with traceable(model), warnings.catch_warnings():
+    def __init__(self, method: Callable):
+        super().__init__()
+        self.method = method
+
+    def forward(self, *args: object) -> object:
+        """What the method returns."""
+        return self.method(*args)
+
+
+def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
+    """Multiply-accumulates of a pass in evaluation mode, as torchprofile counts them.
+
+    Returns:
+        Numbers by module or step and, after a space, torch's operator: ``encoder.layers.0.fc1 linear``.
+    """
+    from torchprofile import profile_macs
+    from torchprofile.handlers import HANDLER_MAP
+
+    HANDLER_MAP.setdefault("aten::gru", lambda node: HANDLER_MAP["aten::lstm"](node) * 3 // 4)  # three gates, not four
+    with traceable(model), named_steps(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
         nodes = profile_macs(model, inputs, reduction=None)
     macs = Counter()
     for node, count in nodes.items():
-        macs[node.operator] += count
-    return macs
+        macs[f"{node.scope.rpartition('/')[2]} {node.operator.removeprefix('aten::')}"] += count
+    return +macs
+
+
+@contextmanager
+def named_steps(model: nn.Module) -> Iterator[None]:
+    """Lets traces of a model name its modules and steps, until the context ends."""
+    steps = [
+        (module, name)
+        for module in model.modules()
+        for kind, names in STEPS.items()
+        if isinstance(module, kind)
+        for name in names
+    ]
+    for module, name in steps:
+        vars(module)[name] = module._modules[name] = Step(getattr(module, name))
+    names = {module: name.removeprefix("model.") for name, module in model.named_modules()}  # ``Pass`` has a model
+    try:
+        with mock.patch.object(torch.jit._trace, "_trace_module_map", names):
+            yield
+    finally:
+        for module, name in steps:
+            del vars(module)[name], module._modules[name]
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.count import Count
 from ea_fairseq.kernels.attend import is_exactly, join_heads
 from ea_fairseq.kernels.masks import AttentionMasks
 
@@ -37,10 +36,6 @@ class DepthwiseConvolution(nn.Conv1d):
         if before is not None:
             x, missing = torch.cat([before, x]), missing - len(before)
         return super().forward(F.pad(x.permute(1, 2, 0), (missing, self.after))).permute(2, 0, 1)
-
-    def cost(self, tokens: int) -> Count:
-        """Of one sentence of ``tokens`` T; margins of zeros count, too."""
-        return Count(sum(map(Tensor.numel, self.parameters())), self.weight.numel() * tokens)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Lets a checkpoint of before the bias was there have one of zeros, which changes nothing."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from ea_fairseq.count import Count
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
 
@@ -42,8 +41,6 @@ class Mechanism:
     options: ClassVar[type[Options]] = Options  # flags of fairseq's commands
     title: ClassVar[str] = "attention"
     adds: ClassVar[str] = "parameters"  # what its parameters are called in tables and logs
-    adds_macs_of: ClassVar[str | None] = None  # torch's operator that only the mechanism runs, if there is one
-    keeps: ClassVar[str] = ""  # what autograd keeps of maps beside probabilities, in words; see extra_kept
     marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
     hands_on_logits = False  # whether the next layer's attention of the same kind reads this one's logits
     hands_on_values = False  # whether it reads ``Inputs.first_values`` instead
@@ -83,18 +80,6 @@ class Mechanism:
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """Output (B, K, T, d) from probabilities, after dropout (EA eq. 5)."""
         return weights @ inputs.v
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """Parameters and MACs beyond projections, terms and values, of ``queries`` T and ``keys`` S tokens."""
-        return Count()
-
-    def element_wise(self, queries: int, keys: int) -> int:
-        """Multiplications of single numbers beyond those of terms, which counters of matrix products do not see."""
-        return 0
-
-    def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """Bytes of maps that autograd keeps in PyTorch beside probabilities, of numbers of ``number`` bytes."""
-        return 0
 
     def start_from_plain(self, options: Options) -> str:
         """Initialises what a plain Transformer's checkpoint does not have; returns how, for the log."""

@@ -5,7 +5,6 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.count import Count
 
 
 class Term(nn.Module):
@@ -26,15 +25,3 @@ class Term(nn.Module):
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """What it adds to an attention's output, (B, K, T, d), by what weighs the values, (B, K, T, S)."""
         raise NotImplementedError
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """Parameters and products, of ``queries`` T and ``keys`` S tokens and ``width`` C of all heads."""
-        raise NotImplementedError
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """Multiplications of single numbers, which counters of matrix products do not see."""
-        return 0
-
-    def kept(self, queries: int, keys: int, width: int) -> int:
-        """Numbers, of each pair of a query and a key, that autograd keeps of one attention."""
-        return 0

@@ -2,7 +2,6 @@
 
 from torch import Tensor, nn
 
-from ea_fairseq.count import Count
 from ea_fairseq.kernels.masks import AttentionMasks
 
 
@@ -33,8 +32,4 @@ class Branch(nn.Module):
             x: of whole sentences, or with ``incremental_state`` of one decoding step.
             masks: those of the self-attention; ``padded_keys`` (B, T) is true at padding.
         """
-        raise NotImplementedError
-
-    def cost(self, tokens: int) -> Count:
-        """Of one sentence of ``tokens`` T."""
         raise NotImplementedError

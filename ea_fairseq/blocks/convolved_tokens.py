@@ -15,7 +15,6 @@ class ConvolvedTokens(TokenConvolution):
     options = Options
     title = "convolution"
     adds = "kernels"
-    adds_macs_of = "aten::_convolution"
 
     def __init__(self, width: int):
         super().__init__(width)

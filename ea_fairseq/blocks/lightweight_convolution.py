@@ -8,7 +8,6 @@ from fairseq.modules.lightweight_convolution import LightweightConv1dTBC
 from torch import Tensor, nn
 
 from ea_fairseq.blocks.branch import Branch
-from ea_fairseq.count import Count, linear
 from ea_fairseq.kernels.masks import AttentionMasks
 
 
@@ -62,8 +61,3 @@ class LightweightBranch(Branch):
         """(T, B, C') -> (T, B, C'), the convolution reading zeros at padding."""
         gated = nn.functional.glu(self.linear_in(x), dim=-1)
         return self.linear_out(self.conv(masks.cleared_tokens(gated), incremental_state))
-
-    def cost(self, tokens: int) -> Count:
-        """Of one sentence of ``tokens`` T, of which the convolution multiplies each with each."""
-        linears = linear(self.width, 2 * self.width, tokens) + linear(self.width, self.width, tokens)
-        return linears + Count(self.conv.weight.numel(), tokens * tokens * self.width)

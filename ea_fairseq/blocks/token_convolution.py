@@ -4,7 +4,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.blocks.branch import Branch
-from ea_fairseq.count import Count
 from ea_fairseq.kernels.masks import AttentionMasks
 
 
@@ -31,8 +30,3 @@ class TokenConvolution(Branch):
         """What it reads, (T, B, C') or (T, B, C), to (T, B, C'), of whole sentences, padding being read as zeros."""
         words = masks.cleared_tokens(x).permute(1, 2, 0)
         return self.conv(F.pad(words, (self.before, 0)) if self.before else words).permute(2, 0, 1)
-
-    def cost(self, tokens: int) -> Count:
-        """Of one sentence of ``tokens`` T; margins of zeros count, too."""
-        taps = self.KERNEL * self.reads
-        return Count((taps + 1) * self.width, taps * self.width * tokens)

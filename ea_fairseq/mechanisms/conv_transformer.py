@@ -39,7 +39,6 @@ class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
     title = "predictive attention beside a convolution"
-    adds_macs_of = None  # the branch convolves, too
 
 
 class BothReadAll(Attention):

@@ -16,7 +16,6 @@ from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.count import Count
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
@@ -148,11 +147,6 @@ class EvolvingAttention(Attention):
     options = EvolutionOptions
     title = "evolving attention"
     adds = "convolutions"
-    keeps = (
-        ", and of a convolution its input, with margins unless they are alike on all sides, and its output after the "
-        "ReLU; the skip connection keeps nothing, or what it mixes if alpha is learned"
-    )
-    adds_macs_of = "aten::_convolution"
     fused_steps = (*Attention.fused_steps, "convolve")
     IDENTITY_SHIFT = 20.0
 
@@ -258,31 +252,6 @@ class EvolvingAttention(Attention):
         if self.conv is not None:
             self.start_as_identity()
         return "as the identity"
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """The convolution, K to K channels with bias; margins of zeros count, too. And alpha and beta, if learned."""
-        learned = Count(sum(map(Tensor.numel, self.learned.parameters())) if self.learned is not None else 0)
-        if self.conv is None:
-            return learned
-        taps = self.num_heads * self.evolution.kernel_size**2
-        return learned + Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys)
-
-    def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """The convolution's input, with margins unless they are alike on all sides, and the ReLU's output.
-
-        Learned weights keep what they mix, too: own and previous logits, except in the first layer, which has none but
-        is counted alike, and what the convolution reads without its margins.
-        """
-        entries, maps = queries * keys, 0
-        if self.conv is not None:
-            margins = self.evolution.window.margins(self.evolution.kernel_size)
-            has_margins = len(set(margins)) > 1
-            left, right, above, below = margins if has_margins else (0, 0, 0, 0)
-            maps = (queries + above + below) * (keys + left + right) + entries
-            maps += entries if self.learned is not None and has_margins else 0
-        if self.learned is not None and self.evolution.alpha > 0:
-            maps += 2 * entries
-        return self.num_heads * maps * number
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """alpha and beta of the kind of attention, or the means of learned ones, and the norm of its kernels."""

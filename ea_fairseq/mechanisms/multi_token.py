@@ -18,7 +18,6 @@ from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.count import Count, linear
 from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.talking_heads import mix_heads
 from ea_fairseq.options import Options, odd, option, whole
@@ -78,7 +77,6 @@ class MultiTokenAttention(Attention):
     options = MultiTokenOptions
     title = "multi-token attention"
     adds = "convolutions, head mixtures and norms"
-    keeps = ", and what is convolved, with margins, and mixed, and mixed probabilities beside those of the softmax"
     EPSILON = 1e-5
 
     def __init__(self, embed_dim: int, num_heads: int, options: MultiTokenOptions, place: Place, **kwargs):
@@ -175,35 +173,6 @@ class MultiTokenAttention(Attention):
         self.start_as_identity()
         changed = ["norms"] * (not options.no_mta_norm) + ["gates"] * options.mta_gate
         return "as the identity" + (f", but for the {' and '.join(changed)} of heads" if changed else "")
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """The convolutions, a head to itself, margins of zeros included, the mixings of heads, norm and gate."""
-        found, entries = Count(), self.num_heads * queries * keys
-        for conv in self.convs.values():
-            found += Count(conv.weight.numel(), conv.weight[0].numel() * entries)
-        for mixing in self.mixings:
-            found += Count(mixing.numel(), mixing.size(-1) * entries)
-        if self.head_norm is not None:
-            found += Count(parameters=self.head_dim)
-        return found if self.gate is None else found + linear(self.head_dim, 1, self.num_heads * queries)
-
-    def element_wise(self, queries: int, keys: int) -> int:
-        """The norm's weight, scaled by depth, and what is gated."""
-        of_norm = 0 if self.head_norm is None else self.head_dim
-        return of_norm if self.gate is None else of_norm + queries * self.embed_dim
-
-    def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """What is convolved, with margins, and mixed, and what probabilities become; see ``TalkingHeadsAttention``.
-
-        Probabilities are of float32 until they weigh values, in which half precision keeps those that do anyway.
-        """
-        entries, convolved = queries * keys, (queries + self.above + self.below) * (keys + 2 * self.beside)
-        of_logits = convolved * (self.conv is not None) + entries * (self.mix_logits is not None)
-        convolves, mixes = self.second_conv is not None, self.head_mixing is not None
-        of_weights = convolved * convolves + entries * (convolves and mixes)
-        if number == 4:
-            of_weights += entries * (convolves or mixes)
-        return self.num_heads * (of_logits * number + of_weights * 4)
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """The norms of the convolutions' kernels."""

@@ -15,7 +15,6 @@ from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.count import Count
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options, fraction, option, whole
 
@@ -59,8 +58,6 @@ class PredictiveAttention(Attention):
     options = PredictionOptions
     title = "predictive attention"
     adds = "predictors"
-    keeps = ", and of a predictor the input and output of each convolution"
-    adds_macs_of = "aten::_convolution"
     KERNEL = 3
 
     def __init__(self, embed_dim: int, num_heads: int, alpha: float, layers: int, is_first: bool, **kwargs):
@@ -108,16 +105,6 @@ class PredictiveAttention(Attention):
     def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
         """The mix of predicted and own logits (PA eq. 4)."""
         return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.alpha)
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """The convolutions, K to K channels with bias; margins of zeros count, too."""
-        taps = self.num_heads * self.KERNEL**2
-        return Count((taps + 1) * self.num_heads, taps * self.num_heads * queries * keys) * len(self.convs)
-
-    def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """The input of the first convolution, and each one's output after the ReLU, which the next one reads."""
-        maps = len(self.convs) + 1 if self.convs else 0
-        return maps * self.num_heads * queries * keys * number
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """The norms of the convolutions' kernels, from the first to the last of the predictor."""

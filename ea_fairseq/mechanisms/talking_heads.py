@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.count import Count
 from ea_fairseq.options import Options
 
 
@@ -23,8 +22,6 @@ class TalkingHeadsAttention(Attention):
 
     title = "talking heads"
     adds = "projections"
-    keeps = ", and own logits, and mixed probabilities beside those of the softmax"
-    adds_macs_of = "aten::bmm"
 
     def __init__(self, embed_dim: int, num_heads: int, **kwargs):
         super().__init__(embed_dim, num_heads, **kwargs)
@@ -46,15 +43,6 @@ class TalkingHeadsAttention(Attention):
         for mixing in (self.mix_logits, self.mix_weights):
             mixing.copy_(torch.eye(self.num_heads))
         return "as the identity"
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """The two projections, for each entry of a map."""
-        return Count(self.num_heads**2, self.num_heads**2 * queries * keys) * 2
-
-    def extra_kept(self, queries: int, keys: int, number: int) -> int:
-        """Own logits, and mixed probabilities, which in half precision are kept instead of those of the softmax."""
-        maps = 2 if number == 4 else 1
-        return maps * self.num_heads * queries * keys * number
 
 
 def mix_heads(mixing: Tensor, maps: Tensor) -> Tensor:

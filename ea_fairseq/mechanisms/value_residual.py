@@ -13,7 +13,6 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Measure, Place
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.count import Count
 from ea_fairseq.options import Options
 
 
@@ -66,14 +65,6 @@ class ValueResidualAttention(Attention):
         if self.lambdas is not None:
             self.lambdas.copy_(torch.tensor([0.0, 1.0]))
         return "as 0 and 1, which changes nothing"
-
-    def extra_cost(self, queries: int, keys: int) -> Count:
-        """The two weights."""
-        return Count() if self.lambdas is None else Count(parameters=2)
-
-    def element_wise(self, queries: int, keys: int) -> int:
-        """The weighting of both values."""
-        return 0 if self.lambdas is None else 2 * keys * self.embed_dim
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """The weights of the first layer's values and of its own."""

@@ -5,7 +5,6 @@ from torch import Tensor
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 from ea_fairseq.terms.weights import weights_by_head
 
 
@@ -29,12 +28,3 @@ class Additive(Term):
         keys, queries = inputs.k @ self.key_weight, inputs.q @ self.query_weight
         hidden = (keys.unsqueeze(2) + queries.unsqueeze(3)).tanh()
         return (hidden @ self.weight.unsqueeze(1)).squeeze(-1)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The products with W3, W4 and w2."""
-        parameters = sum(weight.numel() for weight in self.parameters())
-        return Count(parameters, (queries + keys) * self.key_weight.numel() + queries * keys * width)
-
-    def kept(self, queries: int, keys: int, width: int) -> int:
-        """d numbers of each head."""
-        return queries * keys * width

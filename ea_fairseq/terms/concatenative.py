@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 from ea_fairseq.terms.weights import weights_by_head
 
 
@@ -31,16 +30,3 @@ class Concatenative(Term):
         for_key, for_query = ((inputs.q * inputs.scale**2) @ self.weight).chunk(2, dim=-1)
         scores = for_key @ inputs.k.transpose(-1, -2) + (for_query * inputs.q).sum(-1, keepdim=True)
         return scores.tanh() * self.factor.view(-1, 1, 1).type_as(scores)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The product with W6, and that with keys."""
-        parameters = self.weight.numel() + len(self.factor)
-        return Count(parameters, queries * self.weight.numel() + queries * keys * width)
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """The scaling of queries, their product with themselves, and that with w5."""
-        return 2 * queries * width + len(self.factor) * queries * keys
-
-    def kept(self, queries: int, keys: int, width: int) -> int:
-        """One number of each head."""
-        return len(self.factor) * queries * keys

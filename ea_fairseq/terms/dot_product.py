@@ -4,7 +4,6 @@ from torch import Tensor
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class DotProduct(Term):
@@ -15,11 +14,3 @@ class DotProduct(Term):
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
         return (inputs.q * inputs.scale) @ inputs.k.transpose(-1, -2)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The products."""
-        return Count(macs=queries * keys * width)
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """The scaling of queries."""
-        return queries * width

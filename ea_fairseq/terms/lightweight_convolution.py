@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class Kernel(Term):
@@ -51,10 +50,6 @@ class FixedConvolution(Kernel):
         taps = self.weight.unsqueeze(1).expand(-1, len(distances), -1)
         return self.spread(taps, distances).type_as(inputs.v)
 
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The kernels, which are looked up without a product."""
-        return Count(self.weight.numel())
-
 
 class DynamicConvolution(Kernel):
     """(x_i W^Q) . w[j - i] / sqrt(d), from the query (COMP eq. 5); heads share ``weight`` (d, taps)."""
@@ -69,14 +64,6 @@ class DynamicConvolution(Kernel):
         """(B, K, T, S)"""
         return self.spread(inputs.q @ (self.weight * inputs.scale), self.distances(inputs))
 
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """A product of each query with each tap."""
-        return Count(self.weight.numel(), queries * self.weight.size(1) * width)
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """The scaling of the kernel."""
-        return self.weight.numel()
-
 
 class KeyConvolution(DynamicConvolution):
     """(x_j W^K) . w[j - i] / sqrt(d), from the key (COMP section 3.2); heads share ``weight`` (d, taps)."""
@@ -86,7 +73,3 @@ class KeyConvolution(DynamicConvolution):
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
         return self.spread(inputs.k @ (self.weight * inputs.scale), self.distances(inputs).T).transpose(-1, -2)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """A product of each key with each tap."""
-        return super().cost(keys, queries, width)

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class Mixture(Term):
@@ -25,17 +24,3 @@ class Mixture(Term):
         """(B, K, T, S)"""
         first, second = self.first(inputs), self.second(inputs)
         return torch.lerp(first, second, self.weight.sigmoid().view(-1, 1, 1).type_as(first))
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """Of both, and the weights."""
-        costs = (term.cost(queries, keys, width) for term in (self.first, self.second))
-        return sum(costs, Count(len(self.weight)))
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """Of both."""
-        return sum(term.element_wise(queries, keys, width) for term in (self.first, self.second))
-
-    def kept(self, queries: int, keys: int, width: int) -> int:
-        """What is mixed, and what its terms keep."""
-        of_terms = sum(term.kept(queries, keys, width) for term in (self.first, self.second))
-        return of_terms + 2 * len(self.weight) * queries * keys

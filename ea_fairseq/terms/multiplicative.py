@@ -5,7 +5,6 @@ from torch import Tensor
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 from ea_fairseq.terms.weights import weights_by_head
 
 
@@ -24,11 +23,3 @@ class Multiplicative(Term):
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
         return (inputs.q * inputs.scale) @ self.weight @ inputs.k.transpose(-1, -2)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The product with W1, and that with keys."""
-        return Count(self.weight.numel(), queries * self.weight.numel() + queries * keys * width)
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """The scaling of queries."""
-        return queries * width

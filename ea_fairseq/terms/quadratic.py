@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class QuadraticPositions(Term):
@@ -47,11 +46,3 @@ class QuadraticPositions(Term):
         # float16 has no number for the square of 400 words, and a convolution adds up many of them.
         lowest = torch.finfo(inputs.v.dtype).min / 32
         return (offsets.pow(2) / -2).clamp(min=lowest).type_as(inputs.v)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """Centres and widths."""
-        return Count(self.centre.numel() + self.sharpness.numel())
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """Distances from the centre in units of the width."""
-        return self.centre.numel() * queries * keys

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class ShawPositions(Term):
@@ -44,11 +43,3 @@ class ShawPositions(Term):
         of_distances = weights.new_zeros(*weights.shape[:3], len(self.value_weight), dtype=exact)
         of_distances = of_distances.scatter_add(-1, self.distances(inputs).expand_as(weights), weights.to(exact))
         return of_distances.type_as(weights) @ self.value_weight
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """A product of each query with each embedding, and of the weights of distances with those of values."""
-        return Count(self.weight.numel(), queries * len(self.weight) * width) * (1 + self.has_values)
-
-    def element_wise(self, queries: int, keys: int, width: int) -> int:
-        """The scaling of queries."""
-        return queries * width

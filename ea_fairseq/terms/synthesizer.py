@@ -12,7 +12,6 @@ from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.word_numbers import word_numbers
-from ea_fairseq.count import Count, linear
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import split_heads
 from ea_fairseq.terms.weights import weights_by_head
@@ -65,11 +64,6 @@ class DenseSynthesizer(Synthesizer):
         scores = scores + self.bias[:, None, :keys].type_as(scores)
         return scores if places is None else scores.gather(-1, places[1][:, None, None].expand(*scores.shape[:3], -1))
 
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """Both layers, the second for as many places as there are keys."""
-        into = linear(self.hidden.in_features, width, queries)
-        return into + Count(self.weight.numel() + self.bias.numel(), queries * keys * width)
-
 
 class RandomSynthesizer(Synthesizer):
     """A number for each place of a query and of a key, learned, of no word at all: (K, N, N)."""
@@ -87,7 +81,3 @@ class RandomSynthesizer(Synthesizer):
         rows, columns = places
         pairs = rows.unsqueeze(2) * numbers.size(2) + columns.unsqueeze(1)  # (B, T, S)
         return F.embedding(pairs, numbers.flatten(1).T).permute(0, 3, 1, 2)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """No product."""
-        return Count(self.map.numel())

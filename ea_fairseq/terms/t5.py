@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term import Term
-from ea_fairseq.count import Count
 
 
 class T5Positions(Term):
@@ -54,7 +53,3 @@ class T5Positions(Term):
         queries, keys = inputs.positions
         distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST  # (T, S)
         return F.embedding(self.buckets[distances], self.weight).permute(2, 0, 1).type_as(inputs.v)
-
-    def cost(self, queries: int, keys: int, width: int) -> Count:
-        """The table, which is looked up without a product."""
-        return Count(self.weight.numel())

@@ -13,7 +13,6 @@ from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from mechanisms import ROWS
 from model_checks import (
-    assert_cost_is_counted,
     assert_equals_loops,
     assert_every_parameter_learns,
     assert_kernels_agree,
@@ -61,11 +60,6 @@ def test_law_holds(family, law):
 @each_option
 def test_law_holds_of_each_flag_without_absolute_positions(options, law):
     law(build_family(**{**NONE, **options}, no_token_positional_embeddings=True), seed=5)
-
-
-@each_family
-def test_the_cost_by_formula_is_that_counted(family):
-    assert_cost_is_counted(build_family(family))
 
 
 @each_family

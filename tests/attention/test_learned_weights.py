@@ -8,12 +8,9 @@ from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, draw_padded, scores
 from loops import Oracle, convolve
 from model_checks import (
-    assert_cost_is_counted,
     assert_equals_loops,
-    assert_kept_for_backward,
     assert_kernels_agree,
     assert_loss_changes_along_its_gradient,
-    assert_torch_counts_the_same,
     each_backend,
     loss_of,
 )
@@ -139,19 +136,6 @@ def test_each_has_a_gradient_and_that_of_the_first_layer_s_alpha_is_zero():
 
 def test_the_loss_changes_along_their_gradient():
     assert_loss_changes_along_its_gradient(learned(**SKIPS), ".learned.")
-
-
-@pytest.mark.parametrize("check", [assert_cost_is_counted, assert_torch_counts_the_same])
-@each_switched
-def test_costs_are_counted(check, options, monkeypatch):
-    monkeypatch.setattr(dispatch, "backend", "reference")
-    check(learned(**options, encoder_attention_heads=2))
-
-
-@pytest.mark.parametrize("options", [{"no_encoder_skip": True}, {"no_encoder_skip": True, "ea_kernel_size": 1}])
-def test_maps_kept_for_backward_are_those_of_the_formula(options, monkeypatch):
-    monkeypatch.setattr(dispatch, "backend", "reference")
-    assert_kept_for_backward(learned(**options, encoder_attention_heads=2))
 
 
 def test_a_checkpoint_keeps_them_and_one_without_is_refused_with_their_name():

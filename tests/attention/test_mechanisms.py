@@ -17,7 +17,6 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.attention.term import Term
 from ea_fairseq.blocks.branch import Branch
-from ea_fairseq.count import Count
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
@@ -30,7 +29,6 @@ from laws import FURTHER_LAWS, LAWS
 from loops import TERMS, Oracle
 from mechanisms import ROWS, Row
 from model_checks import (
-    assert_cost_is_counted,
     assert_equals_loops,
     assert_kernels_agree,
     assert_torch_counts_the_same,
@@ -99,9 +97,6 @@ class Distance(Term):
         queries, keys = inputs.positions
         return self.weight[(keys - queries.unsqueeze(1)).clamp(-7, 7) + 7]
 
-    def cost(self, queries, keys, width):
-        return Count(parameters=15)
-
 
 @register_mechanism("distant")
 class DistantAttention(Attention):
@@ -145,11 +140,6 @@ def test_law_holds(family, law):
 def test_kernels_compute_what_the_equations_do(family, backend, monkeypatch):
     """Where a mechanism lets them: outputs and gradients of a model in training."""
     assert_kernels_agree(build_family(family), backend, monkeypatch)
-
-
-@each_family
-def test_the_cost_by_formula_is_that_counted(family):
-    assert_cost_is_counted(build_family(family))
 
 
 @each_family

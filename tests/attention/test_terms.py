@@ -20,7 +20,7 @@ from ea_fairseq.terms.t5 import T5Positions
 from ea_fairseq.terms.weights import weights_by_head
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
 from mechanisms import ROWS, build_family
-from model_checks import assert_cost_is_counted, assert_equals_loops, assert_kernels_agree, native_only
+from model_checks import assert_equals_loops, assert_kernels_agree, assert_torch_counts_the_same, native_only
 from terms import TERMS, convolution, positions
 from tiny import TINY, build
 
@@ -72,8 +72,9 @@ def test_law_holds_without_absolute_positions(options, law, short_reach):
 
 
 @each_term
-def test_the_cost_by_formula_is_that_counted(options):
-    assert_cost_is_counted(build_with(options))
+def test_torchs_own_counter_of_flops_agrees(options, monkeypatch):
+    monkeypatch.setattr("ea_fairseq.kernels.dispatch.backend", "reference")
+    assert_torch_counts_the_same(build_with(options))
 
 
 def step(model, source, target):

@@ -8,7 +8,7 @@ from commands import PLUGIN
 
 LAYERS = (  # from top to bottom; those of one line know nothing of each other
     ("errors", "imports", "plain"),
-    ("options", "count"),
+    ("options",),
     ("kernels",),
     ("attention", "terms"),
     ("blocks",),

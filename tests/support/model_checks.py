@@ -1,18 +1,21 @@
 """What must hold for models of any mechanism and terms, as functions that raise AssertionError where it does not."""
 
+import re
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ea_fairseq.analysis.cost_formula import Side, attentions, parts
+from ea_fairseq.analysis.cost import count_macs
+from ea_fairseq.analysis.parts import parts
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
-from experiments.costs.profiled_model import ProfiledModel
 from laws import draw_padded
 from loops import Oracle, decode, encode
 from tiny import random_tokens
 
+UNSEEN = re.compile(" (mul_?|mean|layer_norm|batch_norm)$")  # operators that torch's counter of FLOPs does not know
 native_only = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
 interpreted = pytest.param("triton", marks=pytest.mark.slow)  # without a GPU
 each_backend = pytest.mark.parametrize("backend", [pytest.param("native", marks=native_only), interpreted])
@@ -90,37 +93,13 @@ def assert_loss_changes_along_its_gradient(model, of: str = ""):
     assert ((losses[0] - losses[1]) / 2e-6).item() == pytest.approx(slope.item(), rel=1e-4)
 
 
-def assert_cost_is_counted(model):
-    """Parameters and products by formula are those of the model and of torchprofile."""
-    profile = ProfiledModel.of(model, *(Side(len(side.dictionary), 6) for side in (model.encoder, model.decoder)))
-    assert all(formula == counted for formula, counted in profile.checks.values()), profile.checks
-
-
 def assert_torch_counts_the_same(model):
-    """torch's own counter, in PyTorch, finds the products by formula, as far as it counts them."""
+    """torch's own counter finds what torchprofile does, as far as it counts: matrix products and convolutions."""
     by_our_forward(model)
     length = 6
     tokens = torch.full((1, length), model.encoder.dictionary.unk())
     with FlopCounterMode(display=False) as counter:
         model(tokens, torch.tensor([length]), tokens)
-    by_formula = parts(model, *(Side(len(side.dictionary), length) for side in (model.encoder, model.decoder)))
-    others = {"layer norms", "element-wise", "positions", "source tokens", "target tokens"}
-    assert counter.get_total_flops() == 2 * sum(part.count.macs for part in by_formula if part.name not in others)
-
-
-def assert_kept_for_backward(model):
-    """The bytes of maps by formula are those that autograd keeps of a sentence, in PyTorch, in training."""
-    saved, length = {}, 29
-    sides = length, length + 2  # of maps, of which a convolution's input may have margins; nothing else has two such
-
-    def pack(tensor):
-        if tensor.is_floating_point() and sum(map(tensor.shape.count, sides)) == 2:
-            saved[tensor.data_ptr()] = tensor
-        return tensor
-
-    tokens = torch.full((1, length), model.encoder.dictionary.unk())
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        output = model.train()(tokens, None, tokens)
-    formula = sum(kind.kept_for_backward() for kind in attentions(model, length, length).values())
-    assert sum(tensor.nbytes for tensor in saved.values()) == formula
-    del output  # until here it held what was saved, so that no address was used twice
+    macs = count_macs(model, length, length)
+    assert counter.get_total_flops() == 2 * sum(number for name, number in macs.items() if not UNSEEN.search(name))
+    assert "others" not in {part.name for part in parts(model, macs)}

@@ -1,1 +1,1 @@
-"""Parameters, FLOPs and times of models, by formula and counted."""
+"""Parameters, FLOPs and memory of models, counted on them, and times of operations."""

@@ -1,17 +1,17 @@
-"""A model that is an encoder alone, built from flags of fairseq-train, and its costs by formula and counted."""
+"""A model that is an encoder alone, built from flags of fairseq-train, and what it costs."""
 
 from dataclasses import dataclass
 
+import torch
 from fairseq.models.roberta import RobertaModel
 from step import StepError
 
-from ea_fairseq.analysis.cost import LM_HEAD, count_parameters
-from ea_fairseq.analysis.cost_formula import Side
-from ea_fairseq.analysis.encoder_cost import LAST, as_published, attentions, count_macs, layout, parts
-from ea_fairseq.models.roberta import MechanismRoberta
+from ea_fairseq.analysis.cost import Pass
+from ea_fairseq.analysis.encoder_cost import as_published, count_macs, layout
+from ea_fairseq.analysis.parts import LAST, LM_HEAD, parts, total
 from experiments.arguments import Parser
-from experiments.costs.built_model import build_encoder, parse
-from experiments.costs.profiled_model import ProfiledModel, building
+from experiments.costs.built_model import HEAD, build_encoder, parse
+from experiments.costs.profiled_model import ProfiledModel, Side, building, kept_for_backward
 
 
 @dataclass(frozen=True)
@@ -27,25 +27,16 @@ class ProfiledEncoder(ProfiledModel):
     layout: dict[str, int]
 
     @classmethod
-    def of(cls, model: RobertaModel, sentence: Side) -> "ProfiledEncoder":
-        """Profiles a built model, its classification head included, on one sentence."""
-        found = parts(model, sentence)
-        return cls(
-            found,
-            attentions(model, sentence.length),
-            count_parameters(model),
-            count_macs(model, sentence.length),
-            model.family.attention if isinstance(model, MechanismRoberta) else None,
-            model.max_positions(),
-            as_published(model, found),
-            layout(model),
-        )
+    def of(cls, model: RobertaModel, length: int) -> "ProfiledEncoder":
+        """Profiles a built model, its classification head included, on one sentence, and changes its precision."""
+        found, tokens = parts(model, count_macs(model, length)), torch.full((1, length), model.encoder.dictionary.unk())
+        classifier = Pass(model, features_only=True, classification_head_name=HEAD)
+        return cls(found, kept_for_backward(classifier, tokens), as_published(model), layout(model))
 
     @property
     def flops(self) -> int:
         """Of one sentence, as papers count them: without what scores words or classes."""
-        counted = (part.count.macs for part in self.parts if part.group != LM_HEAD and part.name != LAST)
-        return 2 * sum(counted)
+        return 2 * total(self.parts, without=(LM_HEAD, LAST)).macs
 
     @property
     def has_lm_head(self) -> bool:
@@ -75,4 +66,4 @@ def profiled(flags: list[str], sentence: Side, parser: Parser) -> ProfiledEncode
                 f"--src-len {sentence.length} is more than the {model.max_positions()} positions of the model: raise "
                 "--max-positions."
             )
-        return ProfiledEncoder.of(model, sentence)
+        return ProfiledEncoder.of(model, sentence.length)

@@ -1,24 +1,28 @@
-"""A model built from flags of fairseq-train, and its costs by formula, which must be those counted on it."""
+"""A model built from flags of fairseq-train, and what it costs, counted on it."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from fairseq.models.transformer import TransformerModelBase
 from step import StepError
+from torch import Tensor, nn
 
 from ea_fairseq import UserError
-from ea_fairseq.analysis.attention_cost import AttentionCost
-from ea_fairseq.analysis.cost import CONVOLUTIONS, EMBEDDINGS, OUTPUT, count_macs, count_parameters, mechanism_group
-from ea_fairseq.analysis.cost_formula import Part, Side, attentions, parts
-from ea_fairseq.attention.attention import Attention
-from ea_fairseq.count import Count
-from ea_fairseq.models.transformer import MechanismTransformer
+from ea_fairseq.analysis.cost import count_macs, pair
+from ea_fairseq.analysis.parts import EMBEDDINGS, OUTPUT, Part, parts, total
 from experiments.arguments import Parser
+from experiments.benchmark.costs import saved_for_backward
 from experiments.costs.built_model import build, parse
 
-CONVOLVES = "aten::_convolution"  # torch's operator that convolutions inside self-attention run, too
+
+class Side(NamedTuple):
+    """Types in a dictionary, special symbols included, and tokens of a sentence."""
+
+    vocabulary: int
+    length: int
 
 
 @dataclass(frozen=True)
@@ -26,71 +30,32 @@ class ProfiledModel:
     """What a model costs.
 
     Args:
-        parts: by formula.
-        attentions: the kinds of attention: three, or one of an encoder alone.
-        parameters: of the built model by group.
-        macs: that torchprofile counts, by torch's operator.
-        attention: what the layers are built of; None in fairseq's Transformer.
-        longest: sentence that it reads, in tokens.
+        parts: as they are counted.
+        kept: bytes that autograd keeps for the backward pass, by precision; empty where it is not counted.
     """
 
     parts: list[Part]
-    attentions: dict[str, AttentionCost]
-    parameters: Counter[str]
-    macs: Counter[str]
-    attention: type[Attention] | None
-    longest: int
+    kept: dict[str, int]
 
     @classmethod
-    def of(cls, model: TransformerModelBase, source: Side, target: Side) -> "ProfiledModel":
-        """Profiles a built model on one pair of sentences of these lengths."""
-        return cls(
-            parts(model, source, target),
-            attentions(model, source.length, target.length),
-            count_parameters(model),
-            count_macs(model, source.length, target.length),
-            model.family.attention if isinstance(model, MechanismTransformer) else None,
-            min(model.max_positions()),
-        )
-
-    def total(self, *groups: str, without: tuple[str, ...] = ()) -> Count:
-        """The sum of these groups, or of all, less those without which it is asked for."""
-        chosen = (part for part in self.parts if (not groups or part.group in groups) and part.group not in without)
-        return sum((part.count for part in chosen), Count())
+    def of(cls, model: TransformerModelBase, source: int, target: int) -> "ProfiledModel":
+        """Profiles a built model, of which it changes the precision, on one pair of sentences of these lengths."""
+        found = parts(model, count_macs(model, source, target))
+        return cls(found, kept_for_backward(model, *pair(model, source, target)))
 
     @property
     def as_published(self) -> tuple[int, int]:
         """Parameters and FLOPs in the papers' convention."""
-        parameters = self.total(without=(EMBEDDINGS, OUTPUT)).parameters
-        return parameters, 2 * self.total(without=(OUTPUT,)).macs
+        parameters = total(self.parts, without=(EMBEDDINGS, OUTPUT)).parameters
+        return parameters, 2 * total(self.parts, without=(OUTPUT,)).macs
 
-    @property
-    def checks(self) -> dict[str, tuple[int, int]]:
-        """By name, what the formula says and what was counted."""
-        groups = dict.fromkeys([*(part.group for part in self.parts), *self.parameters])
-        parameters = {
-            f"parameters of {group}": (self.total(group).parameters, self.parameters[group]) for group in groups
-        }
-        added = {}
-        if self.attention and (operator := self.attention.adds_macs_of):
-            group = mechanism_group(self.attention)
-            others = [CONVOLUTIONS] if operator == CONVOLVES else []
-            added[f"MACs of {group}"] = self.total(group, *others).macs, self.macs[operator]
-        return {
-            **parameters,
-            "parameters": (self.total().parameters, self.parameters.total()),
-            **added,
-            "MACs": (self.total().macs, self.macs.total()),
-        }
 
-    def require_match(self) -> None:
-        """Raises StepError unless the formula says what was counted."""
-        for name, (formula, counted) in self.checks.items():
-            if formula != counted:
-                raise StepError(
-                    f"the formula says {formula:,} {name}, and the built model has {counted:,}: one of these flags, "
-                    "or this version of torch, changes what the formula does not know."
-                )
+def kept_for_backward(model: nn.Module, *inputs: Tensor) -> dict[str, int]:
+    """Bytes that autograd keeps of a pass in training, parameters left out, in single and in half precision."""
+    return {
+        name: saved_for_backward(lambda: model(*inputs), model.to(dtype).train().parameters())
+        for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+    }
 
 
 def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> ProfiledModel:
@@ -111,7 +76,7 @@ def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> Pr
                     f"--{flag}-len {length} is more than the {limit} positions of the model: raise "
                     f"--max-{name}-positions."
                 )
-        return ProfiledModel.of(model, source, target)
+        return ProfiledModel.of(model, source.length, target.length)
 
 
 @contextmanager
@@ -121,6 +86,6 @@ def building() -> Iterator[None]:
         yield
     except UserError as error:
         raise StepError(str(error)) from None
-    except (AssertionError, AttributeError, RuntimeError, ZeroDivisionError) as error:
-        reason = str(error).partition("\n")[0]
+    except (AssertionError, AttributeError, ImportError, RuntimeError, ValueError, ZeroDivisionError) as error:
+        reason = str(error).strip().partition("\n")[0]
         raise StepError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from ea_fairseq.analysis.cost import Cost
-from ea_fairseq.analysis.time_series_cost import parts
-from ea_fairseq.count import Count
+from ea_fairseq.analysis.time_series_cost import cost
 from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
@@ -44,5 +42,4 @@ class SeriesPredictions(EncoderOutcome):
         if isinstance(model, DCTransformer) and not is_plain(model):
             family = model.family
             found |= asdict(family.attention.options.from_namespace(model.args))
-        counted = sum((part.count for part in parts(model)), Count())
-        return Description(family and family.name, found, Cost(counted.parameters, 2 * counted.macs))
+        return Description(family and family.name, found, cost(model))

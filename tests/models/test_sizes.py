@@ -1,4 +1,4 @@
-"""Encoders have the sizes of published models, in the architectures and with the flags that are theirs."""
+"""Models have the sizes that papers and our documentation print, by the architectures and flags for them."""
 
 from itertools import product
 
@@ -6,9 +6,26 @@ import pytest
 from fairseq.data import Dictionary
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ea_fairseq.analysis.cost_formula import Side
-from ea_fairseq.analysis.encoder_cost import as_published, parts
+from ea_fairseq.analysis.cost import cost
+from ea_fairseq.analysis.encoder_cost import as_published
 from encoders import build
+from time_series import build as build_series
+from time_series import describe
+from tiny import build as build_translation
+
+PAPER = {  # parameters exactly as counted; FLOPs as printed in EA, table 5
+    "transformer_lite": (2_482_560, 158.31e6),
+    "ea_transformer_lite": (2_485_224, 163.46e6),
+    "transformer": (44_138_496, 2.68e9),
+    "ea_transformer_base": (44_149_008, 2.70e9),
+}
+
+
+@pytest.mark.parametrize("arch", PAPER)
+def test_translation_costs_what_the_paper_prints(arch):
+    parameters, flops = PAPER[arch]
+    counted = cost(build_translation(arch))
+    assert (counted.parameters, counted.flops) == (parameters, pytest.approx(flops, rel=0.01))
 
 
 def words_of(size: int) -> Dictionary:
@@ -27,7 +44,7 @@ def parameters(arch: str, symbols: int, **options) -> tuple[dict[str, int], list
     with FakeTensorMode():
         model = build(arch, words=words_of(symbols), **options)
         model.register_classification_head("pooler", num_classes=2)
-        published = as_published(model, parts(model, Side(symbols, length=30)))
+        published = as_published(model)
     return {name: parameter.numel() for name, parameter in model.named_parameters()}, list(published.values())
 
 
@@ -112,3 +129,25 @@ def test_sizes_with_convolved_projections_are_those_printed(convolved, terms):
     )
     assert sum(size for name, size in sizes.items() if "pooler" not in name) == published
     assert f"{published / 1e6:.2f}M" == CONVOLVED[convolved][terms == "composite"]
+
+
+def test_a_classifier_counts_all_but_its_embeddings():
+    with FakeTensorMode():
+        model = build("pa_transformer_classifier", dense_connections=True)
+        model.register_classification_head("head", num_classes=5)
+        assert [*as_published(model).values()] == [2_789_173]
+
+
+LAYER = 3 * (64 + 1) * 16 + (16 + 1) * 16 + (3 * 64 + 1) * 48 + 2 * 64 + (64 + 1) * 256 + (256 + 1) * 64
+
+
+@pytest.mark.parametrize(("channels", "longest", "outputs"), [(12, 29, 9), (3, 152, 26)], ids=["vowels", "handwriting"])
+def test_sizes_of_models_of_time_series(channels, longest, outputs):
+    """Attention of 16 channels and a convolution to 48, which read 64; six layers, three blocks."""
+    description = describe(channels, longest, tuple(map(str, range(outputs))))
+    plain, evolving = (
+        sum(parameter.numel() for parameter in build_series(arch, description=description).parameters())
+        for arch in ("dc_transformer", "ea_dc_transformer")
+    )
+    assert plain == (channels + 1 + longest) * 64 + (longest * 64 + 1) * outputs + 6 * LAYER + 3 * 2 * 64
+    assert evolving - plain == 6 * (8 * 8 * 9 + 8)

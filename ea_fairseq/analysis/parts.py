@@ -1,0 +1,134 @@
+"""The parts of a model, told by the names of its modules: where its parameters are, and what multiplies."""
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from torch import nn
+
+from ea_fairseq.attention.attention import Attention
+
+EMBEDDINGS, ENCODER, DECODER, OUTPUT = "embeddings", "encoder", "decoder", "output projection"
+LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
+TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
+CONVOLUTIONS = "convolutions inside self-attention"
+TOKENS, POOLER, LAST = "tokens", "pooler", "linear layer to classes"
+STACK, MECHANISM, PLACE = "{stack}", "{mechanism}", "{place}"  # which the model and the name of a module fill in
+ORDER = (EMBEDDINGS, STACK, MECHANISM, TERMS, CONVOLUTIONS, BRANCHES, OUTPUT, LM_HEAD, CLASSIFICATION_HEAD)
+# Group, part, and what its names match: of a parameter, or of a module and, after a space, torch's operator.
+RULES = (
+    (EMBEDDINGS, "source tokens", r"^encoder\.(embed_tokens\.|forward_embedding mul)"),
+    (EMBEDDINGS, "target tokens", r"^decoder(\.embed_tokens\.| mul)"),
+    (EMBEDDINGS, TOKENS, r"\.(embed_tokens\.|forward_embedding mul)"),
+    (EMBEDDINGS, "positions", r"\.embed_positions\b"),
+    (EMBEDDINGS, "segments", r"\.segment_embeddings\b"),
+    (LM_HEAD, "dense layer", r"\.lm_head(\.dense\b| mul)"),
+    (LM_HEAD, "layer norm", r"\.lm_head\.layer_norm\b"),
+    (LM_HEAD, OUTPUT, r"\.lm_head\b"),
+    (CLASSIFICATION_HEAD, POOLER, r"^classification_heads\.\w+\.dense\b"),
+    (CLASSIFICATION_HEAD, LAST, r"^classification_heads\."),
+    (CLASSIFICATION_HEAD, "values", r"^value_head\b"),
+    (OUTPUT, OUTPUT, r"\.(output_projection|adaptive_softmax)\b"),
+    (TERMS, PLACE, r"_attn\.terms\.\S+$"),
+    (CONVOLUTIONS, PLACE, r"_attn\.convolutions\."),
+    (BRANCHES, STACK, r"\.(branch|dilated)\b"),
+    (STACK, "{mixer} projections", r"self_attn( linear|\.([qkv]|out)_proj|\.bias_)"),
+    (STACK, "self-attention maps", r"self_attn(\.values|\.terms\.\S+)? (?!mul)"),
+    (STACK, "cross-attention projections", r"encoder_attn( linear|\.([qkv]|out)_proj|\.bias_)"),
+    (STACK, "cross-attention maps", r"encoder_attn(\.values|\.terms\.\S+)? (?!mul)"),
+    (MECHANISM, PLACE, r"_attn\.\S+( (?!mul)|$)"),
+    (STACK, "feed-forward", r"\.fc[12]( (?!mul)|\.)"),
+    (STACK, "recurrent layers", r"^encoder\.layers( |\.\w+_l\d+)"),
+    (STACK, "convolutions and norms", r"^encoder\.blocks\."),
+    (STACK, "input projection", r"\.project_in\b"),
+    (STACK, "batch norms", r"\.norms?\b"),
+    (STACK, "layer norms", r"layer_norm[ .]|^(en|de)coder\.layernorm_embedding\b"),
+    (STACK, "element-wise", r" (mul|mul_|mean)$"),
+    (STACK, "layer norm of embeddings", r"\.layernorm_embedding\b"),
+    (STACK, "embeddings to layers", r"\.embedding_proj\b"),
+    (STACK, "dense connections", r"\.dense\b"),
+    (STACK, "output width", r"\.project_out_dim\b"),
+    (STACK, "others", ""),
+)
+
+
+@dataclass(frozen=True)
+class Count:
+    """Parameters, and multiply-accumulates of a pass as torchprofile counts them."""
+
+    parameters: int = 0
+    macs: int = 0
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(self.parameters + other.parameters, self.macs + other.macs)
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where something belongs; ``rank`` is that of the part in tables."""
+
+    rank: tuple[int, ...]
+    group: str
+    name: str
+
+    @classmethod
+    def of(cls, path: str, model: nn.Module) -> "Place":
+        """That of a parameter, or of an operator in a module, as ``RULES`` name them."""
+        rule, (group, name, _) = next(found for found in enumerate(RULES) if re.search(found[1][2], path))
+        stack, crosses = DECODER if re.match(r"decoder\b", path) else ENCODER, "encoder_attn" in path
+        attention = model.family.attention if hasattr(model, "family") else Attention
+        filled = {
+            "stack": stack,
+            "place": "encoder-decoder attention" if crosses else f"{stack} self-attention",
+            "mechanism": mechanism_group(attention),
+            "mixer": "self-attention" if issubclass(attention, Attention) else attention.title,
+        }
+        second = stack == DECODER  # of what both stacks have
+        rank = ORDER.index(group), group == STACK and second, rule, (name in (STACK, PLACE)) * (second + crosses)
+        return cls(rank, group.format_map(filled), name.format_map(filled))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model.
+
+    Args:
+        group: of parts.
+        name: of the part in its group.
+        count: its parameters and MACs; parameters that are tied count at the first part that has them.
+        tied: to which part, or None.
+    """
+
+    group: str
+    name: str
+    count: Count = Count()
+    tied: str | None = None
+
+
+def parts(model: nn.Module, macs: Counter[str] | None = None) -> list[Part]:
+    """The parts of a built model, in the order of tables.
+
+    Args:
+        macs: of a pass, see :func:`ea_fairseq.analysis.cost.traced_macs`.
+    """
+    found, tied, last = defaultdict(Count), {}, {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        place = Place.of(name, model)
+        found[place] += Count(0 if parameter in last else parameter.numel())
+        if last.setdefault(parameter, place) != place:
+            tied[place] = last[parameter].name
+        last[parameter] = place
+    for name, number in (macs or {}).items():
+        found[Place.of(name, model)] += Count(macs=number)
+    return [Part(place.group, place.name, found[place], tied.get(place)) for place in sorted(found)]
+
+
+def total(found: list[Part], *groups: str, without: tuple[str, ...] = ()) -> Count:
+    """The sum of these groups, or of all parts, less the groups and parts without which it is asked for."""
+    chosen = (part for part in found if not groups or part.group in groups)
+    return sum((part.count for part in chosen if not {part.group, part.name} & {*without}), Count())
+
+
+def mechanism_group(attention: type[Attention]) -> str:
+    """What tables call the parameters that a mechanism adds, such as ``evolving-attention convolutions``."""
+    return f"{attention.title.replace(' ', '-')} {attention.adds}"
