@@ -4,7 +4,7 @@ import pytest
 
 from ea_fairseq.analysis import encoder_cost
 from ea_fairseq.analysis.cost import cost, count_macs
-from ea_fairseq.analysis.parts import Count, parts
+from ea_fairseq.analysis.parts import Count, parts, total
 from ea_fairseq.models.roberta import MODELS
 from encoders import OPTIONS
 from encoders import TINY as TINY_ENCODER
@@ -44,6 +44,15 @@ def test_attentions_by_hand():
     kinds = {"encoder self-attention": 49, "decoder self-attention": 25, "encoder-decoder attention": 35}
     for kind, entries in kinds.items():
         assert found["evolving-attention convolutions", kind] == Count(2 * 2 * 9 + 2, entries * 2 * 2 * 9)
+
+
+def test_what_the_steps_of_a_mechanism_multiply_is_its_own():
+    """Two products of each entry with all heads, whatever operators they are."""
+    model = build("talking_heads", **TINY)
+    layers, heads = TINY["encoder_layers"] + 2 * TINY["decoder_layers"], TINY["encoder_attention_heads"]
+    assert heads == TINY["decoder_attention_heads"]
+    found = total(parts(model, count_macs(model, 6, 6)), "talking-heads projections")
+    assert found == Count(layers * 2 * heads**2, layers * 2 * heads**2 * 6 * 6)
 
 
 @pytest.mark.parametrize("arch", ["roberta", *(name for name in MODELS if name.endswith(("_roberta", "_classifier")))])
