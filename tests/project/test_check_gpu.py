@@ -27,6 +27,12 @@ CPU = Settings(torch.device("cpu"), Path("text"), Path("data"))
 SCRIPT = ROOT / "scripts/check_gpu.sh"
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """A training that fails leaves a folder where it runs."""
+    monkeypatch.chdir(tmp_path)
+
+
 def run_part(program: str, folder: Path, seconds: float = 30) -> Part:
     """A part whose process runs a program of Python."""
     part = Part("one", "One part")
