@@ -215,11 +215,16 @@ def chosen_configs() -> list[type]:
     ]
 
 
+SHARED = {field.name for field in fields(TransformerConfig)}  # names that a mechanism's options have, too
+
+
 def rule_for(option: Field) -> Rule:
     """The rule for a field of a dataclass of options, by its type or, for a mechanism's, by its parser."""
     if "parse" in option.metadata and option.type is not bool:  # of a mechanism
         return Rule(
-            option.metadata["wanted"], lambda value: isinstance(value, int | float | str) and parses(option, value)
+            option.metadata["wanted"],
+            lambda value: isinstance(value, int | float | str) and parses(option, value),
+            required=option.type is float and option.name in SHARED,
         )
     kind = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
     if isinstance(kind, type) and issubclass(kind, Enum):
