@@ -6,6 +6,7 @@ our mechanisms and what checks a checkpoint read flat names.
 
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, fields
 
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig, QuantNoiseConfig
@@ -39,10 +40,6 @@ def flatten(options: Namespace | dict | DictConfig | None, complete: bool = Fals
             raise UserError(f"model.{part}.{unknown[0]:.80} is no option of fairseq's: {part} has {', '.join(known)}")
         given = asdict(config(**nested)) if complete else nested
         flat = {f"{part}_{name}": value for name, value in given.items() if name != "_name"}
-        if isinstance(held, DictConfig):
-            with open_dict(held):
-                del held[part]
-                held.update(flat)
-        else:
+        with open_dict(held) if isinstance(held, DictConfig) else nullcontext():
             del held[part]
             held.update(flat)
