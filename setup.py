@@ -35,7 +35,13 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["ea_fairseq", "ea_fairseq.*"]),
-    package_data={"ea_fairseq.explorer": ["*.html", "*.css", "*.js"]},
+    package_data={
+        "ea_fairseq.data": ["*.tsv", "*.tar.bz2"],
+        "ea_fairseq.explorer": ["*.html", "*.css", "*.js"],
+        "ea_fairseq.experiments": ["*.js", "recipes/*.tsv", "recipes/*/*.recipe"],
+        "ea_fairseq.experiments.demo": ["*.html", "*.css", "*.js"],
+    },
+    entry_points={"console_scripts": ["ea-fairseq = ea_fairseq.cli:main"]},
     ext_modules=[
         Extension(
             "ea_fairseq.kernels.cpu._native",

@@ -41,5 +41,5 @@ done
 check_path "${files[0]}"
 
 find_python
-exec "$python" "$repository/data-prep/corpus/learn_shortlist.py" --words "$words" --frequent "$frequent" \
+ours data.learn_shortlist --words "$words" --frequent "$frequent" \
   --pairs "$pairs" -- "${files[@]}"

@@ -8,8 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 source "$repository/data-prep/options.sh"
 # shellcheck source=data-prep/plan.sh
 source "$repository/data-prep/plan.sh"
-steps=$repository/data-prep/corpus
-archive_table=$repository/data-prep/archives.tsv
+archive_table=$repository/ea_fairseq/data/archives.tsv
 
 recipe=(tokenize clean subword) # what is done with the text, in this order; also: split
 binarize=binarize               # and what makes data of it; also: binarize_sentences, of sentences.sh
@@ -43,7 +42,7 @@ open_tools() {
   [[ $tokenizer != moses || $moses ]] || tools+=(sacremoses regex)
   [[ $subword != bpe ]] || tools+=(subword-nmt)
   [[ $subword != sentencepiece ]] || tools+=(sentencepiece)
-  versions=$("$python" "$steps/tool_versions.py" ${moses:+--moses "$moses"} "${tools[@]}")
+  versions=$(ours data.tool_versions ${moses:+--moses "$moses"} "${tools[@]}")
   while read -r tool number; do version[$tool]=$number; done <<<"$versions"
 }
 
@@ -63,7 +62,7 @@ from_archive() {
     role=ref
   done
   ((train_bytes += bytes)) || true
-  plan "extracted/$name" "$(on_disk "$bytes")" "$format ${members[*]}" "${folders[*]}" "$python" "$steps/extract.py" \
+  plan "extracted/$name" "$(on_disk "$bytes")" "$format ${members[*]}" "${folders[*]}" ours data.extract \
     --format "$format" --languages "${languages[@]}" ${compress:+--compress} "${members[@]}" "${folders[@]/#/$OUT_DIR/}"
   text[$split]+=" extracted/$name"
 }
@@ -79,7 +78,7 @@ plan_download() {
     [[ $choice != "$1="* ]] || accept=(--accept "$choice")
   done
   plan "archives/$1" "$([[ $own ]] && echo 0 || echo "${archive_bytes[$1]}")" "$known ${accept[*]-}" '' \
-    "$python" "$steps/download.py" --table "$archive_table" \
+    ours data.download --table "$archive_table" \
     ${archives:+--archives "$archives"} ${mirror:+--mirror "$mirror"} "${accept[@]}" "$1"
   remarks[archives/$1]="from ${own:-$(cut -f 4 <<<"${known%%$'\n'*}")}"
 }
@@ -99,11 +98,11 @@ own_archive() {
 from_corpus() {
   local checked split lines bytes files
   say "checking $1"
-  checked=$("$python" "$steps/check_corpus.py" "$1" "${languages[@]}")
+  checked=$(ours data.check_corpus "$1" "${languages[@]}")
   while read -r split lines bytes files; do
     [[ $split != train ]] || train_bytes=$bytes
     # shellcheck disable=SC2086 # the names and checksums of the files are words
-    plan "corpus/$split" 0 "$files" '' "$python" "$steps/link_corpus.py" --languages "${languages[@]}" "$1" \
+    plan "corpus/$split" 0 "$files" '' ours data.link_corpus --languages "${languages[@]}" "$1" \
       "$split" "$lines" $files
     places[corpus/$split]=$(cd "$1" && pwd)
     text[$split]=corpus/$split
@@ -136,7 +135,7 @@ plan_text() {
   fi
   settings+=" $script ${*//"$OUT_DIR/"/}" # not where things are, but what they are
   plan "$output" "$bytes" "${settings//"${moses:-no Moses}"/}" "$(made_with "${folders[@]}" "${models[@]}")" \
-    "$python" "$steps/$script" --languages "${languages[@]}" --workers "$workers" "${options[@]}" "$@" \
+    ours "data.${script%.py}" --languages "${languages[@]}" --workers "$workers" "${options[@]}" "$@" \
     -- "${folders[@]/#/$OUT_DIR/}"
 }
 
@@ -199,8 +198,7 @@ plan_copy() {
 
 # plan_model MODEL LANGUAGE...: plans to learn a subword model from the training text of the languages.
 plan_model() {
-  plan "$1" 0 "$subword $model_type $size ${version[$tool]} ${*:2}" "$(made_with "${text[train]}")" "$python" \
-    "$steps/learn_subword.py" --kind "$subword" --model-type "$model_type" --size "$size" --workers "$workers" \
+  plan "$1" 0 "$subword $model_type $size ${version[$tool]} ${*:2}" "$(made_with "${text[train]}")" ours data.learn_subword --kind "$subword" --model-type "$model_type" --size "$size" --workers "$workers" \
     --languages "${@:2}" -- "$OUT_DIR/${text[train]}"
 }
 
@@ -210,7 +208,7 @@ plan_binarize() {
   for split in "${splits[@]}"; do options+=("--$split" "$OUT_DIR/${text[$split]}"); done
   [[ ! $joined_dictionary ]] || options+=(--joined-dictionary)
   plan data-bin $((train_bytes * 80 / 100)) "${version[fairseq]} $joined_dictionary" \
-    "$(made_with "${text[@]}" "${models[@]}")" "$python" "$steps/binarize.py" \
+    "$(made_with "${text[@]}" "${models[@]}")" ours data.binarize \
     --languages "${languages[@]}" --workers "$workers" "${options[@]}" --versions "$versions" \
     --settings "dataset=$script" "${settings[@]}" --models "${models[@]/#/$OUT_DIR/}" --
 }
@@ -231,6 +229,6 @@ prepare() {
   check_disk
   run_plan
   [[ ${accepted[*]} || $defaults != "$(text_settings)" ]] || strict=(--strict)
-  "$python" "$steps/check_counts.py" "${strict[@]}" "$OUT_DIR/data-bin/manifest.json" "${known_counts[@]}"
+  ours data.check_counts "${strict[@]}" "$OUT_DIR/data-bin/manifest.json" "${known_counts[@]}"
   say "done: $OUT_DIR/data-bin"
 }

@@ -54,5 +54,5 @@ find_python
 open_out_dir
 made_of=("$data/dict.$language.txt" "$data"/{preparation,manifest}.json "${files[@]}") # those of JSON if they are there
 stage data-bin "$(cat "${made_of[@]}" 2>/dev/null | sha256sum) with its preparation and manifest" \
-  "$python" "$repository/data-prep/corpus/take_language.py" --language "$language" --data "$data" "${files[@]}"
+  ours data.take_language --language "$language" --data "$data" "${files[@]}"
 say "all of this is in $OUT_DIR/data-bin"

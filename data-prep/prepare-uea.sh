@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=data-prep/pipeline.sh
 source "$(dirname "${BASH_SOURCE[0]}")/pipeline.sh"
 
-series_table=$repository/data-prep/series.tsv
+series_table=$repository/ea_fairseq/data/series.tsv
 
 usage() {
   cat <<USAGE
@@ -58,7 +58,7 @@ plan_series() {
     fi
     inputs+=("--$split" "$file")
   done
-  plan data-bin "$bytes" "$name $checksums" "${needed[*]}" "$python" "$steps/take_series.py" "${inputs[@]}" "$name"
+  plan data-bin "$bytes" "$name $checksums" "${needed[*]}" ours data.take_series "${inputs[@]}" "$name"
 }
 
 # series have neither languages nor steps of text; parse_options wants two sides

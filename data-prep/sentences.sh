@@ -40,7 +40,7 @@ parse_sentence_options() {
 from_tables() {
   local checked split count bytes name checksum
   say "checking $1"
-  checked=$("$python" "$steps/check_tables.py" "$1")
+  checked=$(ours data.check_tables "$1")
   while read -r split count bytes name checksum; do
     ((count == ${2:-count})) || die "$1/$name has $count sentences an example, and $task has ${2-}."
     languages=("${languages[@]:0:count}")
@@ -65,7 +65,7 @@ plan_examples() {
     train_bytes=$3
     [[ ! $subsample ]] || options+=(--sample "$subsample" --seed "$seed")
   fi
-  plan "extracted/$1" "$3" "$2 ${languages[*]} ${options[*]//"$OUT_DIR/"/} $4" "$5" "$python" "$steps/read_table.py" \
+  plan "extracted/$1" "$3" "$2 ${languages[*]} ${options[*]//"$OUT_DIR/"/} $4" "$5" ours data.read_table \
     --form "$2" --sides "${languages[@]}" "${options[@]}" -- "$6"
   splits+=("$1")
   text[$1]=extracted/$1
@@ -93,7 +93,7 @@ plan_binarize_sentences() {
     needed+=(dict.txt)
   fi
   plan data-bin $((train_bytes * 80 / 100)) "${version[fairseq]} $task ${words[*]//"$OUT_DIR/"/} ${kind[*]}" \
-    "$(made_with "${text[@]}" "${models[@]}" "${needed[@]}")" "$python" "$steps/binarize_sentences.py" \
+    "$(made_with "${text[@]}" "${models[@]}" "${needed[@]}")" ours data.binarize_sentences \
     --sides "${languages[@]}" --workers "$workers" "${words[@]}" "${kind[@]}" "${inputs[@]}" --versions "$versions" \
     --settings "dataset=$script" "task=$task" "${settings[@]}" --models "${models[@]/#/$OUT_DIR/}" --
 }

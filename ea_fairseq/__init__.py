@@ -1,26 +1,52 @@
-"""Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``)."""
+"""Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``).
+
+Models, tasks and criterions are registered with fairseq as soon as both are imported. Until then the package costs
+nothing, so that a command that needs neither fairseq nor PyTorch starts at once.
+"""
 
 import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 
-from ea_fairseq import fairseq_patches, installation
 from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
 
-try:
-    with quick_import():
-        fairseq_patches.apply(__path__)
-except Exception as error:
-    if installation.is_asked_for():
-        installation.main(str(error))
-        sys.exit()
-    raise
-
-from ea_fairseq import criterions, mechanisms, optim, subwords, tasks  # noqa: F401
-from ea_fairseq.attention.registry import FAMILIES
-from ea_fairseq.hub.time_series import EATimeSeries
-from ea_fairseq.models import classifier, roberta, time_series_baselines, transformer  # noqa: F401
-
-EATransformerModel = transformer.MODELS["ea_transformer"]
-EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))
-
 __all__ = ["FAMILIES", "EABertModel", "EARobertaModel", "EATimeSeries", "EATransformerModel", "UserError"]
+
+PLUGIN = "ea_fairseq.plugin"
+
+
+class AfterFairseq(MetaPathFinder):
+    """Imports the plugin right after fairseq, whoever imports that."""
+
+    def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
+        """fairseq's spec, whose loader imports the plugin, too; None for any other module."""
+        if name != "fairseq":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                with quick_import():
+                    execute(module)
+                import_module(PLUGIN)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def __getattr__(name: str):
+    """A public class, by which the plugin is imported."""
+    if name in __all__:
+        return getattr(import_module(PLUGIN), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if "fairseq" in sys.modules:
+    import_module(PLUGIN)
+else:
+    sys.meta_path.insert(0, AfterFairseq())

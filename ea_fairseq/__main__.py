@@ -1,5 +1,5 @@
-"""``python -m ea_fairseq``: a report on the installation, for bug reports."""
+"""``python -m ea_fairseq COMMAND``."""
 
-from ea_fairseq.installation import main
+from ea_fairseq.cli import main
 
 main()

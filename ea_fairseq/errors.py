@@ -25,3 +25,8 @@ def flags_refused():
         if not str(error).startswith("--"):
             raise
         raise UserError(str(error).partition(": {")[0]) from error
+
+
+def printable(text: str) -> str:
+    """The text with characters that do not print escaped, such as \\x1b: it is safe to show in a terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

@@ -30,7 +30,7 @@ class Deferred(ModuleType):
 @contextmanager
 def quick_import() -> Iterator[None]:
     """In this context, what fairseq seldom needs is not imported; afterwards all can be imported as ever."""
-    stand_ins = {name: Deferred(name) for name in DEFERRED if not {name, "fairseq"} & sys.modules.keys()}
+    stand_ins = {name: Deferred(name) for name in DEFERRED if name not in sys.modules}
     collects = gc.isenabled()
     gc.disable()
     sys.modules.update(stand_ins)

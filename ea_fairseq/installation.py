@@ -1,4 +1,4 @@
-"""``python -m ea_fairseq``: versions, the backend that computes attention, and what is missing, for bug reports.
+"""``ea-fairseq info``: versions, the backend that computes attention, and what is missing, for bug reports.
 
 Works without fairseq and torch, too, to say that they are missing.
 """
@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,15 +19,15 @@ LIMITS = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
 DESCRIPTION = "Prints versions, who computes evolving attention, and what is missing: paste it into a bug report."
 
 
-def main(problem: str | None = None) -> None:
+def main() -> None:
     """Parses the command line and prints :func:`report`."""
-    argparse.ArgumentParser(prog="python -m ea_fairseq", description=DESCRIPTION).parse_args()
+    argparse.ArgumentParser(prog="ea-fairseq info", description=DESCRIPTION).parse_args()
+    problem = None
+    try:
+        import_module("ea_fairseq.plugin")
+    except Exception as error:
+        problem = str(error)
     print(report(problem))
-
-
-def is_asked_for() -> bool:
-    """Whether this process was started as ``python -m ea_fairseq`` and still imports the package."""
-    return sys.argv[:1] == ["-m"] and any(part.removeprefix("-m") == __package__ for part in sys.orig_argv)
 
 
 def report(problem: str | None = None) -> str:

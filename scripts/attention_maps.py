@@ -1,8 +1,8 @@
-"""Pictures and statistics of a trained model's attention maps; see --help."""
+"""Pictures and statistics of a trained model's attention maps: ``ea-fairseq maps``; see --help."""
 
-from experiments.maps.attention_maps import main
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "maps", *sys.argv[1:]])

@@ -1,9 +1,8 @@
-"""Averages checkpoints; see --help."""
+"""Averages checkpoints: ``ea-fairseq average``; see --help."""
 
-from experiments.runs.averaging import main  # makes the imports from data-prep possible
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "average", *sys.argv[1:]])

@@ -1,9 +1,8 @@
-"""Measures speed and memory beside fairseq's Transformer; see --help."""
+"""Measures speed and memory beside fairseq's Transformer: ``ea-fairseq benchmark``; see --help."""
 
-from experiments.benchmark.command import main
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "benchmark", *sys.argv[1:]])

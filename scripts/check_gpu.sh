@@ -10,7 +10,7 @@ source "$repository/scripts/environment.sh"
 carried=$repository/.whl
 # missing_packages PYTHON: prints those that it lacks.
 missing_packages() {
-  "$1" -P "$repository/scripts/experiments/gpu_check/packages.py" "$repository/constraints.txt"
+  "$1" -P "$repository/ea_fairseq/experiments/gpu_check/packages.py" "$repository/constraints.txt"
 }
 
 # require_packages PYTHON: dies if it lacks packages, and says how to carry them here.
@@ -56,4 +56,4 @@ find_or_make_python() {
 
 [[ " $* " == *' --help '* || " $* " == *' -h '* ]] || find_or_make_python
 find_python
-PYTHONPATH=$repository/scripts exec "$python" -P -m experiments.gpu_check.check_gpu "$@"
+PYTHONPATH=$repository exec "$python" -P -m ea_fairseq check-gpu "$@"

@@ -128,7 +128,7 @@ esac
 
 find_programs
 use_huge_pages
-facts=$(experiment runs.data_facts "$data" --run "$folder" --subset "$subset" ${compound_split:+"$compound_split"})
+facts=$(ours experiments.runs.data_facts "$data" --run "$folder" --subset "$subset" ${compound_split:+"$compound_split"})
 mapfile -t facts <<<"$facts"
 task=${facts[0]} source_lang=${facts[3]-} target_lang=${facts[4]-} remove_bpe=${facts[5]-}
 if [[ $task == translation ]]; then
@@ -158,13 +158,13 @@ generate() {
 # predict FILE: predicts the subset.
 predict() {
   say "predicting $subset"
-  experiment scoring.predicting --subset "$subset" --max-tokens "$max_tokens" ${cpu:+"$cpu"} \
+  ours experiments.scoring.predicting --subset "$subset" --max-tokens "$max_tokens" ${cpu:+"$cpu"} \
     ${user_dir:+--user-dir "$user_dir"} "$data" "$OUT_DIR/model.pt" "$1"
 }
 
 of_checkpoints="${selection[*]#"$folder"}"$'\n'$(cd "$folder" && stat -c '%n %s %.Y' -- "${checkpoints[@]#"$folder/"}")$'\n'${facts[*]}
 stage model.pt "$of_checkpoints" \
-  "$python" "$repository/scripts/average_checkpoints.py" "${selection[@]}" --data "$data" \
+  ours cli average "${selection[@]}" --data "$data" \
   ${user_dir:+--user-dir "$user_dir"} --output
 of_search="$of_checkpoints"$'\n'"$subset $beam $lenpen $max_tokens $cpu $(cat "$repository"/ea_fairseq/**/*.py ${user_dir:+"$user_dir"/**/*.py} | cksum)"
 stage "$made" "$of_search" "$make"
@@ -173,11 +173,11 @@ for name in results.json "${written[@]}"; do
 done
 printf -v command '%q ' bash scripts/evaluate.sh "${@#"$repository/"}"
 of_scores="$of_search"$'\n'"$command $model $compound_split $reference $(
-  cat "$repository"/scripts/experiments/{scoring/*,runs/training_log}.py \
+  cat "$repository"/ea_fairseq/experiments/{scoring/*,runs/training_log}.py \
     "$folder"/@(run.json|train.log) ${reference:+"$reference"} | cksum
 )"
 stage scores.txt "$of_scores" \
-  experiment scoring.evaluation --subset "$subset" --command "${command% }" \
+  ours experiments.scoring.evaluation --subset "$subset" --command "${command% }" \
   ${beam:+--beam "$beam" --lenpen "$lenpen"} \
   ${reference:+--reference "$reference"} ${model:+--model "$model"} ${compound_split:+"$compound_split"} \
   ${cpu:+"$cpu"} ${user_dir:+--user-dir "$user_dir"} "$data" "$folder" "$OUT_DIR"

@@ -1,9 +1,8 @@
-"""Imports BERT's weights; see --help."""
+"""Imports BERT's weights: ``ea-fairseq import-bert``; see --help."""
 
-from experiments.runs.bert_import import main  # makes the imports from data-prep possible
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "import-bert", *sys.argv[1:]])

@@ -52,7 +52,7 @@ open_jobs() {
   find_python
   open_out_dir
   OUT_DIR=$(cd "$OUT_DIR" && pwd)
-  data_checksum=$(cksum "$data/manifest.json" 2>/dev/null || experiment runs.data_checksum "$data")
+  data_checksum=$(cksum "$data/manifest.json" 2>/dev/null || ours experiments.runs.data_checksum "$data")
 }
 
 # gpu_numbers: prints the numbers of the GPUs there are, with commas between them.

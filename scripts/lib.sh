@@ -54,9 +54,9 @@ find_python() {
   die "no active Python has fairseq: activate the environment that this project is installed in, or make one in $repository/.venv and run '.venv/bin/pip install -e . -c constraints.txt' there."
 }
 
-# experiment MODULE ARGUMENTS...: runs a module of scripts/experiments.
-experiment() {
-  PYTHONPATH=$repository/scripts "$python" -P -m "experiments.$1" "${@:2}"
+# ours MODULE ARGUMENTS...: runs a module of ea_fairseq.
+ours() {
+  PYTHONPATH=$repository "$python" -P -m "ea_fairseq.$1" "${@:2}"
 }
 
 # check_out_dir: dies if OUT_DIR will not do, or is there but is not a folder of this script; one in which another script

@@ -1,8 +1,8 @@
-"""Pictures of the demo and of the page on which attention is explored; see --help."""
+"""Pictures of the demo and of the page on which attention is explored: ``ea-fairseq pictures``; see --help."""
 
-from experiments.demo.pictures import main
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "pictures", *sys.argv[1:]])

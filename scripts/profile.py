@@ -1,9 +1,8 @@
-"""Prints what a model costs by part; see --help."""
+"""Prints what a model costs by part: ``ea-fairseq profile``; see --help."""
 
-from experiments.costs.profile import main
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "profile", *sys.argv[1:]])

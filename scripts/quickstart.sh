@@ -20,7 +20,7 @@ corpus of its own: about seven minutes on two CPU cores, after the installation.
 trains no baseline a second time, and prints the report again when all is done. The learning rate falls to zero at the
 last update, so another number of updates is another training.
 
-  --model NAME         model beside the baseline, a recipe of scripts/recipes/models (default: ea_transformer_lite)
+  --model NAME         model beside the baseline, a recipe of ea_fairseq/experiments/recipes/models (default: ea_transformer_lite)
   --corpus DIR         folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line
   --source-lang xx     language of the source, the suffix of its files (default: de)
   --target-lang yy     language of the target, the suffix of its files (default: en)
@@ -112,9 +112,9 @@ for arch in "${archs[@]}"; do
 done
 if [[ ! $corpus ]]; then
   corpus=$OUT_DIR/corpus
-  corpus_settings=$(cksum <"$repository/data-prep/embedded_corpus.py")
+  corpus_settings=$(cksum <"$repository/ea_fairseq/data/embedded_corpus.py")
   ((${#trained[@]} == 0)) || ! is_other corpus "$corpus_settings" || refuse "${trained[0]}"
-  stage corpus "$corpus_settings" python "$repository/data-prep/embedded_corpus.py" --out
+  stage corpus "$corpus_settings" ours data.embedded_corpus --out
 fi
 prepare=(bash "$repository/data-prep/prepare-corpus.sh" --source-lang "$source_lang" --target-lang "$target_lang"
   --merges "$merges" --joined-dictionary "$corpus" "$OUT_DIR/data/$data_name")
@@ -147,7 +147,7 @@ for arch in "${archs[@]}"; do
   fi
 done
 say "training ${archs[0]} and ${archs[1]}; fairseq's logs are $OUT_DIR/*/train.log"
-exec 8> >(experiment runs.progress --max-update "$max_update" "${archs[@]/#/$OUT_DIR/}" 9>&-)
+exec 8> >(ours experiments.runs.progress --max-update "$max_update" "${archs[@]/#/$OUT_DIR/}" 9>&-)
 progress=$!
 for arch in "${archs[@]}"; do
   train "$arch" &
@@ -172,5 +172,5 @@ done
 evaluations=("${archs[@]/%//evaluation}")
 python "$repository/scripts/report.py" --out "$OUT_DIR/report" --score BLEU --title "Quick start: $source_lang to $target_lang" \
   "${evaluations[@]/#/$OUT_DIR/}" >"$OUT_DIR/logs/report.log"
-experiment reports.summary --corpus "$corpus" --source-lang "$source_lang" --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
+ours experiments.reports.summary --corpus "$corpus" --source-lang "$source_lang" --target-lang "$target_lang" "${archs[@]/#/$OUT_DIR/}"
 say "tables and learning curves are in $OUT_DIR/report/report.html, and all else in $OUT_DIR"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # lib.sh sets repository
 # Recipes state in flat lines what data a model needs, what it is trained with and evaluated with. A recipe is a file, or
-# DATASET/MODEL: a file of scripts/recipes/models and one of scripts/recipes/datasets.
+# DATASET/MODEL: a file of ea_fairseq/experiments/recipes/models and one of ea_fairseq/experiments/recipes/datasets.
 
-recipes=$repository/scripts/recipes
+recipes=$repository/ea_fairseq/experiments/recipes
 
 # find_recipe NAME: prints which recipe is meant, DATASET/MODEL or the path of a file.
 find_recipe() {

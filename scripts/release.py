@@ -1,9 +1,8 @@
-"""Releases a trained model; see --help."""
+"""Releases a trained model: ``ea-fairseq release``; see --help."""
 
-from experiments.runs.release import main  # makes the imports from data-prep possible
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "release", *sys.argv[1:]])

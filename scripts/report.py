@@ -1,9 +1,8 @@
-"""Makes tables and figures of trained models' results; see --help."""
+"""Makes tables and figures of trained models' results: ``ea-fairseq report``; see --help."""
 
-from experiments.reports.report import main  # before all else, see experiments
+import os
+import sys
+from pathlib import Path
 
-# isort: split
-from step import run
-
-if __name__ == "__main__":
-    run(main)
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "report", *sys.argv[1:]])

@@ -79,5 +79,5 @@ for combination in "${combinations[@]}"; do
 done
 run_jobs
 mapfile -t evaluations < <(done_jobs)
-((${#evaluations[@]} == 0)) || experiment runs.sweep "${evaluations[@]}"
+((${#evaluations[@]} == 0)) || ours experiments.runs.sweep "${evaluations[@]}"
 report_failures

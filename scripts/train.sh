@@ -80,7 +80,7 @@ find_programs
 wait_for_lock "$out/lock"
 command=(fairseq-train "$data" --user-dir "$repository/ea_fairseq" --save-dir "$out" --log-file "$out/train.log"
   --log-format json "${flags[@]}")
-trained=$(experiment runs.training_run --folder "$out" --model "$model" --recipe "$recipe_name" --called "${called% }" \
+trained=$(ours experiments.runs.training_run --folder "$out" --model "$model" --recipe "$recipe_name" --called "${called% }" \
   --overrides "${#overrides[@]}" -- "${command[@]}")
 if [[ $trained ]]; then
   say "$trained"

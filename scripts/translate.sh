@@ -6,4 +6,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 find_python
-exec "$python" "$repository/scripts/translate.py" "$@"
+PYTHONPATH=$repository exec "$python" -P -m ea_fairseq translate "$@"

@@ -11,7 +11,7 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
-import experiments  # noqa: F401  takes scripts/ off the path, whose profile.py would hide Python's own
+import ea_fairseq.plugin  # noqa: F401  its models, tasks and criterions
 from ea_fairseq.kernels import self_check
 from reversal import binarize
 

@@ -51,3 +51,6 @@ def apply(package_path: list[str]):
     patch_adaptive_softmax()
     patch_search()
     patch_options()
+
+
+import ea_fairseq.plugin  # noqa: E402, F401  before anything here uses fairseq

@@ -1,5 +1,6 @@
 """Trained models in Python: what they make of raw text, and their attention maps."""
 
+import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
 from ea_fairseq.hub.encoder import EncoderHub
 from ea_fairseq.hub.time_series import EATimeSeries
 from ea_fairseq.hub.translation import TranslationHub

@@ -5,10 +5,10 @@ import torch
 from fairseq.modules.quant_noise import quant_noise
 from torch.export import Dim
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.convolutions import separable
 from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from mechanisms import ROWS

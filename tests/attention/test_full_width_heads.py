@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from ea_fairseq import UserError
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.checkpoint.config import require_numbers
+from ea_fairseq.errors import UserError
 from ea_fairseq.search.native_obstacles import knows, obstacles
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from loops import Oracle

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, draw_padded, scores
 from loops import Oracle, convolve

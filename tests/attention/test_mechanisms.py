@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import nn
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.attention.term import Term
 from ea_fairseq.blocks.branch import Branch
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention

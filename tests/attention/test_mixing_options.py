@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.attention import Attention, Sentences
 from ea_fairseq.attention.cache import DecodingStep
 from ea_fairseq.checkpoint.config import require_sizes
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.mechanisms.multi_token import MultiTokenOptions
 from laws import assert_close, draw_padded, scores

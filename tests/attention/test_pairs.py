@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from laws import LAWS
 from mechanisms import ROWS, build_family
 from model_checks import assert_equals_loops

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import loops
-from ea_fairseq import UserError
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
 from ea_fairseq.attention.widened import widen
+from ea_fairseq.errors import UserError
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
 from ea_fairseq.terms.mixture import Mixture

@@ -4,11 +4,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from archives import Place, WrongFileError, parse_checksum, read_table, verify
-from download import TABLE
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
+
+from ea_fairseq.data.archives import Place, WrongFileError, parse_checksum, read_table, verify
+from ea_fairseq.data.download import TABLE
+from ea_fairseq.errors import UserError
 
 HEADER = "archive\tsize\tchecksum\taddress\n"
 MD5, SHA256 = "md5:" + "0" * 32, "sha256:" + "0" * 64
@@ -67,20 +68,20 @@ def test_reads_places_in_order_between_comments(tmp_path: Path):
     ],
 )
 def test_errors_name_the_line(tmp_path: Path, line: str, part: str):
-    with pytest.raises(StepError) as error:
+    with pytest.raises(UserError) as error:
         read_table(write(tmp_path, f"# places\n{HEADER}x\t-\t{MD5}\t{ADDRESS}\n{line}\n"))
     assert f"line 4 of {tmp_path}/a table.tsv" in str(error.value) and part in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "# places\n", f"x\t-\t{MD5}\t{ADDRESS}\n"])
 def test_table_without_header_is_refused(tmp_path: Path, text: str):
-    with pytest.raises(StepError, match="must begin with the names of its columns: archive size checksum address"):
+    with pytest.raises(UserError, match="must begin with the names of its columns: archive size checksum address"):
         read_table(write(tmp_path, text))
 
 
 def test_table_that_is_not_text_is_refused(tmp_path: Path):
     (tmp_path / "table").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StepError, match="not UTF-8"):
+    with pytest.raises(UserError, match="not UTF-8"):
         read_table(tmp_path / "table")
 
 
@@ -88,7 +89,7 @@ def test_table_that_is_not_text_is_refused(tmp_path: Path):
     "text", ["", "md5", "md5:", MD5 + "0", SHA256[:-1] + "g", "sha1:" + "0" * 40, "0" * 64, MD5 + "\n"]
 )
 def test_other_checksums_are_refused(text: str):
-    with pytest.raises(StepError, match="is not a checksum"):
+    with pytest.raises(UserError, match="is not a checksum"):
         parse_checksum(text)
 
 

@@ -3,18 +3,18 @@
 import struct
 from pathlib import Path
 
-import binary_text
 import numpy as np
 import pytest
-import word_counts
-from binary_text import HEADER, append_offsets, make_dictionary, write_token_ids
 from fairseq import tasks
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data.data_utils import load_indexed_dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
-from text_lines import writing
+
+from ea_fairseq.data import binary_text, word_counts
+from ea_fairseq.data.binary_text import HEADER, append_offsets, make_dictionary, write_token_ids
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import writing
 
 words = st.one_of(st.text("abcä@", min_size=1, max_size=3), st.sampled_from(["<unk>", "</s>", "<pad>", "▁die", "😀"]))
 texts = st.lists(st.lists(words, max_size=6).map(" ".join), min_size=1, max_size=30)
@@ -106,5 +106,5 @@ def test_sentences_start_right_beyond_what_32_bits_can_tell(tmp_path: Path):
 @pytest.mark.parametrize("lines", [1, 3])
 def test_lost_lines_are_noticed(tmp_path: Path, lines):
     text = write(tmp_path / "text.xx", ["a b", "c"])
-    with pytest.raises(StepError, match=f"does not have the {lines} lines"):
+    with pytest.raises(UserError, match=f"does not have the {lines} lines"):
         by_us(text, text, lines, tmp_path)

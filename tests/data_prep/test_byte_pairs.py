@@ -6,10 +6,11 @@ from collections import Counter
 from contextlib import redirect_stderr
 from pathlib import Path
 
-from byte_pairs import learn_merges
 from hypothesis import given
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
+
+from ea_fairseq.data.byte_pairs import learn_merges
 
 MANY = 1000
 
@@ -32,7 +33,7 @@ def test_merges_are_those_of_subword_nmt(counts, merges):
 
 
 def test_merges_of_real_words_are_those_of_subword_nmt():
-    with tarfile.open(Path(__file__).resolve().parents[2] / "data-prep/embedded-corpus.tar.bz2") as corpus:
+    with tarfile.open(Path(__file__).resolve().parents[2] / "ea_fairseq/data/embedded-corpus.tar.bz2") as corpus:
         counts = Counter(corpus.extractfile("train.de").read().decode("utf-8").split())
     expected = by_subword_nmt(counts, MANY)
     assert len(expected) == MANY

@@ -1,4 +1,4 @@
-"""data-prep/corpus/check_counts.py: other counts than those of the full data are an error, or noted."""
+"""ea_fairseq/data/check_counts.py: other counts than those of the full data are an error, or noted."""
 
 import hashlib
 import json
@@ -12,7 +12,6 @@ import pytest
 from dataset_runs import REPOSITORY, Archives, prepare
 from mirror import Mirror
 
-STEP = REPOSITORY / "data-prep/corpus/check_counts.py"
 CLEAN = {"step": "clean", "read": 90, "dropped": {"empty": 4, "ratio": 6}, "kept": 80}
 MANIFEST = {
     "splits": {
@@ -34,7 +33,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def check(data: Path, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, STEP, data / "manifest.json", *arguments]
+    command = [sys.executable, "-m", "ea_fairseq.data.check_counts", data / "manifest.json", *arguments]
     return subprocess.run(command, cwd="/", capture_output=True, text=True)
 
 
@@ -78,10 +77,10 @@ def small(tmp_path_factory) -> Archives:
 @pytest.fixture
 def project(small: Archives, tmp_path: Path) -> Path:
     """The scripts, with a table in which the small archive of IWSLT'14 is the right one."""
-    for folder in ("data-prep", "scripts"):
+    for folder in ("data-prep", "scripts", "ea_fairseq"):
         shutil.copytree(REPOSITORY / folder, tmp_path / "a project" / folder)
     archive = small.file("iwslt14-de-en")
-    table = tmp_path / "a project/data-prep/archives.tsv"
+    table = tmp_path / "a project/ea_fairseq/data/archives.tsv"
     lines = [line.split("\t") for line in table.read_text().splitlines()]
     for line in lines:
         if line[0] == "iwslt14-de-en":

@@ -5,11 +5,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from clean_pairs import PairFilter
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_lines import tidy
 
+from ea_fairseq.data.clean_pairs import PairFilter
+from ea_fairseq.plain.text_lines import tidy
 from moses_checkout import MOSES, needs_moses
 
 words = st.sampled_from(

@@ -1,4 +1,4 @@
-"""data-prep/corpus/containers.py: the members of archives, whatever kind of archive and however spoilt."""
+"""ea_fairseq/data/containers.py: the members of archives, whatever kind of archive and however spoilt."""
 
 import gzip
 import tarfile
@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from containers import MAX_LINE, open_members
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step import StepError
 
+from ea_fairseq.data.containers import MAX_LINE, open_members
+from ea_fairseq.errors import UserError
 from small_archives import held_out_text, pack
 
 PLAIN = {"x.de": b"eins\nzwei\n", "x.en": b"one\ntwo"}
@@ -64,15 +64,15 @@ def test_members_come_in_the_order_of_the_archives(tmp_path: Path):
 
 def test_members_must_be_there_once(tmp_path: Path):
     twice = pack(tmp_path / "a.tgz", {"a/x.de": b"a\n", "b/x.de": b"a\n", "x.en": b"a\n"})
-    with pytest.raises(StepError, match=r"a/x.de in .*a.tgz and b/x.de in .*a.tgz are both called x.de"):
+    with pytest.raises(UserError, match=r"a/x.de in .*a.tgz and b/x.de in .*a.tgz are both called x.de"):
         contents(twice)
     assert contents(twice, names=["b/x.de"]) == {"b/x.de": b"a\n"}
     again = pack(tmp_path / "again.tgz", {"x.en": b"a\n"})
-    with pytest.raises(StepError, match=r"x.en in .*/a.tgz and x.en in .*again.tgz are both called x.en"):
+    with pytest.raises(UserError, match=r"x.en in .*/a.tgz and x.en in .*again.tgz are both called x.en"):
         contents(twice, again, names=["x.en"])
     page = tmp_path / "page.tgz"
     page.write_text("<html>Not here</html>")
-    with pytest.raises(StepError, match=r"there is no y.de and no y.en in .*page.tgz, .*a.tgz"):
+    with pytest.raises(UserError, match=r"there is no y.de and no y.en in .*page.tgz, .*a.tgz"):
         contents(page, twice, names=["y.de", "y.en"])
 
 
@@ -113,7 +113,7 @@ def test_members_outside_are_refused(tmp_path: Path, path: str):
     archives.append(zip_with(tmp_path / "a.zip", path, 0o100644))
     before = sorted(tmp_path.parent.rglob("*"))
     for archive in archives:
-        with pytest.raises(StepError, match=rf"{archive} has a member outside of its folder, '.*': do not trust"):
+        with pytest.raises(UserError, match=rf"{archive} has a member outside of its folder, '.*': do not trust"):
             contents(archive)
     assert sorted(tmp_path.parent.rglob("*")) == before
 
@@ -126,7 +126,7 @@ def test_links_out_are_refused(tmp_path: Path, path: str, target: str):
         zip_with(tmp_path / "a.zip", path, 0o120777, target),
     ]
     for archive in archives:
-        with pytest.raises(StepError, match=rf"{archive} has a link out of its folder, '{path}': do not trust"):
+        with pytest.raises(UserError, match=rf"{archive} has a link out of its folder, '{path}': do not trust"):
             contents(archive)
 
 
@@ -139,14 +139,14 @@ def test_links_within_are_no_matter(tmp_path: Path):
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
 def test_wanted_members_must_be_files(tmp_path: Path, kind: bytes):
     archive = tar_with(tmp_path / "a.tgz", "d/y.de", kind, "x.de")
-    with pytest.raises(StepError, match=r"d/y\.de in .*a\.tgz is not a regular file"):
+    with pytest.raises(UserError, match=r"d/y\.de in .*a\.tgz is not a regular file"):
         contents(archive, names=["x.en", "y.de"])
 
 
 @pytest.mark.parametrize("mode", [0o120777, 0o020644, 0o010644])
 def test_wanted_members_of_a_zip_must_be_files(tmp_path: Path, mode: int):
     archive = zip_with(tmp_path / "a.zip", "d/y.de", mode, "x.de")
-    with pytest.raises(StepError, match=r"d/y\.de in .*a\.zip is not a regular file"):
+    with pytest.raises(UserError, match=r"d/y\.de in .*a\.zip is not a regular file"):
         contents(archive, names=["x.en", "y.de"])
 
 
@@ -164,7 +164,7 @@ def test_truncated_archives_are_refused(tmp_path: Path, name: str):
         data = long_archive(tmp_path, name)[0].read_bytes().rstrip(b"\0")
     for size in range(len(data) - 1, 600, -len(data) // 12):
         (tmp_path / "x.de.gz").write_bytes(data[:size])
-        with pytest.raises(StepError, match=r"x\.de\.gz is damaged or not whole|no x\.(de|en) in .*x\.de\.gz"):
+        with pytest.raises(UserError, match=r"x\.de\.gz is damaged or not whole|no x\.(de|en) in .*x\.de\.gz"):
             contents(tmp_path / "x.de.gz", names=NAMES[:1] if name == "x.de.gz" else NAMES)
 
 
@@ -175,7 +175,7 @@ def test_a_changed_byte_is_harmless_or_refused(tmp_path_factory, place: int, fli
     data = bytearray(archive.read_bytes())
     data[place % len(data)] ^= flip
     archive.write_bytes(data)
-    with suppress(StepError):
+    with suppress(UserError):
         assert contents(archive) == expected
 
 
@@ -190,7 +190,7 @@ def test_damage_outside_of_members_is_refused(tmp_path: Path):
     unended = pack(tmp_path / "b.tar", PLAIN).read_bytes()[:2048]
     for data in (trailer, encrypted, endless, unended):
         (tmp_path / "spoilt").write_bytes(data)
-        with pytest.raises(StepError, match="spoilt is damaged or not whole"):
+        with pytest.raises(UserError, match="spoilt is damaged or not whole"):
             contents(tmp_path / "spoilt")
 
 
@@ -201,12 +201,12 @@ def test_lines_and_memory_are_bounded(tmp_path: Path):
     peaks = []
     for archive in (lines, longest, endless):
         tracemalloc.start()
-        with suppress(StepError):
+        with suppress(UserError):
             for member in open_members([archive], NAMES):
                 assert sum(map(len, member.lines)) > 1
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[0] < 5e6 and max(peaks) < 5 * MAX_LINE
     assert len(contents(longest)["x.de"]) == MAX_LINE
-    with pytest.raises(StepError, match=rf"line 2 of x.de in .*endless.tgz has more than {MAX_LINE} bytes"):
+    with pytest.raises(UserError, match=rf"line 2 of x.de in .*endless.tgz has more than {MAX_LINE} bytes"):
         contents(endless)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
-from tokenization import Tokenization
 
 from dataset_runs import SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
 from datasets import (
@@ -27,7 +26,8 @@ from datasets import (
     WMT17_GERMAN,
     DataSet,
 )
-from experiments.runs.preparation import Preparation
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.experiments.runs.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
 from moses_checkout import MOSES, needs_moses

@@ -1,4 +1,4 @@
-"""data-prep/corpus/download.py, from a local server with the faults of real ones."""
+"""ea_fairseq/data/download.py, from a local server with the faults of real ones."""
 
 import os
 import random
@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from archives import Place
-from download import TABLE, accepted_checksums, download
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from step import StepError
-from transfer import Patience
 
 from downloads import FILES, FIRST, QUICK, SECOND, TGZ, ZIP, ZIPPED, Download, checksum
+from ea_fairseq.data.archives import Place
+from ea_fairseq.data.download import TABLE, accepted_checksums, download
+from ea_fairseq.data.transfer import Patience
+from ea_fairseq.errors import UserError
 from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
 
 with_and_without_size = pytest.mark.parametrize("size", [None, "-"], ids=["known size", "unknown size"])
@@ -240,7 +240,7 @@ def test_wrong_flags_are_refused(corpus: Download, mirror: Mirror, flags: list[s
 @pytest.mark.parametrize("variable", QUICK)
 def test_wrong_patience_is_refused(monkeypatch, variable: str, value: str):
     monkeypatch.setenv(variable, value)
-    with pytest.raises(StepError, match=f"{variable} must be a number above 0, not '{value}'"):
+    with pytest.raises(UserError, match=f"{variable} must be a number above 0, not '{value}'"):
         Patience.from_environment()
 
 

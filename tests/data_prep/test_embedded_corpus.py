@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-DATA_PREP = Path(__file__).parents[2] / "data-prep"
-sys.path.insert(0, str(DATA_PREP))
-
-import embedded_corpus  # noqa: E402
+from ea_fairseq.data import embedded_corpus
 
 PUBLISHED = {  # lines and SHA-256 of the text that docs/results/12-quick-start and checkpoints/ were made from
     "test.de": (500, "3ecfba73110f011835b378edb5bdefb6d6f6ae487083ebbbd0c6b6cbd1fccea2"),
@@ -70,7 +67,7 @@ def test_an_archive_with_other_members_leaves_nothing(tmp_path, monkeypatch, nam
 def test_out_is_a_file(tmp_path):
     taken = tmp_path / "taken"
     taken.write_text("mine")
-    command = [sys.executable, str(DATA_PREP / "embedded_corpus.py"), "--out", str(taken)]
+    command = [sys.executable, "-m", "ea_fairseq", "corpus", "--out", str(taken)]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1
     assert len(ran.stderr.splitlines()) == 1

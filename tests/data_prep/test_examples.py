@@ -5,14 +5,15 @@ import string
 import sys
 
 import pytest
-import read_table
-from check_tables import find_tables
-from examples import FORMS, plain_form, read_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labels import Classes, Scores, write_numbers
-from step import StepError
-from text_folder import TextFolder
+
+from ea_fairseq.data import read_table
+from ea_fairseq.data.check_tables import find_tables
+from ea_fairseq.data.examples import FORMS, plain_form, read_examples
+from ea_fairseq.data.labels import Classes, Scores, write_numbers
+from ea_fairseq.data.text_folder import TextFolder
+from ea_fairseq.errors import UserError
 
 LINES = {  # of each form, with the example that it holds
     "cola": ("gj04\t1\t*\tThe sailors  rode.", ("1", "The sailors rode.")),
@@ -76,7 +77,7 @@ def test_a_plain_table_is_what_was_written(tmp_path_factory, table, ending, mark
 )
 def test_other_tables_are_refused(tmp_path, lines, reason):
     path = write(tmp_path / "train.tsv", *lines)
-    with pytest.raises(StepError, match=reason) as refusal:
+    with pytest.raises(UserError, match=reason) as refusal:
         list(read_examples(path, plain_form(path)))
     assert "\n" not in str(refusal.value)
 
@@ -86,28 +87,28 @@ def test_damaged_files_are_refused(tmp_path):
     whole = path.read_bytes()
     for damaged, reason in ((whole[:-9], "is not a whole gzip"), (b"x" + whole, "is not a whole gzip")):
         path.write_bytes(damaged)
-        with pytest.raises(StepError, match=reason):
+        with pytest.raises(UserError, match=reason):
             list(read_examples(path, FORMS["sst-2"]))
     (tmp_path / "x.tsv").write_bytes(b"label\ta\n1\t\xff\n")
-    with pytest.raises(StepError, match=r"line 2 of .* is not UTF-8"):
+    with pytest.raises(UserError, match=r"line 2 of .* is not UTF-8"):
         list(read_examples(tmp_path / "x.tsv", FORMS["sst-2"]))
     with (tmp_path / "x.tsv").open("wb") as file:
         file.truncate(11_000_000)
-    with pytest.raises(StepError, match=r"line 1 of .* has more than 10,000,000 bytes"):
+    with pytest.raises(UserError, match=r"line 1 of .* has more than 10,000,000 bytes"):
         list(read_examples(tmp_path / "x.tsv", FORMS["sst-2"]))
 
 
 def test_tables_are_found(tmp_path):
-    with pytest.raises(StepError, match="there is no folder"):
+    with pytest.raises(UserError, match="there is no folder"):
         find_tables(tmp_path / "none")
     write(tmp_path / "train.tsv", "label\ta")
-    with pytest.raises(StepError, match=r"neither valid.tsv nor valid.tsv.gz"):
+    with pytest.raises(UserError, match=r"neither valid.tsv nor valid.tsv.gz"):
         find_tables(tmp_path)
     write(tmp_path / "valid.tsv.gz", "label\ta")
     assert [path.name for path in find_tables(tmp_path).values()] == ["train.tsv", "valid.tsv.gz"]
     write(tmp_path / "test.tsv", "label\ta")
     write(tmp_path / "test.tsv.gz", "label\ta")
-    with pytest.raises(StepError, match=r"both test.tsv and test.tsv.gz"):
+    with pytest.raises(UserError, match=r"both test.tsv and test.tsv.gz"):
         find_tables(tmp_path)
 
 
@@ -138,7 +139,7 @@ def test_labels_stay_with_their_sentences(tmp_path_factory, table, size, left_ou
 def test_another_number_of_sentences_is_refused(tmp_path, monkeypatch):
     path = write(tmp_path / "train.tsv", "label\ta", "1\tx")
     monkeypatch.setattr(sys, "argv", ["read_table.py", "--sides", "a", "b", "--", str(path), str(tmp_path / "out")])
-    with pytest.raises(StepError, match="has 1 sentences an example, and must have 2"):
+    with pytest.raises(UserError, match="has 1 sentences an example, and must have 2"):
         read_table.main()
     assert not (tmp_path / "out").exists()
 
@@ -161,14 +162,14 @@ def test_classes_are_in_order(tmp_path, labels, names):
 
 
 def test_what_are_no_classes_or_scores(tmp_path):
-    with pytest.raises(StepError, match="has 1 different labels"):
+    with pytest.raises(UserError, match="has 1 different labels"):
         Classes.found_in(write(tmp_path / "labels", "1", "1"))
-    with pytest.raises(StepError, match=r"has 1001 different labels.*--regression"):
+    with pytest.raises(UserError, match=r"has 1001 different labels.*--regression"):
         Classes.found_in(write(tmp_path / "labels", *map(str, range(1001))))
-    with pytest.raises(StepError, match=r"label 2 of valid is c, and must be one of a, b\."):
+    with pytest.raises(UserError, match=r"label 2 of valid is c, and must be one of a, b\."):
         write_numbers(write(tmp_path / "labels", "a", "c"), Classes(["a", "b"]), "valid", tmp_path / "numbers")
     for label, kind, wanted in (("nan", Scores(), "a number"), ("x", Scores(), "a number"), ("5.1", Scores(5), "to 5")):
-        with pytest.raises(StepError, match=f"label 1 of test is {label}, and must be .*{wanted}"):
+        with pytest.raises(UserError, match=f"label 1 of test is {label}, and must be .*{wanted}"):
             write_numbers(write(tmp_path / "labels", label), kind, "test", tmp_path / "numbers")
 
 

@@ -1,4 +1,4 @@
-"""data-prep/corpus/extract.py: from archives to text, whatever is in them."""
+"""ea_fairseq/data/extract.py: from archives to text, whatever is in them."""
 
 import gzip
 import hashlib
@@ -10,17 +10,16 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from containers import MAX_LINE
-from extract import extract, parse_members
-from history import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step import StepError
-from text_lines import read_lines, tidy
 
+from ea_fairseq.data.containers import MAX_LINE
+from ea_fairseq.data.extract import extract, parse_members
+from ea_fairseq.data.history import History
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import read_lines, tidy
 from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
 
-STEP = Path(__file__).resolve().parents[2] / "data-prep/corpus/extract.py"
 TRAIN, TEST = 90, 12
 PAIR = {"de": ["x.de"], "en": ["x.en"]}
 TWO_PAIRS = {"de": ["x.de", "y.de"], "en": ["x.en", "y.en"]}
@@ -62,7 +61,7 @@ def archive_folder(folder: Path, archive: Path) -> Path:
 
 
 def run_step(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, STEP, *arguments]
+    command = [sys.executable, "-m", "ea_fairseq.data.extract", *arguments]
     return subprocess.run(list(map(str, command)), cwd="/", capture_output=True, text=True, timeout=60)
 
 
@@ -179,7 +178,7 @@ def test_rough_text_is_tidied(tmp_path: Path, output: Path):
     ],
 )
 def test_text_that_will_not_do_is_refused(tmp_path: Path, output: Path, de: bytes, en: bytes, message: str):
-    with pytest.raises(StepError, match=message):
+    with pytest.raises(UserError, match=message):
         extract([packed(tmp_path, de, en)], PAIR, "lines", False, output)
 
 
@@ -189,13 +188,13 @@ def test_text_that_will_not_do_is_refused(tmp_path: Path, output: Path, de: byte
 )
 def test_lines_that_will_not_do_are_named(tmp_path: Path, output: Path, line: str, part: str):
     archive = packed(tmp_path, f'<doc>\n<seg id="1">gut</seg>\n{line}\n'.encode(), b"")
-    with pytest.raises(StepError, match=f"line 3 of x.de in .*a.tgz {part}"):
+    with pytest.raises(UserError, match=f"line 3 of x.de in .*a.tgz {part}"):
         extract([archive], PAIR, "segments", False, output)
 
 
 def test_counts_are_compared_member_by_member(tmp_path: Path, output: Path):
     members = {"x.de": b"a\nb\n", "x.en": b"a\n", "y.de": b"a\n", "y.en": b"a\nb\n"}
-    with pytest.raises(StepError, match=r"x.de in .* has 2 sentences and x.en in .* has 1"):
+    with pytest.raises(UserError, match=r"x.de in .* has 2 sentences and x.en in .* has 1"):
         extract([pack(tmp_path / "a.tar", members)], TWO_PAIRS, "lines", False, output)
 
 
@@ -249,5 +248,5 @@ def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
     [["de=x"], ["de=x", "en=y", "en=z"], ["de=x", "en=x"], ["de=x", "fr=y"], ["de", "en=y"], ["de=", "en=y"]],
 )
 def test_members_must_come_in_pairs(members: list[str]):
-    with pytest.raises(StepError, match="--member needs"):
+    with pytest.raises(UserError, match="--member needs"):
         parse_members(["de", "en"], members)

@@ -1,14 +1,15 @@
-"""data-prep/corpus/formats.py: the sentences in lines, as grep and sed find them."""
+"""ea_fairseq/data/formats.py: the sentences in lines, as grep and sed find them."""
 
 import os
 import shutil
 import subprocess
 
 import pytest
-from formats import FORMATS, FormatError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from text_lines import tidy
+
+from ea_fairseq.data.formats import FORMATS, FormatError
+from ea_fairseq.plain.text_lines import tidy
 
 PIPELINES = {
     "tags": "grep -v '<url>' | grep -v '<talkid>' | grep -v '<keywords>' | sed -e 's/<title>//g' "

@@ -1,4 +1,4 @@
-"""data-prep/corpus/containers.py, of archives that mean harm: little memory, and no escapes in what is said of them."""
+"""ea_fairseq/data/containers.py, of archives that mean harm: little memory, and no escapes in what is said of them."""
 
 import gzip
 import tarfile
@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from containers import open_members
-from step import StepError
-from text_lines import printable
 
+from ea_fairseq.data.containers import open_members
+from ea_fairseq.errors import UserError, printable
 from small_archives import pack
 
 PLAIN = {"x.de": b"eins\n", "x.en": b"one\n"}
@@ -86,7 +85,7 @@ HEADERS = {
 
 
 def refusal(archive: Path) -> str:
-    with pytest.raises(StepError) as refused:
+    with pytest.raises(UserError) as refused:
         for member in open_members([archive], list(PLAIN)):
             list(member.lines)
     assert len(str(refused.value)) < 1000

@@ -1,4 +1,4 @@
-"""data-prep/corpus/download.py, from servers that mean harm: it takes so much of them, and shows no escapes."""
+"""ea_fairseq/data/download.py, from servers that mean harm: it takes so much of them, and shows no escapes."""
 
 from pathlib import Path
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import learn_subword
 import pytest
-from learn_subword import learn_bpe, learn_sentencepiece
-from step import StepError
 
 from corpora import sentence
+from ea_fairseq.data import learn_subword
+from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
+from ea_fairseq.errors import UserError
 
 
 def write(path: Path, numbers: range) -> Path:
@@ -29,6 +29,6 @@ def test_of_much_text_sentencepiece_sees_evenly_spaced_sentences(tmp_path: Path,
 @pytest.mark.parametrize("text", ["", "a b\nc\n"])
 def test_bpe_needs_a_word_of_two_letters(tmp_path: Path, text):
     (tmp_path / "text.de").write_text(text)
-    with pytest.raises(StepError, match="too little text"):
+    with pytest.raises(UserError, match="too little text"):
         learn_bpe([tmp_path / "text.de"], 5, tmp_path / "codes")
     assert not (tmp_path / "codes").exists()

@@ -6,15 +6,15 @@ from random import Random
 
 import numpy as np
 import pytest
-from binary_text import make_dictionary, write_token_ids
 from fairseq.data import Dictionary
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learn_shortlist import learn_shortlist, read_pairs
-from lexicon import Lexicon
-from step import StepError
 
 from commands import ROOT
+from ea_fairseq.data.binary_text import make_dictionary, write_token_ids
+from ea_fairseq.data.learn_shortlist import learn_shortlist, read_pairs
+from ea_fairseq.data.lexicon import Lexicon
+from ea_fairseq.errors import UserError
 
 WORDS = 7
 SENTENCE = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=6)
@@ -55,7 +55,7 @@ def test_the_best_are_the_most_probable(pairs, count):
 def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
     whole = Lexicon(arrays(pairs), WORDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lexicon.AT_ONCE", batches)
+        patch.setattr("ea_fairseq.data.lexicon.AT_ONCE", batches)
         parts = Lexicon(arrays(pairs), WORDS)
     np.testing.assert_array_equal(whole.target, parts.target)
     np.testing.assert_allclose(whole.probability, parts.probability)
@@ -64,7 +64,7 @@ def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
 def test_one_round_by_hand():
     """A source word shares each target word of its sentence evenly with the other source words."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lexicon.ITERATIONS", 1)
+        patch.setattr("ea_fairseq.data.lexicon.ITERATIONS", 1)
         lexicon = Lexicon(arrays([([0, 1], [0]), ([0], [1])]), WORDS)
     words = zip(lexicon.source.tolist(), lexicon.target.tolist(), lexicon.probability.tolist(), strict=True)
     assert list(words) == [(0, 0, 1 / 3), (0, 1, 2 / 3), (1, 0, 1)]
@@ -99,7 +99,7 @@ def test_a_shortlist_has_the_translation_of_each_word(data, tmp_path):
 
 def test_data_that_are_no_pairs_are_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(StepError, match="no binarised sentence pairs"):
+        with pytest.raises(UserError, match="no binarised sentence pairs"):
             learn_shortlist(folder, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
 
 
@@ -117,14 +117,14 @@ def test_data_whose_sentences_are_all_too_long_are_refused(data, tmp_path, lengt
         text.write_text(" ".join("a" * length) + "\n")
         words = Dictionary.load(str(data / f"dict.{language}.txt"))
         write_token_ids(text, 1, words, data / f"train.src-tgt.{language}", workers=1)
-    with pytest.raises(StepError, match="no training pair of at most 100 words"):
+    with pytest.raises(UserError, match="no training pair of at most 100 words"):
         learn_shortlist(data, tmp_path / "shortlist.tsv", words=1, frequent=2, most=1000)
 
 
 def test_an_output_that_cannot_be_a_file_is_refused(data, tmp_path):
     for output in (tmp_path, tmp_path / "nowhere" / "shortlist.tsv"):
         before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(StepError, match="cannot be a file"):
+        with pytest.raises(UserError, match="cannot be a file"):
             learn_shortlist(data, output, words=1, frequent=2, most=1000)
         assert sorted(tmp_path.rglob("*")) == before
 

@@ -4,9 +4,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from moses import PINNED, SCRIPTS, moses_version
-from step import StepError
-from tokenization import Tokenization
+
+from ea_fairseq.data.moses import PINNED, SCRIPTS, moses_version
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.errors import UserError
 
 CHUNK = ["one two", "", "thr\u00e9\u00e9  four"]
 
@@ -80,7 +81,7 @@ def test_no_variable_of_the_environment_reaches_the_scripts(moses: Path, monkeyp
 )
 def test_scripts_that_lose_lines_or_fail_are_named(moses: Path, script: str, text: str, sentence: str):
     write_script(moses, script, text)
-    with pytest.raises(StepError, match=sentence) as error:
+    with pytest.raises(UserError, match=sentence) as error:
         tokenized(moses, lowercase=True)
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
@@ -88,13 +89,13 @@ def test_scripts_that_lose_lines_or_fail_are_named(moses: Path, script: str, tex
 def test_missing_script_and_missing_perl_are_named(moses: Path, monkeypatch):
     (moses / "scripts/tokenizer/lowercase.perl").unlink()
     assert tokenized(moses)
-    with pytest.raises(StepError, match=r"there is no .*lowercase\.perl: give --moses a checkout"):
+    with pytest.raises(UserError, match=r"there is no .*lowercase\.perl: give --moses a checkout"):
         tokenized(moses, lowercase=True)
-    with pytest.raises(StepError, match=r"there is no .*lowercase\.perl"):
+    with pytest.raises(UserError, match=r"there is no .*lowercase\.perl"):
         moses_version(moses)
     monkeypatch.setenv("PATH", str(moses))
     for use in (tokenized, moses_version):
-        with pytest.raises(StepError, match="needs perl, which is not installed"):
+        with pytest.raises(UserError, match="needs perl, which is not installed"):
             use(moses)
 
 

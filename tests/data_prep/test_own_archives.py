@@ -1,4 +1,4 @@
-"""data-prep/corpus/download.py --archives: archives that the user has already."""
+"""ea_fairseq/data/download.py --archives: archives that the user has already."""
 
 import os
 from pathlib import Path

@@ -11,14 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from check_corpus import check_file
-from clean_pairs import REASONS, PairFilter
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
-from text_lines import read_lines
-from tokenization import Tokenization
-from tool_versions import tool_version
 
 from corpora import (
     LANGUAGES,
@@ -35,6 +29,12 @@ from corpora import (
     sentence,
     write_corpus,
 )
+from ea_fairseq.data.check_corpus import check_file
+from ea_fairseq.data.clean_pairs import REASONS, PairFilter
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.data.tool_versions import tool_version
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import read_lines
 
 
 def times(out: Path) -> dict[Path, int]:
@@ -252,7 +252,7 @@ def test_missing_tools_are_named(corpus: Path, tmp_path: Path):
     hide.write_text("import sys\nsys.modules['subword_nmt'] = None\n")
     result = prepare(*LANGUAGES, corpus, tmp_path / "out", PYTHONPATH=str(tmp_path))
     assert_one_sentence(result, "subword-nmt is not installed", "pip install subword-nmt")
-    with pytest.raises(StepError, match="pip install no-such-tool"):
+    with pytest.raises(UserError, match="pip install no-such-tool"):
         tool_version("no-such-tool")
 
 

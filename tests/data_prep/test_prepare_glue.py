@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from examples import plain_form, read_examples
 from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from manifest import sha256
 
 from bert import PIECES
 from corpora import checksums
 from dataset_runs import TABLE, assert_one_sentence, prepare, prepared
+from ea_fairseq.data.examples import plain_form, read_examples
+from ea_fairseq.data.manifest import sha256
+from ea_fairseq.experiments.runs.bert_import import dictionary
 from encoder_tasks import ENCODER_TASKS, needs
-from experiments.runs.bert_import import dictionary
 
 ROWS = {"train": 60, "valid": 8, "test": 7}
 CLASSES = ["apart", "like"]

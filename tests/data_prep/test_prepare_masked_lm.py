@@ -9,7 +9,7 @@ import pytest
 
 from commands import ROOT
 from corpora import checksums, warm_environment
-from experiments.runs.trained_encoder import Pieces
+from ea_fairseq.experiments.runs.trained_encoder import Pieces
 
 SCRIPT = ROOT / "data-prep" / "prepare-masked-lm.sh"
 SIZE = 10_000

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import take_series
-from step import StepError
 
 from dataset_runs import REPOSITORY, TABLE, assert_one_sentence, prepare, prepared
+from ea_fairseq.data import take_series
+from ea_fairseq.errors import UserError
 from encoder_tasks import ENCODER_TASKS, needs
 from time_series import ts_text, write_folder
 
 NAME = "Toys"
 SIZES = {"train": 4, "test": 3}
-TABLE_OF_COUNTS = REPOSITORY / "data-prep/series.tsv"
+TABLE_OF_COUNTS = REPOSITORY / "ea_fairseq/data/series.tsv"
 
 
 @pytest.fixture
@@ -79,13 +79,13 @@ def test_the_same_bytes_come_of_every_form(monkeypatch, tmp_path, texts, form):
 def test_a_wrong_line_and_sets_that_are_not_one_are_refused(monkeypatch, tmp_path, texts):
     train, test = plain(tmp_path, texts)
     test.write_text(test.read_text() + "1.0:2.0:neither\n")
-    with pytest.raises(StepError, match=rf"{test}, line 9: it has 2 dimensions"):
+    with pytest.raises(UserError, match=rf"{test}, line 9: it has 2 dimensions"):
         take(monkeypatch, train, test, tmp_path / "a wrong line")
     test.write_text(ts_text([np.zeros((5, 1))], [0], ("low", "high")))
-    with pytest.raises(StepError, match="train has 3 channels and test 1"):
+    with pytest.raises(UserError, match="train has 3 channels and test 1"):
         take(monkeypatch, train, test, tmp_path / "other channels")
     test.write_text(train.read_text().replace("@classLabel true low high", "@classLabel true low high higher"))
-    with pytest.raises(StepError, match="test has other classes than train"):
+    with pytest.raises(UserError, match="test has other classes than train"):
         take(monkeypatch, train, test, tmp_path / "other classes")
 
 

@@ -5,15 +5,15 @@ import random
 import re
 from pathlib import Path
 
-import moses_port
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moses import PINNED, moses_version
-from moses_port import Tokenizer, make_normalizer
-from text_lines import tidy
-from tokenization import Tokenization
 
+from ea_fairseq.data.moses import PINNED, moses_version
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.plain import moses_port
+from ea_fairseq.plain.moses_port import Tokenizer, make_normalizer
+from ea_fairseq.plain.text_lines import tidy
 from moses_checkout import MOSES, needs_moses
 
 NASTY = """

@@ -6,23 +6,24 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 
-import apply_subword
 import pytest
-import transform as transforming
-from apply_subword import Segments, make_segmenters
-from clean_pairs import PairFilter
-from history import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learn_subword import count_words, learn_bpe
-from selections import EveryNth, Sample
-from split_pairs import make_copier
-from step import StepError
-from text_folder import TextFolder, TextWriter, encode_lines
-from text_lines import tidy
-from tokenization import Tokenization
-from tokenize_text import make_tokenizers
-from transform import transform
+
+from ea_fairseq.data import apply_subword
+from ea_fairseq.data import transform as transforming
+from ea_fairseq.data.apply_subword import Segments, make_segmenters
+from ea_fairseq.data.clean_pairs import PairFilter
+from ea_fairseq.data.history import History
+from ea_fairseq.data.learn_subword import count_words, learn_bpe
+from ea_fairseq.data.selections import EveryNth, Sample
+from ea_fairseq.data.split_pairs import make_copier
+from ea_fairseq.data.text_folder import TextFolder, TextWriter, encode_lines
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.data.tokenize_text import make_tokenizers
+from ea_fairseq.data.transform import transform
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import tidy
 
 LANGUAGES = ("xx", "yy")
 
@@ -132,7 +133,7 @@ def test_unequal_sides_are_refused(folders):
     folder = write_folder(folders(), [("a", "b")] * 3)
     with folder.file("yy").open("a") as file:
         file.write("c\n")
-    with pytest.raises(StepError, match="differ in length"):
+    with pytest.raises(UserError, match="differ in length"):
         transform("shout", make_shout, inputs=[folder], output=folders())
 
 
@@ -178,7 +179,7 @@ def test_merges_are_those_of_subword_nmt_on_the_text(folders, text):
     codes = path.with_suffix(".codes")
     try:
         learn_bpe([path], 20, codes)
-    except StepError:
+    except UserError:
         with pytest.raises(ValueError):
             learn_from_text(text, StringIO(), 20)
     else:

@@ -3,7 +3,8 @@
 import errno
 
 import pytest
-from whole_files import replacing
+
+from ea_fairseq.plain.whole_files import replacing
 
 
 def test_a_file_is_replaced_when_all_is_written(tmp_path):

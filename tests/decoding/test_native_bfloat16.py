@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import save_loud
-from ea_fairseq import UserError
 from ea_fairseq.attention.learned_weights import LearnedWeights
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.search import native_search, precision
 from ea_fairseq.search.generation_options import require_bfloat16

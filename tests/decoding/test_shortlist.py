@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import save_loud
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.search import native_search
 from ea_fairseq.search.generation_options import Choose
 from ea_fairseq.search.shortlist import Shortlist

@@ -14,19 +14,19 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from step import StepError
 
 from browsers import needs_browser
 from commands import ROOT
-from experiments.demo.browser import Browser
-from experiments.demo.demo import LOCAL, listen
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.demo.browser import Browser
+from ea_fairseq.experiments.demo.demo import LOCAL, listen
 from mapped_models import write_models
 
 pytest.importorskip("starlette")
 uvicorn = pytest.importorskip("uvicorn")
 
-from experiments.demo.server import BUSY, KEPT, MOST_BYTES, WAITING, application  # noqa: E402
-from experiments.demo.translators import Answer, Hypothesis, Translators  # noqa: E402
+from ea_fairseq.experiments.demo.server import BUSY, KEPT, MOST_BYTES, WAITING, application  # noqa: E402
+from ea_fairseq.experiments.demo.translators import Answer, Hypothesis, Translators  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 
@@ -47,7 +47,7 @@ def serving(answer, hosts=(LOCAL, "localhost")):
 
 def shout(text: str) -> Answer:
     if not text:
-        raise StepError("There is no word in this.")
+        raise UserError("There is no word in this.")
     return Answer({"a model": [Hypothesis(text.upper(), -0.5)]}, f"<p>{len(text)}</p>")
 
 
@@ -184,13 +184,13 @@ def test_what_a_model_cannot_read_is_refused_in_a_sentence(home, text, sentence)
     ],
 )
 def test_two_models_that_do_not_read_the_same_are_refused(home, second, flaw):
-    with pytest.raises(StepError, match=rf"{second} {flaw}.*\.$"):
+    with pytest.raises(UserError, match=rf"{second} {flaw}.*\.$"):
         Translators([home / "ea model", home / second], cpu=True)
 
 
 def test_a_port_that_is_taken_is_told():
     taken, sentence = listen(LOCAL, 0), r"cannot listen on 127\.0\.0\.1, port \d+ .*: choose another with --port"
-    with taken, pytest.raises(StepError, match=sentence):
+    with taken, pytest.raises(UserError, match=sentence):
         listen(LOCAL, taken.getsockname()[1])
 
 

@@ -19,7 +19,7 @@ def two_models(tmp_path_factory):
 @pytest.fixture
 def attention_maps(monkeypatch, capsys):
     """Runs scripts/attention_maps.py in this process; returns what it prints."""
-    from experiments.maps.attention_maps import main  # takes seconds
+    from ea_fairseq.experiments.maps.attention_maps import main  # takes seconds
 
     def run(*arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", ["attention_maps.py", *map(str, arguments)])

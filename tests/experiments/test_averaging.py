@@ -13,13 +13,13 @@ import torch
 from fairseq import checkpoint_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step import StepError
 
 from checkpoints import save_dictionaries, save_loud
 from commands import ROOT
-from experiments.runs.averaging import EPOCH, UPDATES, average, best, chosen, last, mean, require_same_model
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.data_bin import DataBin
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.averaging import EPOCH, UPDATES, average, best, chosen, last, mean, require_same_model
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from warm_python import folder_of_python
 
 FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4)
@@ -118,7 +118,7 @@ def test_the_last_epochs_are_the_last_by_number_and_updates_stand_in_for_them(tm
         save(tmp_path, name)
     assert names(last(tmp_path, 2, EPOCH, UPDATES)) == ["checkpoint9.pt", "checkpoint10.pt"]
     assert names(last(tmp_path, 2, UPDATES)) == ["checkpoint_2_30.pt", "checkpoint_1_150.pt"]
-    with pytest.raises(StepError, match="has 2 checkpoints to average, not 3"):
+    with pytest.raises(UserError, match="has 2 checkpoints to average, not 3"):
         last(tmp_path, 3, EPOCH, UPDATES)
 
 
@@ -135,7 +135,7 @@ def test_the_best_are_those_of_the_best_validation_each_once(tmp_path, higher_is
         save(tmp_path, f"checkpoint{epoch}.pt", epoch * 10, diverged, **options)
     assert sorted(found.updates for found in best(tmp_path, 1)) == [40]
     assert sorted(found.updates for found in best(tmp_path, 3)) == [20, 30, 40]
-    with pytest.raises(StepError, match="has 4 checkpoints"):
+    with pytest.raises(UserError, match="has 4 checkpoints"):
         best(tmp_path, 5)
 
 
@@ -151,7 +151,7 @@ def test_averages_are_not_averaged_again(tmp_path):
 
 def test_nothing_to_average_is_a_sentence(tmp_path):
     for select in (lambda: last(tmp_path, 1, EPOCH, UPDATES), lambda: best(tmp_path, 1)):
-        with pytest.raises(StepError, match="has no checkpoints to average: give"):
+        with pytest.raises(UserError, match="has no checkpoints to average: give"):
             select()
 
 
@@ -162,13 +162,13 @@ def test_nothing_to_average_is_a_sentence(tmp_path):
 def test_a_folder_that_is_none_is_named(tmp_path, place, sentence):
     (tmp_path / "a file").touch()
     args = Namespace(last=3, last_updates=None, best=None, checkpoints=[tmp_path / place])
-    with pytest.raises(StepError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         chosen(args)
 
 
 def test_a_training_without_epoch_checkpoints_is_told_what_to_do(tmp_path):
     save(tmp_path, "checkpoint_last.pt")
-    with pytest.raises(StepError, match="train to the end of an epoch, without --no-epoch-checkpoints"):
+    with pytest.raises(UserError, match="train to the end of an epoch, without --no-epoch-checkpoints"):
         last(tmp_path, 1, EPOCH, UPDATES)
 
 
@@ -182,7 +182,7 @@ def test_a_training_without_epoch_checkpoints_is_told_what_to_do(tmp_path):
 )
 def test_checkpoints_of_different_models_are_refused_by_their_first_parameter(model, culprit):
     one = checkpoint("one.pt", model={"a": torch.zeros(2, 3), "b": torch.zeros(4)})
-    with pytest.raises(StepError, match=f"one.pt and other.pt are of different models.*: {culprit}"):
+    with pytest.raises(UserError, match=f"one.pt and other.pt are of different models.*: {culprit}"):
         require_same_model(one, checkpoint("other.pt", model=model))
 
 
@@ -196,7 +196,7 @@ class Hostile:
 
 def test_a_hostile_checkpoint_is_refused_and_runs_nothing(tmp_path):
     torch.save({"model": Hostile(tmp_path / "trap")}, tmp_path / "hostile.pt")
-    with pytest.raises(StepError, match=r"hostile.pt is refused: it wants to run \w+.mkdir, and a checkpoint is data"):
+    with pytest.raises(UserError, match=r"hostile.pt is refused: it wants to run \w+.mkdir, and a checkpoint is data"):
         Checkpoint.read(tmp_path / "hostile.pt")
     assert not (tmp_path / "trap").exists()
 
@@ -215,7 +215,7 @@ def test_what_is_no_whole_checkpoint_is_named(tmp_path):
         "absent.pt": "there is no checkpoint",
     }
     for name, flaw in flaws.items():
-        with pytest.raises(StepError, match=flaw) as refused:
+        with pytest.raises(UserError, match=flaw) as refused:
             Checkpoint.read(tmp_path / name)
         assert name in str(refused.value)
 
@@ -255,11 +255,11 @@ def test_a_model_of_other_languages_or_vocabulary_is_refused(trained, tmp_path):
         return DataBin(trained, *languages, "moses", "bpe", False, {})
 
     read.require_data(data("src", "tgt"))
-    with pytest.raises(StepError, match=r"checkpoint1.pt translates src-tgt, and .* is tgt-src: give the data"):
+    with pytest.raises(UserError, match=r"checkpoint1.pt translates src-tgt, and .* is tgt-src: give the data"):
         read.require_data(data("tgt", "src"))
     smaller = save_dictionaries(tmp_path)
     (smaller / "dict.tgt.txt").write_text("w0 1\nw1 1\n")
-    with pytest.raises(StepError, match=r"a vocabulary of 44 types, and that of .* has 6 \(tgt\)"):
+    with pytest.raises(UserError, match=r"a vocabulary of 44 types, and that of .* has 6 \(tgt\)"):
         read.require_data(DataBin(smaller, "src", "tgt", "moses", "bpe", False, {}))
 
 
@@ -274,9 +274,8 @@ def test_a_model_of_other_languages_or_vocabulary_is_refused(trained, tmp_path):
     ],
 )
 def test_bad_arguments_are_one_sentence(arguments, culprit, monkeypatch, capsys):
-    from step import run
-
-    from experiments.runs import averaging
+    from ea_fairseq.experiments.runs import averaging
+    from ea_fairseq.plain.commands import run
 
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
     with pytest.raises(SystemExit) as ended:

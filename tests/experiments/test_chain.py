@@ -15,9 +15,9 @@ import torch
 
 from commands import ROOT, SIZES
 from corpora import LOWERCASED, prepared, warm_environment, write_corpus
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.release import release
-from experiments.scoring.results import Results
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.release import release
+from ea_fairseq.experiments.scoring.results import Results
 
 MODELS = {"transformer_lite": [], "ea_transformer_lite": ["--ea-alpha 0.3"]}
 SEEDS = (1, 2)

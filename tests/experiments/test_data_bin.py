@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from step import StepError
 
-from experiments.runs.data_bin import DataBin
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.data_bin import DataBin
 
 PREPARED = {"tokenizer": "moses", "normalize": True, "dash_splits": False, "lowercase": True, "subword": "bpe"}
 PREPARED["models"] = ["bpe.codes"]
@@ -74,19 +74,19 @@ def test_checksums_tell_apart_what_was_translated_and_nothing_else(tmp_path):
 )
 def test_compound_split_bleu_is_refused_with_the_reason(tmp_path, dataset, languages, reason):
     prepare(tmp_path / "allowed", "en", "de", dataset="prepare-wmt14-ende").require_compounds()
-    with pytest.raises(StepError, match=f"--compound-split is not for {reason}"):
+    with pytest.raises(UserError, match=f"--compound-split is not for {reason}"):
         prepare(tmp_path / "refused", *languages.split("-"), dataset=dataset).require_compounds()
 
 
 def test_what_is_missing_or_wrong_is_named(tmp_path):
     data = prepare(tmp_path / "data", "de", "en")
-    with pytest.raises(StepError, match=r"data has no valid.de-en.de.bin"):
+    with pytest.raises(UserError, match=r"data has no valid.de-en.de.bin"):
         data.dataset("valid")
-    with pytest.raises(StepError, match=r"there is no folder .*nowhere"):
+    with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         DataBin.read(tmp_path / "nowhere")
-    with pytest.raises(StepError, match="has no binarised data"):
+    with pytest.raises(UserError, match="has no binarised data"):
         DataBin.read(tmp_path)
     for text, flaw in (("[1]", "is not what"), ("{", "is not what"), ("{}", "is not what .*it has no .source_lang.")):
         (tmp_path / "data" / "preparation.json").write_text(text)
-        with pytest.raises(StepError, match=rf"preparation.json {flaw}"):
+        with pytest.raises(UserError, match=rf"preparation.json {flaw}"):
             DataBin.read(tmp_path / "data")

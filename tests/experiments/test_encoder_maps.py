@@ -4,14 +4,14 @@ import csv
 
 import pytest
 import torch
-from step import StepError
-from tokenization import Tokenization
 
 from ea_fairseq import EARobertaModel
 from ea_fairseq.attention.maps import by_layer
-from experiments.maps.map_statistics import entropy
-from experiments.maps.subwords import labels, word_numbers
-from experiments.runs.trained_encoder import Pieces, unmasked
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.map_statistics import entropy
+from ea_fairseq.experiments.maps.subwords import labels, word_numbers
+from ea_fairseq.experiments.runs.trained_encoder import Pieces, unmasked
 from forked import run_forked_well
 from sentence_data import PAIRS, SIZES, binarize_sentences, encoder_command
 
@@ -72,7 +72,7 @@ def test_statistics_are_those_of_the_maps(home, show, tmp_path):
     ],
 )
 def test_what_cannot_be_shown_is_refused(show, flags, sentence):
-    with pytest.raises(StepError, match=f"^{sentence}"):
+    with pytest.raises(UserError, match=f"^{sentence}"):
         show(*flags)
 
 
@@ -86,7 +86,7 @@ def test_pieces_are_cut_as_the_preparation_says(tmp_path):
     assert Pieces.read(tmp_path).hub_options(tmp_path) == expected | {"wordpiece_cased": True}
     for text in ('{"subword": "bpe"}', '{"models": ["../vocab.txt"], "subword": "bpe"}', '{"subword": "other"}', "["):
         path.write_text(text)
-        with pytest.raises(StepError, match="is not what a preparation writes"):
+        with pytest.raises(UserError, match="is not what a preparation writes"):
             Pieces.read(tmp_path)
 
 

@@ -10,19 +10,19 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from sklearn.metrics import accuracy_score, f1_score
-from step import StepError
 
 from commands import ROOT
 from corpora import warm_environment
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.data_bin import DataBin
-from experiments.runs.data_facts import read_data
-from experiments.scoring.evaluation import OUTCOMES
-from experiments.scoring.predicting import predictions
-from experiments.scoring.predictions import read_predictions
-from experiments.scoring.results import PREDICTIONS, Results
-from experiments.scoring.sentence_prediction import SentencePredictions
-from experiments.scoring.task_scores import perplexity
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.experiments.scoring.evaluation import OUTCOMES
+from ea_fairseq.experiments.scoring.predicting import predictions
+from ea_fairseq.experiments.scoring.predictions import read_predictions
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
+from ea_fairseq.experiments.scoring.sentence_prediction import SentencePredictions
+from ea_fairseq.experiments.scoring.task_scores import perplexity
 from untrained_encoders import EXAMPLES, save_encoder, write_sentences, write_text
 
 CPU = torch.device("cpu")
@@ -63,7 +63,7 @@ def test_labels_are_those_that_the_criterion_counts_in_batches_of_any_size(tmp_p
     labels = trainer.task.dataset("test").dataset  # without fairseq's shuffling
     names = trainer.task.label_dictionary
     assert [label for label, _ in rows] == [names[item["target"].item() + names.nspecial] for item in labels]
-    with pytest.raises(StepError, match=r"has an example of 20 tokens: give --max-tokens of at least that"):
+    with pytest.raises(UserError, match=r"has an example of 20 tokens: give --max-tokens of at least that"):
         predict(data, tmp_path / "a run" / "checkpoint_best.pt", max_tokens=9)
 
 
@@ -100,7 +100,7 @@ def test_data_is_told_by_what_is_in_its_folder(tmp_path):
     (pairs / "label" / "test.bin").write_bytes(b"other labels")
     assert read_data(pairs).dataset("test").checksum != found.checksum
     (pairs / "label" / "test.idx").unlink()
-    with pytest.raises(StepError, match=r"has no label/test\.idx: give a folder that has it, or another --subset"):
+    with pytest.raises(UserError, match=r"has no label/test\.idx: give a folder that has it, or another --subset"):
         read_data(pairs).dataset("test")
 
 
@@ -110,12 +110,12 @@ def test_a_model_of_another_task_or_vocabulary_is_refused(tmp_path):
     checkpoint = Checkpoint.read(tmp_path / "checkpoint.pt")
     checkpoint.require_data(read_data(text))
     other = r"is a model for --task masked_lm, and .* has data for --task "
-    with pytest.raises(StepError, match=other + "sentence_prediction"):
+    with pytest.raises(UserError, match=other + "sentence_prediction"):
         checkpoint.require_data(read_data(pairs))
-    with pytest.raises(StepError, match=other + "translation"):
+    with pytest.raises(UserError, match=other + "translation"):
         checkpoint.require_data(DataBin(tmp_path, "de", "en", "none", "none", False))
     (text / "dict.txt").write_text("a 1\n")
-    with pytest.raises(StepError, match=r"a vocabulary of 45 types, and that of .* has 6 \(words\)"):
+    with pytest.raises(UserError, match=r"a vocabulary of 45 types, and that of .* has 6 \(words\)"):
         checkpoint.require_data(read_data(text))
 
 

@@ -11,11 +11,11 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.experiments.runs.recipe import model_flags
+from ea_fairseq.experiments.scoring.sentence_prediction import REPORTED
 from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag
-from experiments.runs.recipe import model_flags
-from experiments.scoring.sentence_prediction import REPORTED
 from projects import make_project, refusal, succeed
 from recipes import flags_of, recipe_texts, section
 from tiny import dictionary
@@ -108,7 +108,7 @@ def test_a_model_differs_from_the_plain_one_in_nothing_but_what_makes_it(recipe)
 
 def test_a_recipe_starts_from_a_checkpoint_of_the_project_or_says_how_to_make_it(tmp_path):
     project = make_project(tmp_path / "a project")
-    recipe = project / "scripts/recipes/datasets/toy.recipe"
+    recipe = project / "ea_fairseq/experiments/recipes/datasets/toy.recipe"
     recipe.write_text(recipe.read_text().replace("[evaluate]", "--finetune-from-model runs/plain/model.pt\n[evaluate]"))
     sentence = refusal(project, "train.sh", "toy/transformer_lite")
     assert f"starts from {project}/runs/plain/model.pt, which is not there: make it as docs/" in sentence

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 from sacrebleu.metrics import BLEU
-from step import StepError
 
 from binary_lines import write_binary
 from checkpoints import save_loud
 from commands import ROOT
 from corpora import environment, warm_environment
-from experiments.runs import data_facts
-from experiments.runs.data_bin import DataBin
-from experiments.runs.trained_model import TrainedModel
-from experiments.runs.training_run import Start, TrainingRun
-from experiments.scoring.results import Results
-from experiments.scoring.translation import Texts, best_lines, detokenizer
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs import data_facts
+from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
+from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.translation import Texts, best_lines, detokenizer
 
 SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
@@ -216,10 +216,10 @@ def test_data_of_other_words_are_refused(home, tmp_path, monkeypatch):
     run.mkdir()
     TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
     monkeypatch.setattr("sys.argv", ["data_facts.py", data, "--run", str(run), "--subset", "test"])
-    with pytest.raises(StepError, match="some data is not what the model was trained on"):
+    with pytest.raises(UserError, match="some data is not what the model was trained on"):
         data_facts.main()
     (run / "checkpoint_best.pt").touch()
-    with pytest.raises(StepError, match="some data is not what the model was trained on"):
+    with pytest.raises(UserError, match="some data is not what the model was trained on"):
         TrainedModel.load(run, data=home / "some data")
 
 
@@ -232,7 +232,7 @@ def test_the_best_translations_are_taken_in_the_order_of_the_data():
     generated = "S-1\tx\nT-1\tlast one\nH-1\t-0.5\tb\nD-1\t-0.5\tz\nH-1\t-2\tworse\nINFO H-0\nT-0\t\nH-0\t-1.5\ta H-1\n"
     assert best_lines(generated, "H", 2) == ["a H-1", "b"]
     assert best_lines(generated, "T", 2) == ["", "last one"]
-    with pytest.raises(StepError, match=r"fairseq-generate wrote 2 of 3 lines H-"):
+    with pytest.raises(UserError, match=r"fairseq-generate wrote 2 of 3 lines H-"):
         best_lines(generated, "H", 3)
 
 
@@ -243,13 +243,13 @@ def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
     reference.write_text("A raw reference.\n" * SENTENCES)
     assert Texts.read(generated, data, "test", reference).raw[1] == ["A raw reference."] * SENTENCES
     reference.write_text("A raw reference.\n" * 3)
-    with pytest.raises(StepError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
+    with pytest.raises(UserError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
         Texts.read(generated, data, "test", reference)
     reference.write_bytes("Größe\n".encode("latin-1") * SENTENCES)
     cut = tmp_path / "raw.en.gz"
     cut.write_bytes(gzip.compress(b"a reference\n" * SENTENCES)[:-9])
     for file in (reference, cut):
-        with pytest.raises(StepError, match=rf"--reference: .*{file.name} is not UTF-8, or a damaged .gz"):
+        with pytest.raises(UserError, match=rf"--reference: .*{file.name} is not UTF-8, or a damaged .gz"):
             Texts.read(generated, data, "test", file)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from step import StepError
 
 from checkpoints import loud_trainer, save_dictionaries, save_loud
 from drawn_figures import band, lines
-from experiments.maps.head_centres import HeadCentre, draw
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.head_centres import HeadCentre, draw
 
 UPDATES = (0, 10, 200)
 
@@ -95,7 +95,7 @@ def test_one_checkpoint_alone_is_shown(show, tmp_path):
     ],
 )
 def test_what_has_no_centres_is_refused_in_one_sentence(show, tmp_path, path, message):
-    with pytest.raises(StepError) as refusal:
+    with pytest.raises(UserError) as refusal:
         show(path, "--out", tmp_path)
     assert message in str(refusal.value) and not list(tmp_path.iterdir())
 

@@ -13,12 +13,12 @@ from statistics import mean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
 
 from commands import SIZES, program
-from experiments.runs import sweep
-from experiments.runs.sweep import ranking
-from experiments.runs.training_run import TrainingRun
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs import sweep
+from ea_fairseq.experiments.runs.sweep import ranking
+from ea_fairseq.experiments.runs.training_run import TrainingRun
 from projects import (
     finish,
     is_at_work,
@@ -103,7 +103,7 @@ def test_scores_of_different_sentences_are_not_ranked(tmp_path, monkeypatch, cha
         found = results(tmp_path / model, model, 1, 20.0)
         replace(found, dataset=replace(found.dataset, **(changes if model == "b" else {}))).write()
     monkeypatch.setattr("sys.argv", ["sweep.py", *(str(tmp_path / model) for model in "ab")])
-    with pytest.raises(StepError, match=flaw):
+    with pytest.raises(UserError, match=flaw):
         sweep.main()
 
 
@@ -261,7 +261,7 @@ def test_an_ablation_of_real_trainings_killed_at_any_moment_repeats_nothing_that
     wrapper = f'#!/usr/bin/env bash\necho $$ >>"$5/starts"\nexec {fairseq} "$@"\n'
     (project / "bin/fairseq-train").write_text(wrapper)
     toy = "[train lite]\n--optimizer adam\n--lr 0.01\n--max-tokens 60\n--seed 1\n"
-    (project / "scripts/recipes/datasets/toy.recipe").write_text(toy)
+    (project / "ea_fairseq/experiments/recipes/datasets/toy.recipe").write_text(toy)
     out = tmp_path / "an out"
     command = ["ablation.sh", home / DATA, "--recipe", RECIPE, "--seeds", "1", "--out", out, "--jobs", "2"]
     command += ["--devices", "cpu", "--", *SIZES, "--max-epoch", "3"]

@@ -14,17 +14,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
 
 from commands import ROOT
 from drawn_figures import band, lines
-from experiments.maps.attention_maps import usual_folder
-from experiments.maps.map_figures import Axes, Layout, Row, draw_maps
-from experiments.maps.map_statistics import Curve
-from experiments.maps.sentence_maps import SentenceMaps, evolution
-from experiments.maps.series_figures import draw_series_maps
-from experiments.maps.statistics_figures import draw_statistics
-from experiments.runs.trained_model import TrainedModel
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.attention_maps import usual_folder
+from ea_fairseq.experiments.maps.map_figures import Axes, Layout, Row, draw_maps
+from ea_fairseq.experiments.maps.map_statistics import Curve
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, evolution
+from ea_fairseq.experiments.maps.series_figures import draw_series_maps
+from ea_fairseq.experiments.maps.statistics_figures import draw_statistics
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
 from figure_texts import NAMES, texts_of, with_texts
 from mapped_models import PAIRS, write_models
 
@@ -210,7 +210,7 @@ def test_as_many_pairs_as_asked_for(home, show, tmp_path):
 )
 def test_what_cannot_be_shown_is_refused_in_one_sentence(home, show, monkeypatch, tmp_path, flags, parts):
     monkeypatch.chdir(home)
-    with pytest.raises(StepError) as refusal:
+    with pytest.raises(UserError) as refusal:
         show(*flags, "--out", tmp_path)
     assert all(part in str(refusal.value) for part in parts), refusal.value
     assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
@@ -238,8 +238,10 @@ def test_bad_options_are_named(home, show, flags, part):
 
 def test_a_missing_matplotlib_is_named(home, show, monkeypatch):
     found = util.find_spec
-    monkeypatch.setattr("experiments.environment.find_spec", lambda name: None if name == "matplotlib" else found(name))
-    with pytest.raises(StepError, match=r"pip install 'ea-fairseq\[plots\]'"):
+    monkeypatch.setattr(
+        "ea_fairseq.experiments.environment.find_spec", lambda name: None if name == "matplotlib" else found(name)
+    )
+    with pytest.raises(UserError, match=r"pip install 'ea-fairseq\[plots\]'"):
         show(*SENTENCE)
 
 

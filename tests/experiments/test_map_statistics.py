@@ -7,14 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
 
 from ea_fairseq.attention.maps import by_layer
-from experiments.maps.attention_alignment import AttentionAlignment, merge
-from experiments.maps.map_statistics import entropy, map_statistics, similarity
-from experiments.maps.subwords import labels, word_numbers
-from experiments.maps.word_alignment import AlignmentError, WordAlignment, read_alignments
-from experiments.runs.trained_model import TrainedModel
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment, merge
+from ea_fairseq.experiments.maps.map_statistics import entropy, map_statistics, similarity
+from ea_fairseq.experiments.maps.subwords import labels, word_numbers
+from ea_fairseq.experiments.maps.word_alignment import AlignmentError, WordAlignment, read_alignments
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
 from mapped_models import PAIRS, write_models
 
 LAYERS = HEADS = 2
@@ -170,7 +170,7 @@ def test_errors_add_up_over_pairs():
 def test_an_alignment_that_cannot_be_read_is_refused(tmp_path, text, parts):
     if text is not None:
         (tmp_path / "gold").write_bytes(text)
-    with pytest.raises(StepError) as refusal:
+    with pytest.raises(UserError) as refusal:
         read_alignments(tmp_path / "gold", 2)
     assert all(part in str(refusal.value) for part in parts)
 
@@ -178,11 +178,11 @@ def test_an_alignment_that_cannot_be_read_is_refused(tmp_path, text, parts):
 def test_a_link_to_a_word_that_is_not_there_is_named(model):
     for link in ("1-0", "0-3"):
         gold = [WordAlignment.parse(line) for line in (*GOLD[:2], link, GOLD[3])]
-        with pytest.raises(StepError, match=f"line 3, links word {link[0]} to {link[2]}.* 1 source and 3 target words"):
+        with pytest.raises(UserError, match=f"line 3, links word {link[0]} to {link[2]}.* 1 source and 3 target words"):
             map_statistics(model, *model.pairs("test"), AttentionAlignment(model, gold))
 
 
 def test_there_are_as_many_pairs_as_in_the_data(model):
     assert all(len(side) == len(PAIRS) for side in model.pairs("test"))
-    with pytest.raises(StepError, match=r"there is no valid in .*data: .*--data"):
+    with pytest.raises(UserError, match=r"there is no valid in .*data: .*--data"):
         model.pairs("valid")

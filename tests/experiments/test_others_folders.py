@@ -10,20 +10,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step import StepError
-from text_lines import printable
 
 from commands import ROOT
 from corpora import environment
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.reports.comparison import Comparison
+from ea_fairseq.experiments.reports.results_page import keep
+from ea_fairseq.experiments.runs.recipe import data_command
+from ea_fairseq.experiments.runs.training_log import NAME as LOG
+from ea_fairseq.experiments.runs.training_log import curves, speeds
+from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
+from ea_fairseq.experiments.scoring.results import COUNTS, Results, Score
+from ea_fairseq.experiments.tables import markdown
 from ea_fairseq.plain.records import is_command
-from experiments.reports.comparison import Comparison
-from experiments.reports.results_page import keep
-from experiments.runs.recipe import data_command
-from experiments.runs.training_log import NAME as LOG
-from experiments.runs.training_log import curves, speeds
-from experiments.runs.training_run import Start, TrainingRun
-from experiments.scoring.results import COUNTS, Results, Score
-from experiments.tables import markdown
 from fake_results import make, write_results
 
 ALLOWED = "--average 1\n--average-best 1\n--beam 5\n--lenpen 0.6\n--max-tokens 100\n--subset test\n--cpu\n"
@@ -166,7 +165,7 @@ def test_results_of_another_type_are_refused_by_their_field(results, tmp_path, f
     value = found[field] | value if isinstance(value, dict) and value and field == "dataset" else value
     (tmp_path / "results.json").write_text(json.dumps(found | {field: value}))
     with pytest.raises(
-        StepError, match=rf"{tmp_path}/results.json is not what scripts/evaluate.sh writes \("
+        UserError, match=rf"{tmp_path}/results.json is not what scripts/evaluate.sh writes \("
     ) as refused:
         Results.read(tmp_path)
     assert str(refused.value).isprintable()
@@ -175,7 +174,7 @@ def test_results_of_another_type_are_refused_by_their_field(results, tmp_path, f
 @pytest.mark.parametrize("text", ["[" * 500_000, "[1]", "{}", "\x1b", "9" * 5000])
 def test_a_file_that_has_no_results_is_refused(tmp_path, monkeypatch, text):
     (tmp_path / "results.json").write_text(text)
-    with pytest.raises(StepError, match=f"{tmp_path}/results.json is not what scripts/evaluate.sh writes"):
+    with pytest.raises(UserError, match=f"{tmp_path}/results.json is not what scripts/evaluate.sh writes"):
         make(monkeypatch, tmp_path / "report", tmp_path / "results.json")
 
 
@@ -192,7 +191,7 @@ def test_results_are_kept_in_the_folder_that_is_named(results, tmp_path, model):
     found = json.loads((results / "results.json").read_text())
     (tmp_path / "others").mkdir()
     (tmp_path / "others/results.json").write_text(json.dumps(found | {"model": model}))
-    with pytest.raises(StepError, match="no folder has the name of the model"):
+    with pytest.raises(UserError, match="no folder has the name of the model"):
         keep(Comparison.of([Results.read(tmp_path / "others")], "tokenized BLEU"), tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 
@@ -205,21 +204,21 @@ def test_texts_beside_results_are_no_others(results, tmp_path):
     for name in (COUNTS, "translation.txt", "reference.txt"):
         (folder / name).symlink_to(tmp_path / "secret")
     for look in (Results.raw, Results.counts, lambda found: found.keep(tmp_path)):
-        with pytest.raises(StepError, match="is a link out of its folder"):
+        with pytest.raises(UserError, match="is a link out of its folder"):
             look(Results.read(folder))
     assert not (tmp_path / COUNTS).exists()
     (folder / COUNTS).unlink()
     row = "\t".join("9" * 10)
     for text in ("root:x:0:0", "1\t2\t3", f"{row}\t9", row.replace("9", "-9"), row.replace("9", "9" * 400, 1)):
         (folder / COUNTS).write_text(f"{row}\n{text}\n")
-        with pytest.raises(StepError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
+        with pytest.raises(UserError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
             Results.read(folder).counts()
 
 
 @pytest.mark.parametrize("change", [{"parameters": 0}, {"search": {}}, {"scores": {"x": Score(math.nan, "", "")}}])
 def test_results_that_no_table_can_be_made_of_are_refused(results, tmp_path, change):
     replace(Results.read(results), folder=tmp_path, **change).write()
-    with pytest.raises(StepError, match=r"results\.json is not what scripts/evaluate\.sh writes"):
+    with pytest.raises(UserError, match=r"results\.json is not what scripts/evaluate\.sh writes"):
         Results.read(tmp_path)
 
 
@@ -255,7 +254,7 @@ def write_training(folder: Path, **changes: object) -> Path:
     ],
 )
 def test_a_training_of_another_type_is_refused_by_its_field(tmp_path, field, value):
-    with pytest.raises(StepError, match=rf"{tmp_path}/run.json is not what scripts/train.sh writes \("):
+    with pytest.raises(UserError, match=rf"{tmp_path}/run.json is not what scripts/train.sh writes \("):
         TrainingRun.read(write_training(tmp_path, **{field: value}))
 
 
@@ -265,7 +264,7 @@ def test_any_training_is_read_or_refused(tmp_path_factory, changes):
     folder = write_training(tmp_path_factory.getbasetemp(), **changes)
     try:
         found = TrainingRun.read(folder)
-    except StepError as error:
+    except UserError as error:
         assert str(error).isprintable()
     else:
         assert found.starts[-1].device and all(isinstance(word, str) for word in found.command)

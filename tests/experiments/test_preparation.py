@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step import StepError, run
-from text_lines import printable
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.preparation import Preparation
 from ea_fairseq.hub.preparation import find_preparation
-from experiments.runs.data_bin import DataBin
-from experiments.runs.preparation import Preparation
+from ea_fairseq.plain.commands import run
 from opened_files import opened_files
 from preparations import SECRET, WHOLE, assert_one_sentence, read, write_model
 
@@ -103,7 +102,7 @@ def test_a_field_that_is_wrong_is_named(home, field, value):
     sentence = read(home, WHOLE | {field: value})
     assert_one_sentence(sentence, home)
     assert f"'{field}'" in sentence or "'source_lang' and 'target_lang' must differ" in sentence
-    with pytest.raises(StepError) as refused:
+    with pytest.raises(UserError) as refused:
         DataBin.read(home)
     assert str(refused.value) == sentence
 
@@ -142,7 +141,7 @@ def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
     (tmp_path / "preparation.json").write_text(json.dumps(WHOLE))
     (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / name).symlink_to(home.parent / "secret")
-    with pytest.raises(StepError, match=rf"{name} is a link out of its folder"), opened_files() as opened:
+    with pytest.raises(UserError, match=rf"{name} is a link out of its folder"), opened_files() as opened:
         DataBin.read(tmp_path)
     if name == "preparation.json":
         with pytest.raises(UserError, match=r"it is a link out of its folder"), opened_files() as opened_in_python:
@@ -157,7 +156,7 @@ def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
 
 def test_a_sentence_shows_what_would_steer_a_terminal_as_an_escape():
     def refuse():
-        raise StepError("member \x1b[2J\r\n\x9b\u202e\udcff é is odd.")
+        raise UserError("member \x1b[2J\r\n\x9b\u202e\udcff é is odd.")
 
     with pytest.raises(SystemExit) as ended:
         run(refuse)
@@ -198,7 +197,7 @@ def test_any_file_is_read_or_refused(home, text):
     (home / "manifest.json").write_bytes(text)
     try:
         assert "/" not in DataBin.read(home).name
-    except StepError as error:
+    except UserError as error:
         assert_one_sentence(str(error), home)
     finally:
         (home / "manifest.json").unlink()
@@ -217,7 +216,7 @@ def test_any_manifest_names_a_data_set_or_is_refused(home, manifest):
     try:
         data = DataBin.read(home)
         assert "/" not in data.name and data.name not in ("", ".", "..")
-    except StepError as error:
+    except UserError as error:
         assert_one_sentence(str(error), home)
     finally:
         (home / "manifest.json").unlink()

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import ROOT
-from experiments.runs.progress import BAR, PARTS, Progress, clock_time, follow, lines, log
-from experiments.runs.training_log import NAME
+from ea_fairseq.experiments.runs.progress import BAR, PARTS, Progress, clock_time, follow, lines, log
+from ea_fairseq.experiments.runs.training_log import NAME
 
 UPDATES = 1500
 
@@ -128,12 +128,12 @@ def test_on_a_terminal_lines_are_drawn_in_place(tmp_path):
         sys.executable,
         "-P",
         "-m",
-        "experiments.runs.progress",
+        "ea_fairseq.experiments.runs.progress",
         "--max-update",
         str(UPDATES),
         *map(str, folders),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts"), "COLUMNS": "80"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
     shown = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, env=environment)
     os.close(theirs)
     drawn = b""

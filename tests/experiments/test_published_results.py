@@ -8,10 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from commands import ROOT
-from experiments.reports.comparison import find_results
-from experiments.reports.results_page import write_results_page
-from experiments.reports.seed_range import is_alike, seed_range
-from experiments.scoring.results import Results
+from ea_fairseq.experiments.reports.comparison import find_results
+from ea_fairseq.experiments.reports.results_page import write_results_page
+from ea_fairseq.experiments.reports.seed_range import is_alike, seed_range
+from ea_fairseq.experiments.scoring.results import Results
 
 DOCS = ROOT / "docs"
 # Of pages, by the names of their folders.

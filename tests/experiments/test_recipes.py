@@ -14,9 +14,9 @@ from corpora import environment, write_corpus
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import family_of
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.experiments.runs.recipe import model_flags, models
 from ea_fairseq.models.state_dict import MECHANISM
 from ea_fairseq.options import flag
-from experiments.runs.recipe import model_flags, models
 from recipes import flags_of, recipe_texts, section
 from tiny import dictionary
 

@@ -5,11 +5,11 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from step import StepError
 
 from commands import ROOT
-from experiments.runs.release import release, require_replaceable
-from experiments.scoring.results import Results
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.release import release, require_replaceable
+from ea_fairseq.experiments.scoring.results import Results
 from preparations import CODES, WHOLE
 
 RELEASED = ROOT / "checkpoints" / "embedded-ea_transformer_lite"
@@ -40,7 +40,7 @@ def test_a_folder_that_is_new_or_empty_is_taken(tmp_path, data, card_only):
 def test_an_older_release_is_replaced_but_by_no_card_alone(tmp_path, data):
     shutil.copytree(RELEASED, tmp_path / "models")
     replaceable(tmp_path, data)
-    with pytest.raises(StepError, match="which would be lost"):
+    with pytest.raises(UserError, match="which would be lost"):
         replaceable(tmp_path, data, card_only=True)
 
 
@@ -49,13 +49,13 @@ def test_a_folder_with_anything_else_is_refused(tmp_path, data, name):
     out = tmp_path / "models"
     shutil.copytree(RELEASED, out)
     (out / name).mkdir() if name == RELEASED.name else (out / name).touch()
-    with pytest.raises(StepError, match=f"models has {name}, which would be lost"):
+    with pytest.raises(UserError, match=f"models has {name}, which would be lost"):
         replaceable(tmp_path, data)
 
 
 def test_a_file_in_its_place_is_refused(tmp_path, data):
     (tmp_path / "models").touch()
-    with pytest.raises(StepError, match="models is not a folder"):
+    with pytest.raises(UserError, match="models is not a folder"):
         replaceable(tmp_path, data)
 
 

@@ -12,15 +12,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
 
 from commands import ROOT
-from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
-from experiments.reports.seed_range import seed_range
-from experiments.scoring.results import COUNTS, NAME, REFERENCE, TRANSLATION, Dataset, Results
-from experiments.scoring.significance import p_value
-from experiments.tables import NONE, Code, Table, latex, markdown
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
+from ea_fairseq.experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
+from ea_fairseq.experiments.reports.seed_range import seed_range
+from ea_fairseq.experiments.scoring.results import COUNTS, NAME, REFERENCE, TRANSLATION, Dataset, Results
+from ea_fairseq.experiments.scoring.significance import p_value
+from ea_fairseq.experiments.tables import NONE, Code, Table, latex, markdown
 from fake_results import EVOLVING, PLAIN, SCORE, make, rewrite, write_results
 from projects import results
 
@@ -139,7 +139,7 @@ def test_the_papers_figures_stand_beside_ours_on_the_papers_data(tmp_path):
 def test_seeds_of_one_model_have_the_same_settings(tmp_path):
     write_results(tmp_path / "a", EVOLVING, 1, settings={"ea_alpha": 0.1, "dropout": 0.3})
     write_results(tmp_path / "b", EVOLVING, 2, settings={"ea_alpha": 0.5, "dropout": 0.3})
-    with pytest.raises(StepError, match=r"a and .*b are both called ea_transformer_lite and differ in ea_alpha: name"):
+    with pytest.raises(UserError, match=r"a and .*b are both called ea_transformer_lite and differ in ea_alpha: name"):
         Comparison.of(find_results([tmp_path]), SCORE)
     write_results(tmp_path / "c", EVOLVING, 3, settings={"ea_alpha": 0.5, "dropout": 0.3, "a_later_option": True})
     assert Comparison.of(find_results([tmp_path / "b", tmp_path / "c"]), SCORE).models == [EVOLVING]
@@ -151,7 +151,7 @@ def test_scores_against_other_references_are_not_compared(tmp_path):
     Comparison.of(find_results([tmp_path]), SCORE)
     text = (tmp_path / "b" / REFERENCE).read_text()
     (tmp_path / "b" / REFERENCE).write_text(text.replace("dog", "cat"))
-    with pytest.raises(StepError, match=r"scored against different references: evaluate both with"):
+    with pytest.raises(UserError, match=r"scored against different references: evaluate both with"):
         Comparison.of(find_results([tmp_path]), SCORE)
 
 
@@ -217,7 +217,9 @@ def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path,
         write_results(tmp_path / "published" / str(seed), PLAIN, seed, wrong=0.1 * seed)
     write_results(tmp_path / "published" / "longer", PLAIN, 4, wrong=0.9, updates=9000)
     rewrite(write_results(tmp_path / "published" / "other", PLAIN, 5, wrong=0.9).folder, recipe="another", seed=4)
-    monkeypatch.setattr("experiments.reports.seed_range.published", lambda: find_results([tmp_path / "published"]))
+    monkeypatch.setattr(
+        "ea_fairseq.experiments.reports.seed_range.published", lambda: find_results([tmp_path / "published"])
+    )
     scores = [result.scores[SCORE].score for result in find_results([tmp_path / "published"]) if result.seed < 4]
     shutil.copytree(tmp_path / "published" / "1", tmp_path / "published" / "another section")
     alone = write_results(tmp_path / "in" / "plain", PLAIN, 5, wrong=0.5)
@@ -294,7 +296,7 @@ def test_what_does_not_go_together_is_refused_in_a_sentence(two_models, tmp_path
     folder = tmp_path / "results"
     shutil.copytree(two_models, folder)
     spoil(folder)
-    with pytest.raises(StepError, match=re.escape(culprit)) as refused:
+    with pytest.raises(UserError, match=re.escape(culprit)) as refused:
         make(monkeypatch, tmp_path / "out", folder, *options)
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()

@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 
 from drawn_figures import band as band_of
 from drawn_figures import error_bars, lines
-from experiments.figures import literal, looks, save
-from experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
-from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.curves import POINTS, Band, band
-from experiments.reports.interactive_curves import add_band
-from experiments.reports.learning_curves import draw_band, learning_curves
-from experiments.reports.plots import MOST, draw, plots, shown_models
-from experiments.reports.score_by_size import apart, score_by_size
-from experiments.scoring.results import Point, Score
+from ea_fairseq.experiments.figures import literal, looks, save
+from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
+from ea_fairseq.experiments.reports.curves import POINTS, Band, band
+from ea_fairseq.experiments.reports.interactive_curves import add_band
+from ea_fairseq.experiments.reports.learning_curves import draw_band, learning_curves
+from ea_fairseq.experiments.reports.plots import MOST, draw, plots, shown_models
+from ea_fairseq.experiments.reports.score_by_size import apart, score_by_size
+from ea_fairseq.experiments.scoring.results import Point, Score
 from fake_results import EVOLVING, PLAIN, SCORE, curve, make, rewrite, write_results
 from figure_texts import NAMES, texts_of, with_texts
 from projects import results

@@ -7,8 +7,8 @@ from importlib import util
 import pytest
 
 from browsers import needs_browser
-from experiments.demo.browser import Browser
-from experiments.reports.interactive_curves import library
+from ea_fairseq.experiments.demo.browser import Browser
+from ea_fairseq.experiments.reports.interactive_curves import library
 from fake_results import EVOLVING, PLAIN, make, write_results
 
 NAMES = ("training-loss", "validation-loss", "validation-bleu")
@@ -30,7 +30,9 @@ def test_the_page_needs_nothing_beside_itself_and_has_every_figure(two_models, t
 
 def test_without_plotly_the_page_has_the_same_figures_as_pictures(two_models, tmp_path, monkeypatch, capsys):
     find = util.find_spec
-    monkeypatch.setattr("experiments.reports.report.find_spec", lambda name: None if name == "plotly" else find(name))
+    monkeypatch.setattr(
+        "ea_fairseq.experiments.reports.report.find_spec", lambda name: None if name == "plotly" else find(name)
+    )
     page = make(monkeypatch, tmp_path / "out", two_models)["report.html"].decode()
     assert len(re.findall(r'<img src="data:image/svg\+xml;base64,', page)) == len(NAMES) and "Plotly" not in page
     assert "pip install 'ea-fairseq[plots]'" in capsys.readouterr().err

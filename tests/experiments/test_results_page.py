@@ -7,15 +7,15 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from step import StepError
 
-from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.comparison_table import comparison_table
-from experiments.reports.relative_speed import RelativeSpeed
-from experiments.reports.results_page import keep
-from experiments.scoring.results import COUNTS, Results
-from experiments.scoring.significance import p_value
-from experiments.tables import NONE
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
+from ea_fairseq.experiments.reports.comparison_table import comparison_table
+from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
+from ea_fairseq.experiments.reports.results_page import keep
+from ea_fairseq.experiments.scoring.results import COUNTS, Results
+from ea_fairseq.experiments.scoring.significance import p_value
+from ea_fairseq.experiments.tables import NONE
 from fake_benchmarks import fake_benchmark
 from fake_results import EVOLVING, PLAIN, make, rewrite, write_results
 
@@ -32,7 +32,7 @@ def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
         counts = [by_name[model, seed] for model in (PLAIN, EVOLVING)]
         assert p_value(*counts, SCORE) == p_value(*texts, SCORE)
     (by_name[PLAIN, 1].folder / COUNTS).write_text("4\t4\t4\t3\t2\t1\t4\t3\t2\t1\n" * 40)
-    with pytest.raises(StepError, match=r"score 100\.00, and results\.json says"):
+    with pytest.raises(UserError, match=r"score 100\.00, and results\.json says"):
         p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
 
 
@@ -55,7 +55,7 @@ def test_a_section_tells_the_speed_of_its_models(two_models, tmp_path):
 def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monkeypatch):
     shutil.copytree(two_models, tmp_path / "runs" / "again")
     shutil.copytree(two_models, tmp_path / "runs" / "once")
-    with pytest.raises(StepError, match=r"are both \S+ with seed 1"):
+    with pytest.raises(UserError, match=r"are both \S+ with seed 1"):
         make(monkeypatch, tmp_path / "unused", "--keep", tmp_path / "kept", tmp_path / "runs")
     assert not (tmp_path / "kept").exists()
 
@@ -76,7 +76,7 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
     figures = re.findall(r"\]\((.*?)\)", text)
     assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}
     (sections / "section.md").unlink()
-    with pytest.raises(StepError, match=re.escape(f"there is no {sections}/section.md")):
+    with pytest.raises(UserError, match=re.escape(f"there is no {sections}/section.md")):
         make(monkeypatch, page.parent, "--page", page, sections)
 
 

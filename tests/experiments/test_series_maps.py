@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 import torch
-from step import StepError
 
-from ea_fairseq import EATimeSeries, UserError
+from ea_fairseq import EATimeSeries
 from ea_fairseq.attention.maps import by_layer
+from ea_fairseq.errors import UserError
 from time_series import write_folder
 from untrained_encoders import save_series
 
@@ -88,7 +88,7 @@ def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     ],
 )
 def test_what_cannot_be_drawn_is_refused(show, tmp_path, model, flags, sentence):
-    with pytest.raises(StepError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         show(model, *flags, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

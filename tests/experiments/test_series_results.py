@@ -7,20 +7,20 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
-from step import StepError
 
 from ea_fairseq import EATimeSeries
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.comparison import Comparison
+from ea_fairseq.experiments.reports.ranks import mean_ranks, mean_relative_differences
+from ea_fairseq.experiments.reports.task_table import difference_table, task_table
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.experiments.scoring.evaluation import OUTCOMES
+from ea_fairseq.experiments.scoring.predicting import predictions
+from ea_fairseq.experiments.scoring.series_prediction import SeriesPredictions
+from ea_fairseq.experiments.scoring.task_scores import task_score
+from ea_fairseq.experiments.tables import MINUS
 from ea_fairseq.series.ts_file import read_ts
-from experiments.reports.comparison import Comparison
-from experiments.reports.ranks import mean_ranks, mean_relative_differences
-from experiments.reports.task_table import difference_table, task_table
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.data_facts import read_data
-from experiments.scoring.evaluation import OUTCOMES
-from experiments.scoring.predicting import predictions
-from experiments.scoring.series_prediction import SeriesPredictions
-from experiments.scoring.task_scores import task_score
-from experiments.tables import MINUS
 from fake_encoder_results import write_encoder_results
 from time_series import write_folder
 from untrained_encoders import save_series
@@ -97,10 +97,10 @@ def test_data_is_told_by_its_files(tmp_path):
     data = read_data(write_folder(tmp_path / "toys", SIZES))
     assert (data.task, data.name) == ("time_series_prediction", "toys")
     assert data.dataset("valid").checksum != data.dataset("test").checksum
-    with pytest.raises(StepError, match="--subset: time series have train, valid, test, not dev"):
+    with pytest.raises(UserError, match="--subset: time series have train, valid, test, not dev"):
         data.dataset("dev")
     (data.folder / "test.ts.gz").unlink()
-    with pytest.raises(StepError, match=r"has no test\.ts"):
+    with pytest.raises(UserError, match=r"has no test\.ts"):
         data.dataset("test")
 
 

@@ -12,13 +12,13 @@ from multiprocessing import Pipe
 
 import pytest
 from matplotlib.container import BarContainer
-from step import StepError
 
 from commands import ROOT
 from drawn_figures import error_bars
 from ea_fairseq.attention import registry
-from experiments.benchmark import command, measuring, workers
-from experiments.benchmark.cases import (
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark import command, measuring, workers
+from ea_fairseq.experiments.benchmark.cases import (
     ENCODER_PARTS,
     ENCODER_SIZES,
     EVOLVING,
@@ -31,12 +31,13 @@ from experiments.benchmark.cases import (
     Settings,
     Variant,
 )
-from experiments.benchmark.figures import bars, block_figure, figures
-from experiments.benchmark.results import Benchmark
-from experiments.benchmark.samples import Sample
-from experiments.benchmark.tables import exponents, speed_table, tables, time_table
-from experiments.benchmark.workers import TUNED, LeftOutError, Pool, Worker
-from experiments.reports import report
+from ea_fairseq.experiments.benchmark.figures import bars, block_figure, figures
+from ea_fairseq.experiments.benchmark.results import Benchmark
+from ea_fairseq.experiments.benchmark.samples import Sample
+from ea_fairseq.experiments.benchmark.tables import exponents, speed_table, tables, time_table
+from ea_fairseq.experiments.benchmark.workers import LeftOutError, Pool, Worker
+from ea_fairseq.experiments.reports import report
+from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from fake_benchmarks import fake_benchmark, fake_measurement
 from fake_results import write_results
 from forked_launcher import fork_launchers
@@ -87,7 +88,7 @@ def test_a_run_from_start_to_end(launchers, benchmark):
     assert found.settings.rounds == 2
     assert "QUICK" in text
     assert "batch" in text
-    assert found.command.startswith("python scripts/benchmark.py --quick")
+    assert found.command.startswith("ea-fairseq benchmark --quick")
     names = [variant.name for variant in VARIANTS["block"][:3]]
     assert [list(taken) for taken in found.measurements[0].rounds] == [names, names[::-1]]
     costs = found.measurements[1].costs
@@ -99,7 +100,7 @@ def test_a_run_from_start_to_end(launchers, benchmark):
 
 
 def test_a_worker_that_dies_ends_with_a_sentence_and_leaves_no_process(launchers):
-    with pytest.raises(StepError, match="EA has ended") as stopped, Pool(threads=1) as pool:
+    with pytest.raises(UserError, match="EA has ended") as stopped, Pool(threads=1) as pool:
         worker = pool.worker(EVOLVING)
         worker.ask("build", BLOCK, EVOLVING, Settings(dictionary=20))
         os.killpg(launchers[0].pid, signal.SIGKILL)
@@ -120,7 +121,7 @@ def test_a_worker_that_dies_ends_with_a_sentence_and_leaves_no_process(launchers
 def test_why_a_worker_has_ended(complaints, reason):
     ours, theirs = Pipe()
     theirs.close()
-    with pytest.raises(StepError, match=rf"^the process that measures EA has ended \({reason}\): measure less"):
+    with pytest.raises(UserError, match=rf"^the process that measures EA has ended \({reason}\): measure less"):
         Worker(EVOLVING, ours, BytesIO(complaints)).answer()
 
 
@@ -154,7 +155,7 @@ def test_what_cannot_run_is_left_out_and_what_fails_is_named(launchers):
         worker = pool.worker(odd)
         with pytest.raises(LeftOutError):
             worker.ask("build", BLOCK, odd, settings)
-        with pytest.raises(StepError, match=r"odd could not be measured \(AttributeError"):
+        with pytest.raises(UserError, match=r"odd could not be measured \(AttributeError"):
             worker.ask("sample")
 
 
@@ -176,14 +177,14 @@ def test_a_worker_has_the_backend_the_threads_and_the_allocator_of_its_variant(m
     with Pool(threads=3) as pool:
         for variant in (PLAIN, UNTUNED, Variant("other", backend="reference"), EVOLVING):
             pool.worker(variant)
-    backends = [(env["EA_BACKEND"], arguments[:4] == TUNED) for arguments, env, _ in started]
+    backends = [(env["EA_BACKEND"], HUGE_PAGES.items() <= env.items()) for _, env, _ in started]
     assert backends == [("auto", True), ("auto", False), ("reference", True)]
-    assert all(env["OMP_NUM_THREADS"] == "3" and "MALLOC_TOP_PAD_" not in env for _, env, _ in started)
+    assert all(env["OMP_NUM_THREADS"] == "3" and env.get("MALLOC_TOP_PAD_") != "1" for _, env, _ in started)
     assert all(session for *_, session in started)
 
 
 def test_different_work_is_refused():
-    with pytest.raises(StepError, match=r"Transformer 3, EA 4"):
+    with pytest.raises(UserError, match=r"Transformer 3, EA 4"):
         measuring.require_same_work(BLOCK, {FakeWorker(PLAIN): 3, FakeWorker(EVOLVING): 4})
 
 
@@ -305,7 +306,7 @@ def test_a_report_is_of_one_kind(tmp_path, monkeypatch):
     fake_benchmark(quick=True).write(tmp_path / "speed.json")
     write_results(tmp_path / "model")
     monkeypatch.setattr(sys, "argv", ["report.py", str(tmp_path / "speed.json"), str(tmp_path / "model")])
-    with pytest.raises(StepError, match=r"speed\.json"):
+    with pytest.raises(UserError, match=r"speed\.json"):
         report.main()
 
 
@@ -316,7 +317,7 @@ def test_a_spoilt_file_is_refused_in_a_sentence(tmp_path, spoil):
     path.write_text(json.dumps({name: value for name, value in (found | spoil).items() if spoil != {"started": None}}))
     if spoil == {"started": None}:
         path.write_text("[]")
-    with pytest.raises(StepError, match=r"speed\.json is not what") as refused:
+    with pytest.raises(UserError, match=r"speed\.json is not what") as refused:
         Benchmark.read(path)
     assert "\n" not in str(refused.value)
 
@@ -350,6 +351,6 @@ def test_bad_flags_are_refused_in_one_sentence(part, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(command, "gpus", list)
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    with pytest.raises((StepError, SystemExit), match=re.escape(part)) as stopped:
+    with pytest.raises((UserError, SystemExit), match=re.escape(part)) as stopped:
         command.main()
     assert "\n" not in str(stopped.value)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.benchmark.load import TICKS, Reading, busy_seconds
-from experiments.benchmark.samples import Sample, Spread, disturbance, numbers_outside, speed, take_rounds
-from experiments.benchmark.tables import exponent
+from ea_fairseq.experiments.benchmark.load import TICKS, Reading, busy_seconds
+from ea_fairseq.experiments.benchmark.samples import Sample, Spread, disturbance, numbers_outside, speed, take_rounds
+from ea_fairseq.experiments.benchmark.tables import exponent
 
 LIMIT = 0.06
 SECONDS = st.floats(1e-3, 1e3)

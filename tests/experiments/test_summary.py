@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from experiments.reports import summary
-from experiments.reports.comparison import find_results
-from experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS
-from experiments.scoring.results import Results
+from ea_fairseq.experiments.reports import summary
+from ea_fairseq.experiments.reports.comparison import find_results
+from ea_fairseq.experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS
+from ea_fairseq.experiments.scoring.results import Results
 from fake_results import EVOLVING, PLAIN, SENTENCES, references
 
 SPEEDS = {PLAIN: ([3000, 3100, 1000], 1800.4), EVOLVING: ([2900, 4000, 3500], 2464.0)}  # training, translation
@@ -51,7 +51,7 @@ def cells(lines: list[str]) -> dict[str, list[str]]:
 
 
 def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch, capsys):
-    monkeypatch.setattr("experiments.reports.seed_range.published", lambda: find_results([two_models]))
+    monkeypatch.setattr("ea_fairseq.experiments.reports.seed_range.published", lambda: find_results([two_models]))
     table, notes, *sentences = blocks(home, monkeypatch, capsys)
     found = [Results.read(home / model / "evaluation") for model in (PLAIN, EVOLVING)]
     seeds = [Results.read(place) for place in sorted(two_models.iterdir())]
@@ -75,7 +75,7 @@ def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch, 
 
 
 def test_without_glosses_or_published_seeds_nothing_is_said_of_them(home, monkeypatch, capsys):
-    monkeypatch.setattr("experiments.reports.seed_range.published", list)
+    monkeypatch.setattr("ea_fairseq.experiments.reports.seed_range.published", list)
     (home / "test.word-for-word.en").unlink()
     table, notes, *_ = blocks(home, monkeypatch, capsys)
     assert f"BLEU of {OTHER_SEEDS}" not in cells(table) and notes[0] == ONE_SEED

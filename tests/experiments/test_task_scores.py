@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
-from step import StepError
 
-from experiments.reports.report_tables import compare
-from experiments.reports.task_table import difference_table
-from experiments.scoring.exchange import OtherExamplesError, exchange_p_value, scores_of
-from experiments.scoring.predictions import read_predictions
-from experiments.scoring.results import PREDICTIONS, Results
-from experiments.scoring.task_scores import METRICS, task_score
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.report_tables import compare
+from ea_fairseq.experiments.reports.task_table import difference_table
+from ea_fairseq.experiments.scoring.exchange import OtherExamplesError, exchange_p_value, scores_of
+from ea_fairseq.experiments.scoring.predictions import read_predictions
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
+from ea_fairseq.experiments.scoring.task_scores import METRICS, task_score
 from fake_encoder_results import write_encoder_results
 
 binary = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
@@ -146,18 +146,18 @@ def test_models_that_are_not_scored_on_the_same_examples_are_not_compared(tmp_pa
     results = [write_encoder_results(tmp_path / str(seed), "a", seed) for seed in (1, 2)]
     labels, predictions = read_predictions(results[0].folder)
     other = write_encoder_results(tmp_path / "b", "b", 3, labels=labels[::-1], predictions=predictions)
-    with pytest.raises(StepError, match="were scored on different examples: evaluate both again"):
+    with pytest.raises(UserError, match="were scored on different examples: evaluate both again"):
         exchange_p_value([results[0]], [other], "accuracy")
     altered = replace(results[1], scores={"accuracy": replace(results[1].scores["accuracy"], score=1.0)})
-    with pytest.raises(StepError, match=r"and results\.json says 1\.00 accuracy: evaluate the model again"):
+    with pytest.raises(UserError, match=r"and results\.json says 1\.00 accuracy: evaluate the model again"):
         exchange_p_value([results[0]], [altered], "accuracy")
 
 
 @pytest.mark.parametrize("text", ["", "label\tprediction\n", "label\tprediction\n1\n", "a\tb\n1\t2\t3\n", "\xff"])
 def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text):
     (tmp_path / PREDICTIONS).write_bytes(text.encode("latin-1"))
-    with pytest.raises(StepError, match=f"{tmp_path / PREDICTIONS} is not what scripts/evaluate.sh writes"):
+    with pytest.raises(UserError, match=f"{tmp_path / PREDICTIONS} is not what scripts/evaluate.sh writes"):
         read_predictions(tmp_path)
     (tmp_path / PREDICTIONS).unlink()
-    with pytest.raises(StepError, match=r"keep it beside .*, or evaluate the model again"):
+    with pytest.raises(UserError, match=r"keep it beside .*, or evaluate the model again"):
         read_predictions(tmp_path)

@@ -4,18 +4,18 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from step import StepError
 
-from experiments.reports.comparison import Comparison, find_results
-from experiments.reports.encoder_papers import PRINTED
-from experiments.reports.kept_p_value import NAME
-from experiments.reports.report_tables import compare
-from experiments.reports.results_page import keep
-from experiments.reports.task_table import difference_table, task_table
-from experiments.runs.sweep import ranking
-from experiments.scoring.exchange import exchange_p_value
-from experiments.scoring.results import PREDICTIONS
-from experiments.tables import NONE, Table
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.comparison import Comparison, find_results
+from ea_fairseq.experiments.reports.encoder_papers import PRINTED
+from ea_fairseq.experiments.reports.kept_p_value import NAME
+from ea_fairseq.experiments.reports.report_tables import compare
+from ea_fairseq.experiments.reports.results_page import keep
+from ea_fairseq.experiments.reports.task_table import difference_table, task_table
+from ea_fairseq.experiments.runs.sweep import ranking
+from ea_fairseq.experiments.scoring.exchange import exchange_p_value
+from ea_fairseq.experiments.scoring.results import PREDICTIONS
+from ea_fairseq.experiments.tables import NONE, Table
 from fake_encoder_results import write_encoder_results
 from fake_results import make, write_results
 
@@ -121,7 +121,7 @@ def test_one_model_alone_has_no_differences(folder, tmp_path, monkeypatch):
 
 def test_translations_and_encoders_are_reported_apart(folder, tmp_path, monkeypatch):
     write_results(tmp_path / "a translation")
-    with pytest.raises(StepError, match=r"a translation is of translations and .* of an encoder: report them apart"):
+    with pytest.raises(UserError, match=r"a translation is of translations and .* of an encoder: report them apart"):
         make(monkeypatch, tmp_path / "out", folder, tmp_path / "a translation")
 
 
@@ -129,7 +129,7 @@ def test_results_that_were_scored_otherwise_are_not_mixed(tmp_path):
     results = [
         write_encoder_results(tmp_path / name, name, 1, "glue-cola", (name,)) for name in ("Matthews", "accuracy")
     ]
-    with pytest.raises(StepError, match="train both with the same flags of the criterion, or compare them apart"):
+    with pytest.raises(UserError, match="train both with the same flags of the criterion, or compare them apart"):
         Comparison.of(results, None)
 
 
@@ -151,11 +151,11 @@ def test_what_is_published_has_p_values_and_no_labels(folder, tmp_path, comparis
     published = Comparison.of(kept, None)
     assert difference_table(published).rows == difference_table(comparison).rows
     fewer = Comparison.of([result for result in kept if result.seed < 3], None)
-    with pytest.raises(StepError, match=r"there is no .*predictions\.tsv"):
+    with pytest.raises(UserError, match=r"there is no .*predictions\.tsv"):
         difference_table(fewer)
     for path in tmp_path.rglob(NAME):
         path.write_text('{"p": "small"}')
-    with pytest.raises(StepError, match=r"p_value\.json is not what report\.py --keep writes"):
+    with pytest.raises(UserError, match=r"p_value\.json is not what report\.py --keep writes"):
         difference_table(published)
 
 
@@ -165,7 +165,7 @@ def test_a_p_value_is_of_the_scores_that_it_was_found_of(tmp_path, comparison):
         if result.model == EVOLVING:  # trained anew, and kept without its baseline
             worse = {name: replace(score, score=score.score - 8) for name, score in result.scores.items()}
             replace(result, scores=worse).write()
-    with pytest.raises(StepError, match=r"there is no .*predictions\.tsv"):
+    with pytest.raises(UserError, match=r"there is no .*predictions\.tsv"):
         difference_table(Comparison.of(find_results([tmp_path]), None))
 
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from step import StepError
 
 from commands import ROOT
-from ea_fairseq import UserError
-from experiments.benchmark.cases import EVOLVING, PLAIN, Case, Plan, Variant
-from experiments.benchmark.command import main
-from experiments.benchmark.peer import PeerGeneration, PeerTranslation, words_of
-from experiments.benchmark.tables import tables
-from experiments.benchmark.translation import Translation
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.cases import EVOLVING, PLAIN, Case, Plan, Variant
+from ea_fairseq.experiments.benchmark.command import main
+from ea_fairseq.experiments.benchmark.peer import PeerGeneration, PeerTranslation, words_of
+from ea_fairseq.experiments.benchmark.tables import tables
+from ea_fairseq.experiments.benchmark.translation import Translation
 from fake_benchmarks import fake_benchmark
 
 CPU = torch.device("cpu")
@@ -108,5 +107,5 @@ def test_a_case_that_no_variant_can_run_says_why(tmp_path, monkeypatch):
     (tmp_path / "text").write_text("a\n")
     flags = ["--models", f"{tmp_path / 'none'},{tmp_path / 'none'}", "--text", str(tmp_path / "text"), "--quick"]
     monkeypatch.setattr("sys.argv", ["benchmark.py", *flags, "--out", str(tmp_path / "out.json")])
-    with pytest.raises(StepError, match=r"nothing can be measured: .*none"):
+    with pytest.raises(UserError, match=r"nothing can be measured: .*none"):
         main()

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from step import StepError
 
-from experiments.environment import gpus
-from experiments.runs.data_checksum import data_checksum, dictionaries, is_same
-from experiments.runs.training_run import Start, TrainingRun, record
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.environment import gpus
+from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from ea_fairseq.experiments.runs.training_run import Start, TrainingRun, record
 from projects import DATASET, MODEL, finish, kill_group, make_project, refusal, start, succeed, wait_until, words
 
 NAME = "toy/ea_transformer_lite"
@@ -127,7 +127,7 @@ def trained(tmp_path) -> TrainingRun:
 @pytest.mark.parametrize("end", [["--max-update", "100"], ["--max-update=999"], ["--max-epoch", "6"]])
 def test_an_end_before_what_is_trained_is_refused(tmp_path, trained, end):
     before = (tmp_path / "run.json").read_bytes()
-    with pytest.raises(StepError, match=r"is trained beyond --max-\w+ \d+, to \d+: give another --out"):
+    with pytest.raises(UserError, match=r"is trained beyond --max-\w+ \d+, to \d+: give another --out"):
         record(replace(trained, command=["fairseq-train", "data", *end]), tmp_path)
     assert (tmp_path / "run.json").read_bytes() == before
     for later in (["--max-epoch", "7"], ["--max-update", "0"], ["--max-update", "2000"]):
@@ -163,14 +163,14 @@ def test_data_that_were_moved_are_known_by_their_checksum(tmp_path, trained):
     before.write(tmp_path)
     elsewhere = [trained.command[0], "/elsewhere", *trained.command[2:]]
     assert not record(replace(before, command=elsewhere), tmp_path)
-    with pytest.raises(StepError, match=r"\(the data data there, /elsewhere here\)"):
+    with pytest.raises(UserError, match=r"\(the data data there, /elsewhere here\)"):
         record(replace(before, command=elsewhere, data="cd"), tmp_path)
 
 
 def test_what_has_lost_its_checkpoints_is_not_called_trained(tmp_path, trained):
     assert not record(trained, tmp_path)
     (tmp_path / "checkpoint_last.pt").rename(tmp_path / "checkpoint_best.pt")
-    with pytest.raises(StepError, match=r"its checkpoint_last\.pt is gone: put it back, or remove that folder"):
+    with pytest.raises(UserError, match=r"its checkpoint_last\.pt is gone: put it back, or remove that folder"):
         record(trained, tmp_path)
     (tmp_path / "checkpoint_best.pt").unlink()
     assert record(trained, tmp_path) and not (tmp_path / "train.log").exists()
@@ -200,7 +200,7 @@ def test_data_without_a_manifest_are_known_by_their_files(tmp_path, name):
 
 
 def test_large_files_are_known_by_their_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.runs.data_checksum.PART", 2)
+    monkeypatch.setattr("ea_fairseq.experiments.runs.data_checksum.PART", 2)
     found = set()
     for text in ("abcdef", "abcdeg", "bbcdef", "abcdefg"):
         (tmp_path / "train.bin").write_text(text)
@@ -216,10 +216,10 @@ def test_a_model_is_not_given_data_of_other_words(tmp_path):
     earlier = replace(run, dictionaries=None)  # which did not note them
     (tmp_path / "manifest.json").write_text("of other sentences")
     run.require_words_of(tmp_path)
-    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+    with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
         earlier.require_words_of(tmp_path)
     (tmp_path / "dict.en.txt").write_text("b 1\na 1\n")
-    with pytest.raises(StepError, match="is not what the model was trained on, or was made anew since"):
+    with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
         run.require_words_of(tmp_path)
     (tmp_path / "manifest.json").unlink()
     earlier.require_words_of(tmp_path)  # nobody knows

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.training_log import MOST_POINTS, NAME, curves
-from experiments.scoring.results import LARGEST, Point
+from ea_fairseq.experiments.runs.training_log import MOST_POINTS, NAME, curves
+from ea_fairseq.experiments.scoring.results import LARGEST, Point
 
 
 def interval(updates: int, seconds: int, loss: float) -> str:

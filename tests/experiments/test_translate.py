@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from apply_subword import make_segmenter
 from fairseq.data import Dictionary
-from learn_subword import learn_sentencepiece
-from step import StepError
-from text_lines import read_lines as prepared_lines
 
 from checkpoints import save_loud
 from commands import ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
-from ea_fairseq import EATransformerModel, UserError
-from experiments.runs.preparation import Preparation
-from experiments.scoring.translation import best_lines
+from ea_fairseq import EATransformerModel
+from ea_fairseq.data.apply_subword import make_segmenter
+from ea_fairseq.data.learn_subword import learn_sentencepiece
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.preparation import Preparation
+from ea_fairseq.experiments.scoring.translation import best_lines
+from ea_fairseq.experiments.translate import Translator, load, read_lines, uninterrupted
+from ea_fairseq.plain.text_lines import read_lines as prepared_lines
 from generation import generated
-from scripts.translate import Translator, load, read_lines, uninterrupted
 
 SCRIPT = ROOT / "scripts" / "translate.sh"
 POSITIONS = ["--max-source-positions", "100", "--max-target-positions", "30"]
@@ -307,7 +307,7 @@ def test_what_a_folder_lacks_is_named_in_one_sentence(home, tmp_path, what, chan
             (folder / "preparation.json").unlink()
         case "half a preparation":
             (folder / "preparation.json").write_text(json.dumps({"source_lang": "de", "target_lang": "en"}))
-    with pytest.raises(StepError) as refusal:
+    with pytest.raises(UserError) as refusal:
         load(arguments(folder, **changes))
     assert all(part in str(refusal.value) for part in parts), refusal.value
     assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
@@ -351,4 +351,4 @@ def test_bad_options_are_named_in_one_sentence(home, flags, part):
 
 def test_help_has_an_example():
     usage = subprocess.run(["bash", SCRIPT, "--help"], capture_output=True, text=True, env=environment(), check=True)
-    assert "example:\n  bash scripts/translate.sh runs/quickstart/ea_transformer_lite" in usage.stdout
+    assert "example:\n  ea-fairseq translate runs/quickstart/ea_transformer_lite" in usage.stdout

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from step import StepError
 
 from corpora import NO_LINE_FEED
-from scripts.translate import Translator, read_lines
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.translate import Translator, read_lines
 
 
 @given(st.lists(st.text(NO_LINE_FEED), min_size=1))
@@ -39,5 +39,5 @@ def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
     assert parts("eins zwei drei vier") == ["eins zwei", "drei vier"]
     assert parts("x" * 20) == ["x" * 10, "x" * 10]
     hub.max_positions = (1, 9)
-    with pytest.raises(StepError, match="line 1 has a character of more than the 1 tokens"):
+    with pytest.raises(UserError, match="line 1 has a character of more than the 1 tokens"):
         Translator(hub, str, {}).cut("x", 1)

@@ -6,14 +6,22 @@ import pytest
 import torch
 from torch import nn
 
-from ea_fairseq import UserError
-from experiments.benchmark.batches import SHORTEST, batch, lengths
-from experiments.benchmark.cases import ENCODER_PARTS, EVOLVING, EVOLVING_BF16, PLAIN, PLAIN_SERIES, Case, Variant
-from experiments.benchmark.costs import count_operations, memory, saved_for_backward
-from experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
-from experiments.benchmark.series_workloads import SERIES_WORKLOADS
-from experiments.benchmark.workloads import WORKLOADS
-from experiments.costs.built_model import dictionary
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.batches import SHORTEST, batch, lengths
+from ea_fairseq.experiments.benchmark.cases import (
+    ENCODER_PARTS,
+    EVOLVING,
+    EVOLVING_BF16,
+    PLAIN,
+    PLAIN_SERIES,
+    Case,
+    Variant,
+)
+from ea_fairseq.experiments.benchmark.costs import count_operations, memory, saved_for_backward
+from ea_fairseq.experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
+from ea_fairseq.experiments.benchmark.series_workloads import SERIES_WORKLOADS
+from ea_fairseq.experiments.benchmark.workloads import WORKLOADS
+from ea_fairseq.experiments.costs.built_model import dictionary
 
 CPU = torch.device("cpu")
 TOKENS = 20

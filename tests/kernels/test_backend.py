@@ -11,7 +11,7 @@ from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
 from compilers import needs_compiler
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.cpu import native_library

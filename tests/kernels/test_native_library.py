@@ -44,7 +44,7 @@ import logging, sys
 logging.basicConfig(format="%(message)s", stream=sys.stderr, force=True)
 sys.path.insert(0, sys.argv[0])
 import ea_fairseq
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.cpu import native_library
 from laws import draw

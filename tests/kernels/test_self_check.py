@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import check_records, dispatch, evolve, reference, sample_maps, self_check
 from ea_fairseq.kernels.check_records import Record
 from ea_fairseq.kernels.cpu.native_library import LIBRARY

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from commands import ROOT, run
+from ea_fairseq.experiments.costs.operation_times import operation_times
 from ea_fairseq.kernels import dispatch, triton
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.evolve import evolve
@@ -24,7 +25,6 @@ from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.triton.evolution import Tiling
 from ea_fairseq.kernels.window import DECODER_WINDOW, ENCODER_WINDOW
 from evolution_cases import CONVOLUTIONS, assert_close, mixes, sets_of_absent
-from experiments.costs.operation_times import operation_times
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytest.importorskip("triton", reason="Triton is not installed")

@@ -9,13 +9,13 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
-from step import StepError
 
 from bert import CONFIG, PIECES, WIDTH, bert_features, random_bert, symbol_rows, write_bert
 from commands import PLUGIN, ROOT, run
 from ea_fairseq.checkpoint.file import read_checkpoint
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs import bert_import
 from encoders import build, features
-from experiments.runs import bert_import
 from laws import assert_close
 
 pytest.importorskip("safetensors")
@@ -156,7 +156,7 @@ def test_other_weights_are_refused_in_one_sentence(tmp_path, monkeypatch, flaw):
 
 
 def assert_refused(files, folder, monkeypatch, reason):
-    with pytest.raises(StepError, match=reason) as refusal:
+    with pytest.raises(UserError, match=reason) as refusal:
         imported(files, folder / "out", monkeypatch)
     assert "\n" not in str(refusal.value)
     assert not (folder / "out").exists() and not list(folder.glob("*.tmp"))
@@ -206,7 +206,7 @@ def test_a_cut_file_and_missing_ones_are_refused(tmp_path, monkeypatch):
 
 def test_a_folder_that_is_there_is_left_alone(bert, monkeypatch):
     before = sorted(bert.rglob("*"))
-    with pytest.raises(StepError, match="is there already"):
+    with pytest.raises(UserError, match="is there already"):
         imported(write_bert(bert.parent / "files"), bert, monkeypatch)
     assert sorted(bert.rglob("*")) == before
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ea_fairseq import UserError
 from ea_fairseq.analysis.cost import cost
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
 from laws import LAWS
 from mechanisms import build_family

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from fairseq import checkpoint_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from encoders import PAD, TINY, build, draw, features
 from forked import run_forked, run_forked_well
 from laws import assert_close

@@ -6,8 +6,8 @@ import logging
 import pytest
 import torch
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.registry import LAYOUTS
+from ea_fairseq.errors import UserError
 from encoders import PAD, TINY, build, build_encoder, draw, features, louder
 from laws import assert_close
 from mechanisms import ROWS

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, LAYOUTS
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag

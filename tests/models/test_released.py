@@ -11,10 +11,10 @@ import pytest
 
 from commands import ROOT
 from ea_fairseq import EATransformerModel
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.model_card import card
-from experiments.scoring.results import Results
-from experiments.scoring.scores import raw_score
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.model_card import card
+from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.scores import raw_score
 from scripts.translate import load
 
 CHECKPOINTS = ROOT / "checkpoints"

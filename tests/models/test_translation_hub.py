@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from apply_subword import make_segmenter
 from fairseq.data import Dictionary
-from learn_subword import learn_bpe, learn_sentencepiece
 from sacremoses import MosesTokenizer
 
 from checkpoints import save_loud
 from commands import ROOT, run_python
 from corpora import SIZES, WORDS, sentence
 from ea_fairseq import EATransformerModel, UserError
+from ea_fairseq.data.apply_subword import make_segmenter
+from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
 from tiny import build, random_tokens
 
 SHORT = ["--max-source-positions", "24", "--max-target-positions", "20"]

@@ -13,14 +13,14 @@ from unittest import mock
 
 import pytest
 import torch
-from step import StepError
 
 from commands import ROOT
-from experiments.gpu_check import check_gpu, kernels, losses, mechanisms
-from experiments.gpu_check.page import page
-from experiments.gpu_check.rows import Part, Row
-from experiments.gpu_check.settings import Settings, largest_difference
-from experiments.runs.recipe import model_flags
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.gpu_check import check_gpu, kernels, losses, mechanisms
+from ea_fairseq.experiments.gpu_check.page import page
+from ea_fairseq.experiments.gpu_check.rows import Part, Row
+from ea_fairseq.experiments.gpu_check.settings import Settings, largest_difference
+from ea_fairseq.experiments.runs.recipe import model_flags
 from model_checks import native_only
 
 CPU = Settings(torch.device("cpu"), Path("text"), Path("data"))
@@ -146,7 +146,7 @@ def test_what_fails_is_said_in_the_row(monkeypatch):
 def test_without_a_gpu_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["check_gpu.sh", "--out", str(tmp_path / "out")])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(StepError, match="sees no GPU: give --device cpu to try without"):
+    with pytest.raises(UserError, match="sees no GPU: give --device cpu to try without"):
         check_gpu.main()
     assert not (tmp_path / "out").exists()
 
@@ -159,6 +159,9 @@ def test_without_packages_and_network_it_says_which_are_missing_and_how_to_carry
         shutil.copy(ROOT / name, project)
     kernels_folder = project / "ea_fairseq/kernels/cpu"
     kernels_folder.mkdir(parents=True)
+    packages = Path("ea_fairseq/experiments/gpu_check/packages.py")
+    (project / packages).parent.mkdir(parents=True)
+    shutil.copy(ROOT / packages, project / packages)
     for name in ("a.c", "a.h"):
         (kernels_folder / name).touch()
     (tmp_path / "torch.py").touch()

@@ -3,10 +3,11 @@
 import gc
 import subprocess
 import sys
+from pkgutil import iter_modules
 
 import pytest
 
-from commands import ROOT
+from commands import PLUGIN, ROOT
 from ea_fairseq import imports
 
 SCORES = """
@@ -29,12 +30,14 @@ assert sklearn.metrics.f1_score(labels, found) == 2 / 3
 """
 
 
+FOLDERS = sorted(path.parent.name for path in PLUGIN.glob("*/__init__.py"))
+
+
 @pytest.fixture
 def deferred(monkeypatch):
     """Has a module of Python's own, which nothing has imported, deferred where fairseq is not imported."""
     monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    monkeypatch.delitem(sys.modules, "fairseq")
 
 
 def test_a_function_is_imported_when_it_is_called(deferred):
@@ -56,11 +59,21 @@ def test_an_import_that_fails_leaves_nothing_behind(deferred):
     assert "colorsys" not in sys.modules
 
 
-def test_nothing_is_deferred_where_fairseq_is_imported(monkeypatch):
+def test_what_is_imported_already_is_not_deferred(monkeypatch):
+    import colorsys
+
     monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     with imports.quick_import():
-        assert "colorsys" not in sys.modules
+        assert sys.modules["colorsys"] is colorsys
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_whichever_module_is_imported_first_all_is_registered(folder):
+    module = next(name for _, name, _ in iter_modules([str(PLUGIN / folder)]))
+    registered = "import fairseq.models; fairseq.models.ARCH_MODEL_REGISTRY['ea_transformer_lite']"
+    code = f"import ea_fairseq.{folder}.{module}; {registered}"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_it_tells_of_what_cannot_be_imported(tmp_path, broken):
 
 def test_only_the_command_overlooks_a_broken_fairseq(tmp_path):
     (tmp_path / "fairseq.py").write_text(BROKEN["fairseq"])
-    result = run(PYTHON, "-P", "-c", "import ea_fairseq", cwd=Path("/"), PYTHONPATH=str(tmp_path))
+    result = run(PYTHON, "-P", "-c", "import ea_fairseq.plugin", cwd=Path("/"), PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
     assert result.stdout == ""
 

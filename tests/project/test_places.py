@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from step import StepError
 
 from commands import ROOT
 from corpora import LOWERCASED, warm_environment, write_corpus
-from experiments.runs import release
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs import release
 from projects import make_project
 
 SCRIPTS = [
@@ -143,5 +143,5 @@ def test_a_relative_folder_counts_from_where_it_is(odd):
 
 def test_no_model_is_released_into_such_a_folder(odd, monkeypatch):
     monkeypatch.setattr("sys.argv", ["release.py", "--about", str(ROOT / "README.md"), "a run", str(odd / "model")])
-    with pytest.raises(StepError, match=f"has a meaning for fairseq: .* {odd}/model"):
+    with pytest.raises(UserError, match=f"has a meaning for fairseq: .* {odd}/model"):
         release.main()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reports.comparison_table import ONE_SEED
+from ea_fairseq.experiments.reports.comparison_table import ONE_SEED
 from projects import finish, make_project, start
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def project(tmp_path):
     """A project whose environment is made and whose preparations and trainings are pretended, without Python."""
     project = make_project(tmp_path / "a project")
     code = project / "ea_fairseq"
-    code.unlink()
+    (code / "kernels").unlink()
     (code / "kernels/cpu").mkdir(parents=True)
     for name in ("setup.py", "constraints.txt", "ea_fairseq/kernels/cpu/code.c"):
         (project / name).touch()
@@ -66,7 +66,9 @@ def project(tmp_path):
     (project / "data-prep").mkdir()
     (project / "data-prep/prepare-corpus.sh").write_text(PREPARE)
     shutil.copy(ROOT / "data-prep/plan.sh", project / "data-prep")
-    (project / "scripts/recipes/datasets/toy.recipe").rename(project / "scripts/recipes/datasets/quickstart.recipe")
+    (project / "ea_fairseq/experiments/recipes/datasets/toy.recipe").rename(
+        project / "ea_fairseq/experiments/recipes/datasets/quickstart.recipe"
+    )
     (project / "scripts/evaluate.sh").write_text("exit 1")
     return project
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from ea_fairseq import UserError
 from ea_fairseq.criterions.masked_values import MaskedValuesCriterion
+from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import MaskedSeriesDataset, SeriesDataset, draw_segments
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig, MaskedTimeSeriesTask

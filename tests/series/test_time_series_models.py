@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from ea_fairseq import UserError
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.time_series_options import DCTransformerOptions

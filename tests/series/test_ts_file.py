@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.series import ts_file
 from ea_fairseq.series.ts_file import read_ts
 from time_series import CORPORA, needs_corpora, ts_text, write_ts

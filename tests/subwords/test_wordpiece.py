@@ -7,7 +7,7 @@ from fairseq.data import encoders
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.subwords.wordpiece import LONGEST_WORD, SYMBOLS, WordPiece, WordPieceConfig, read_vocabulary, words
 
 PIECES = [*SYMBOLS, *"abcdefgé!?漢", *(f"##{letter}" for letter in "abcdefg"), "bad", "##ge", "##gea", "Bad", "##Ge"]

@@ -8,15 +8,14 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from archives import Place, read_table
-
 from corpora import warm_environment
 from datasets import TEST, TRAIN, DataSet
+from ea_fairseq.data.archives import Place, read_table
 from fairseq_steps import read
 from small_archives import write_archives
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TABLE = read_table(REPOSITORY / "data-prep/archives.tsv")
+TABLE = read_table(REPOSITORY / "ea_fairseq/data/archives.tsv")
 SPLITS = ("train", "valid", "test")
 QUICK = {"DOWNLOAD_ATTEMPTS": "3", "DOWNLOAD_WAIT": "0.01", "DOWNLOAD_STALL": "20"}
 

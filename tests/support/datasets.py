@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
 
-from text_lines import tidy
-from tokenization import Tokenization
-
+from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.plain.text_lines import tidy
 from small_archives import SENTENCES_A_TALK, sentence, training_sentence
 
 TRAIN, TEST = 120, 16  # pairs in each corpus and in each test set

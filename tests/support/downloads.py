@@ -1,4 +1,4 @@
-"""Downloads of an archive by data-prep/corpus/download.py, and what a local server has for them."""
+"""Downloads of an archive by ea_fairseq/data/download.py, and what a local server has for them."""
 
 import hashlib
 import json
@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from download import TABLE
-
-STEP = TABLE.parent / "corpus/download.py"
 TGZ, ZIP = (random.Random(seed).randbytes(size) for seed, size in ((1, 300_000), (2, 200_000)))
 FIRST, SECOND, ZIPPED = "/a/corpus.tgz", "/b/corpus.tgz", "/c/corpus.zip"
 FILES = {FIRST: TGZ, SECOND: TGZ, ZIPPED: ZIP}
@@ -40,7 +37,16 @@ class Download:
         self.table.write_text("archive\tsize\tchecksum\taddress\n" + "".join(lines))
 
     def command(self, *flags: object) -> list[str]:
-        command = [sys.executable, STEP, "--table", self.table, *flags, "corpus", self.archive]
+        command = [
+            sys.executable,
+            "-m",
+            "ea_fairseq.data.download",
+            "--table",
+            self.table,
+            *flags,
+            "corpus",
+            self.archive,
+        ]
         return [str(part) for part in command]
 
     def run(self, *flags: object, **variables: str) -> subprocess.CompletedProcess:

@@ -1,8 +1,8 @@
 """A benchmark that nobody ran, as benchmark.py writes it."""
 
-from experiments.benchmark.cases import PARTS, Case, Plan, Settings
-from experiments.benchmark.results import Benchmark, Cost, Measurement
-from experiments.benchmark.samples import Sample
+from ea_fairseq.experiments.benchmark.cases import PARTS, Case, Plan, Settings
+from ea_fairseq.experiments.benchmark.results import Benchmark, Cost, Measurement
+from ea_fairseq.experiments.benchmark.samples import Sample
 
 
 def fake_measurement(case: Case, plan: Plan, others: float = 0.0) -> Measurement:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.scoring.predictions import write_predictions
-from experiments.scoring.results import PREDICTIONS, Dataset, Results
-from experiments.scoring.task_scores import task_score
+from ea_fairseq.experiments.scoring.predictions import write_predictions
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Dataset, Results
+from ea_fairseq.experiments.scoring.task_scores import task_score
 from projects import results
 
 EXAMPLES = 60

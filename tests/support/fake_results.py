@@ -5,9 +5,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.reports import report
-from experiments.scoring.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Dataset, Point, Results
-from experiments.scoring.scores import all_scores, hidden, multi_bleu, sentence_counts
+from ea_fairseq.experiments.reports import report
+from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Dataset, Point, Results
+from ea_fairseq.experiments.scoring.scores import all_scores, hidden, multi_bleu, sentence_counts
 
 WORDS = ["the", "dog", "sees", "a", "cat", "under", "old", "trees", "and", "runs", "home", "with", "it"]
 PLAIN, EVOLVING = "transformer_lite", "ea_transformer_lite"

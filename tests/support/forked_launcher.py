@@ -2,10 +2,8 @@
 
 import os
 import socket
-import sys
 from multiprocessing.reduction import DupFd
 
-from commands import ROOT
 from forked import context
 
 
@@ -24,15 +22,14 @@ class ForkedLauncher:
 def become_launcher(control, environment: dict[str, str]):
     os.setsid()
     os.environ.update(environment)
-    sys.path.insert(0, str(ROOT / "scripts"))
-    from experiments.benchmark.launcher import launch
+    from ea_fairseq.experiments.benchmark.launcher import launch
 
     launch(socket.socket(fileno=control.detach()))
 
 
 def fork_launchers(monkeypatch) -> list[ForkedLauncher]:
     """Has launchers started so; returns them."""
-    from experiments.benchmark import workers
+    from ea_fairseq.experiments.benchmark import workers
 
     started = []
 

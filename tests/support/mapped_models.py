@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from binary_text import write_token_ids
 from fairseq.data import Dictionary
 
 from checkpoints import save_loud
+from ea_fairseq.data.binary_text import write_token_ids
 
 LETTERS = "abcdefgh"
 # Codes that merge none of the letters cut words into letters. The first target has a letter that no model knows.

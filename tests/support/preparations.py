@@ -5,14 +5,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from apply_subword import make_segmenter
-from step import StepError
-from text_lines import printable
-
 from corpora import WORDS
-from ea_fairseq import UserError
+from ea_fairseq.data.apply_subword import make_segmenter
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.runs.preparation import Preparation
 from ea_fairseq.hub.preparation import find_preparation
-from experiments.runs.preparation import Preparation
 from opened_files import opened_files
 
 SECRET = "root:x:0:0"
@@ -40,7 +37,7 @@ def write_model(home: Path) -> Path:
         (folder / f"dict.{language}.txt").write_text("Hund 1\n")
         (folder / f"test.de-en.{language}.idx").touch()
     make_segmenter("bpe", folder / "bpe.codes")  # imports what it needs
-    with suppress(StepError):
+    with suppress(UserError):
         make_segmenter("sentencepiece", home / "secret")
     return folder
 
@@ -55,7 +52,7 @@ def read(folder: Path, description: object) -> Preparation | str:
     with opened_files() as opened:
         try:
             found = Preparation.read(folder)
-        except StepError as error:
+        except UserError as error:
             found = str(error)
         try:
             in_python = find_preparation(folder)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from commands import ROOT
-from experiments.scoring.results import Dataset, Results, Score
+from ea_fairseq.experiments.scoring.results import Dataset, Results, Score
 
 MODEL = "[train]\n--arch {arch}\n"
 DATASET = (
@@ -78,19 +78,28 @@ def results(folder: Path, model: str, seed: int, score: float) -> Results:
     )
 
 
+def link_all(source: Path, folder: Path, but: str) -> None:
+    """Links to all of a folder but one name."""
+    for path in source.iterdir():
+        if path.name not in (but, "__pycache__"):
+            (folder / path.name).symlink_to(path)
+
+
 def make_project(folder: Path) -> Path:
     """A project with our scripts, recipes toy/transformer_lite and toy/ea_transformer_lite, and their data."""
     scripts = folder / "scripts"
+    recipes = folder / "ea_fairseq/experiments/recipes"
     for kind in ("models", "datasets"):
-        (scripts / "recipes" / kind).mkdir(parents=True)
-    shutil.copy(ROOT / "scripts/recipes/ablation.tsv", scripts / "recipes")
-    (scripts / "recipes/datasets/toy.recipe").write_text(DATASET)
+        (recipes / kind).mkdir(parents=True)
+    link_all(ROOT / "ea_fairseq", folder / "ea_fairseq", but="experiments")
+    link_all(ROOT / "ea_fairseq/experiments", recipes.parent, but="recipes")
+    shutil.copy(ROOT / "ea_fairseq/experiments/recipes/ablation.tsv", recipes)
+    (recipes / "datasets/toy.recipe").write_text(DATASET)
+    scripts.mkdir()
     for script in (ROOT / "scripts").glob("*.sh"):
         shutil.copy(script, scripts)
-    (scripts / "experiments").symlink_to(ROOT / "scripts/experiments")
-    (folder / "ea_fairseq").symlink_to(ROOT / "ea_fairseq")
     for arch in ("transformer_lite", "ea_transformer_lite"):
-        (scripts / f"recipes/models/{arch}.recipe").write_text(MODEL.format(arch=arch))
+        (recipes / f"models/{arch}.recipe").write_text(MODEL.format(arch=arch))
     (folder / "data/toy/data-bin").mkdir(parents=True)
     results(scripts, "MODEL", "SEED", "SCORE").write()
     (scripts / "results.json").rename(scripts / "results")

@@ -1,4 +1,4 @@
-"""The recipes of scripts/recipes, each in one piece, as scripts/recipe.sh puts it together."""
+"""The recipes of ea_fairseq/experiments/recipes, each in one piece, as scripts/recipe.sh puts it together."""
 
 import subprocess
 from functools import cache

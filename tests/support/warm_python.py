@@ -11,7 +11,10 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from threading import Thread
 
-WARM = "*/binarize.py* | */average_checkpoints.py* | */attention_maps.py* | '-P -m experiments.scoring.'*"
+WARM = (
+    " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (".data.binarize", ".cli average", " maps"))
+    + " | '-P -m ea_fairseq.experiments.scoring.'*"
+)
 PYTHON = """#!/bin/sh
 case "$*" in {warm}) exec '{python}' -I '{client}' '{address}' "$@" ;; esac
 exec '{python}' "$@"

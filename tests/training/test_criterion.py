@@ -12,8 +12,8 @@ from torch.nn.utils import prune
 from torch.profiler import ProfilerActivity, profile
 
 from criterion_steps import FAIRSEQS, OURS, PAD, WORDS, assert_same_step, batch, criterion, model, step
-from ea_fairseq import UserError
 from ea_fairseq.criterions import smoothed_loss, speed
+from ea_fairseq.errors import UserError
 from forked import Forked
 from reversal import train
 from tiny import TINY, build

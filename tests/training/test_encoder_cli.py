@@ -5,7 +5,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from forked import run_forked, run_forked_well
 from hostile_checkpoints import TEXTS, Mutation, set_option, watching
 from reversal import losses_of

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from step import StepError
 
 from checkpoints import save_dictionaries, save_loud
 from commands import PLUGIN
-from ea_fairseq import EATransformerModel, UserError
-from experiments.runs.checkpoint import Checkpoint
-from experiments.runs.trained_model import recorded_data
+from ea_fairseq import EATransformerModel
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.trained_model import recorded_data
 from forked import run_forked
 from hostile_checkpoints import SECRET, TEXTS, Mutation, as_of_old, changed_options, other_changes, set_option, watching
 from reversal import DATA, train_command
@@ -88,7 +88,7 @@ def flaws(mutation: Mutation, state: dict, path: Path, output: Callable[[], str]
             said = ""
             try:
                 read()
-            except (UserError, StepError) as error:
+            except UserError as error:
                 said = str(error)
                 if len(said) > 700 or not said.isprintable() or path.name not in said:
                     found.append(f"no sentence: {said!r:.300}")
@@ -163,7 +163,7 @@ def test_the_sentence_names_the_file_and_the_option(sentence, change, state, fol
     for name, read in readers(folder / "changed.pt").items():
         if name == "a training" and "plain" not in sentence and "overlap" not in sentence:
             continue  # takes no options from a checkpoint
-        with pytest.raises((UserError, StepError)) as refusal:
+        with pytest.raises((UserError, UserError)) as refusal:
             read()
         assert f"changed.pt is refused: {sentence}" in str(refusal.value)
 
@@ -186,7 +186,7 @@ def test_data_that_a_stranger_names_is_not_taken_from_anywhere(state, folder, da
     changed = copy.deepcopy(state)
     changed["cfg"]["task"]["data"], changed["cfg"]["checkpoint"]["save_dir"] = data, save_dir
     torch.save(changed, folder / "changed.pt")
-    with pytest.raises(StepError, match=f"{data!r}, which the model was trained on, is neither beside it"):
+    with pytest.raises(UserError, match=f"{data!r}, which the model was trained on, is neither beside it"):
         recorded_data(folder / "changed.pt")
 
 

@@ -10,7 +10,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from omegaconf import OmegaConf
 
 from commands import PLUGIN, run
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.models.nested_options import flatten
 from generation import generated
 from reversal import DATA

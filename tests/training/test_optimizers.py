@@ -5,7 +5,7 @@ import torch
 from fairseq.optim import build_optimizer
 from omegaconf import OmegaConf
 
-from ea_fairseq import UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.optim.torch_optimizers import AdamWConfig, RAdamConfig
 
 TORCHS = {"radam": (torch.optim.RAdam, {"decoupled_weight_decay": True}), "adamw": (torch.optim.AdamW, {"fused": True})}

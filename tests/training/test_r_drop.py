@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from criterion_steps import FAIRSEQS, PAD, batch, criterion, model, step
-from ea_fairseq import UserError
 from ea_fairseq.criterions import smoothed_loss
+from ea_fairseq.errors import UserError
 from forked import run_forked_well
 from reversal import train_command
 from tiny import TINY, build

@@ -1,0 +1,57 @@
+"""``ea-fairseq COMMAND``: the package's commands; ``python -m ea_fairseq`` is the same."""
+
+import sys
+from importlib import import_module
+
+from ea_fairseq.plain.commands import PROGRAM, run
+
+# Of each command, its module and what it does.
+COMMANDS = {
+    "info": ("installation", "versions, what computes attention, and what is missing, for bug reports"),
+    "shortlist": ("data.learn_shortlist", "learns which target words translate which source words"),
+    "corpus": ("data.embedded_corpus", "writes the small German-English corpus of the quick start"),
+    "translate": ("experiments.translate", "translates raw text, line for line"),
+    "report": ("experiments.reports.report", "tables and figures of trained models' results"),
+    "maps": ("experiments.maps.attention_maps", "draws and measures a trained model's attention maps"),
+    "demo": ("experiments.demo.demo", "a page on this machine that translates and shows attention"),
+    "pictures": ("experiments.demo.pictures", "pictures of the demo and of the page of attention maps"),
+    "profile": ("experiments.costs.profile", "what a model costs, by part"),
+    "benchmark": ("experiments.benchmark.command", "speed and memory beside fairseq's Transformer"),
+    "average": ("experiments.runs.averaging", "averages checkpoints"),
+    "release": ("experiments.runs.release", "makes of an evaluated training a model to pass on"),
+    "import-bert": ("experiments.runs.bert_import", "turns BERT's weights into a checkpoint"),
+    "check-gpu": ("experiments.gpu_check.check_gpu", "checks on a GPU all that this package does there"),
+}
+
+
+def usage() -> str:
+    """What there is to type."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(
+        [
+            f"usage: {PROGRAM} COMMAND ...",
+            "",
+            "Evolving attention for fairseq: prepares data, trains, evaluates, translates, reports.",
+            "",
+            *lines,
+            "",
+            f"`{PROGRAM} COMMAND --help` tells more, with an example. Without a command it is info.",
+        ]
+    )
+
+
+def main() -> None:
+    """Runs the command that the command line names."""
+    name, *arguments = sys.argv[1:] or ["info"]
+    if name in ("--help", "-h"):
+        print(usage())
+        return
+    if name not in COMMANDS:
+        sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for those there are.")
+    sys.argv = [name, *arguments]  # as if each command were a program of its own
+    run(lambda: import_module(f"ea_fairseq.{COMMANDS[name][0]}").main())
+
+
+if __name__ == "__main__":
+    main()

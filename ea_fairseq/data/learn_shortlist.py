@@ -1,0 +1,89 @@
+"""Write a vocabulary shortlist: for each source word the target words that most probably translate it."""
+
+import argparse
+import logging
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import infer_language_pair, load_indexed_dataset
+
+from ea_fairseq.data.lexicon import Lexicon, Pair
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.commands import run
+from ea_fairseq.plain.text_lines import progress, writing
+from ea_fairseq.plain.whole_files import replacing
+
+LONGEST = 100  # words; longer sentences say little of single words and take much memory
+
+
+def read_pairs(data: Path, most: int) -> tuple[Iterator[Pair], Dictionary, Dictionary]:
+    """Sentence pairs of the training set, evenly drawn where there are more than ``most``, and the dictionaries.
+
+    Raises:
+        UserError: where the folder has no binarised sentence pairs.
+    """
+    languages = infer_language_pair(str(data)) if data.is_dir() else (None, None)
+    if None in languages:
+        raise UserError(f"{data} has no binarised sentence pairs: give the data-bin of a preparation.")
+    dictionaries = [Dictionary.load(str(data / f"dict.{language}.txt")) for language in languages]
+    prefixes = [str(data / f"train.{'-'.join(languages)}.{language}") for language in languages]
+    sides = [
+        load_indexed_dataset(prefix, dictionary) for prefix, dictionary in zip(prefixes, dictionaries, strict=True)
+    ]
+    if None in sides:
+        raise UserError(f"{data} has no training set: give the data-bin of a preparation.")
+
+    def pairs() -> Iterator[Pair]:
+        step = -(-len(sides[0]) // most)
+        for number in progress(range(0, len(sides[0]), step), "reading sentence pairs", "pairs"):
+            pair = tuple(side[number].numpy().astype(np.int64)[:-1] for side in sides)  # without the end of sentence
+            if all(0 < len(sentence) <= LONGEST for sentence in pair):
+                yield pair
+
+    return pairs(), *dictionaries
+
+
+def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: int) -> None:
+    """Writes a line for each source word: the word, a tab, its translations; and first, without a word, frequent ones.
+
+    Args:
+        words: translations of a word, at most.
+        frequent: of the target's most frequent words, which every sentence may have.
+        most: sentence pairs to learn from.
+
+    Raises:
+        UserError: where there are no pairs, or the output cannot be a file.
+    """
+    if output.is_dir() or not output.parent.is_dir():
+        raise UserError(f"{output} cannot be a file: name one in a folder that is there.")
+    pairs, source, target = read_pairs(data, most)
+    first = next(pairs, None)
+    if first is None:
+        raise UserError(f"{data} has no training pair of at most {LONGEST} words to learn from: give other data.")
+    lexicon = Lexicon(chain([first], pairs), len(target))
+    order = sorted(range(target.nspecial, len(target)), key=lambda word: -target.count[word])
+    with replacing(output) as unfinished, writing(unfinished) as write:
+        write("\t" + " ".join(target[word] for word in order[:frequent]))
+        for word, translations in lexicon.best(words):
+            if word >= source.nspecial:
+                names = [target[translation] for translation in translations if translation >= target.nspecial]
+                write(f"{source[word]}\t{' '.join(names)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--words", type=int, required=True)
+    parser.add_argument("--frequent", type=int, required=True)
+    parser.add_argument("--pairs", type=int, required=True)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("output", type=Path)
+    args = parser.parse_args()
+    logging.disable(logging.INFO)  # fairseq's
+    learn_shortlist(args.data, args.output, args.words, args.frequent, args.pairs)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,84 @@
+"""Learn a subword model from tokenized text."""
+
+import argparse
+import io
+from itertools import islice
+from pathlib import Path
+
+from ea_fairseq.data.byte_pairs import learn_merges
+from ea_fairseq.data.text_folder import TextFolder
+from ea_fairseq.data.word_counts import count_words, read_lines
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.commands import run
+from ea_fairseq.plain.text_lines import progress
+
+MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
+THREADS = 16  # sentencepiece's rounding depends on it, so it is the same on every machine
+
+
+def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
+    """Learn BPE merges from plain or gzipped files and write them as subword-nmt does.
+
+    Raises:
+        UserError: where no word has two letters.
+    """
+    counts = count_words(files, workers)
+    if max(map(len, counts), default=0) < 2:
+        raise UserError("there is too little text to learn BPE merges from: add text.")
+    pairs = progress(learn_merges(counts, merges), "learning merges", "merges", merges)
+    with output.open("w", encoding="utf-8", newline="\n") as codes:
+        codes.write("#version: 0.2\n")
+        codes.writelines(f"{first} {second}\n" for first, second in pairs)
+
+
+def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
+    """Learn a sentencepiece model; of a text of more than ``MAX_BYTES``, from every n-th sentence.
+
+    Args:
+        size: of the vocabulary.
+
+    Raises:
+        UserError: with sentencepiece's reason, where it cannot learn this vocabulary.
+    """
+    from sentencepiece import SentencePieceTrainer
+
+    step = sum(map(len, read_lines(files, "measuring"))) // MAX_BYTES + 1
+    lines = islice(read_lines(files, "reading"), 0, None, step)
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=(line.decode().rstrip("\n") for line in lines),
+            model_writer=model,
+            model_type=model_type,
+            vocab_size=size,
+            character_coverage=1.0,
+            num_threads=THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2]
+        raise UserError(f"sentencepiece cannot learn --vocab-size {size}: {reason}") from None
+    output.write_bytes(model.getvalue())
+
+
+def main() -> None:
+    """Learn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", choices=("bpe", "sentencepiece"), required=True)
+    parser.add_argument("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
+    parser.add_argument("--size", type=int, required=True, help="BPE merges, or sentencepiece vocabulary")
+    parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="one or both")
+    parser.add_argument("--workers", type=int, default=1, help="processes to count words with")
+    parser.add_argument("input", type=Path, help="text folder")
+    parser.add_argument("output", type=Path, help="file of the model")
+    args = parser.parse_args()
+    folder = TextFolder(args.input, tuple(args.languages))
+    files = [folder.file(language) for language in args.languages]
+    if args.kind == "bpe":
+        learn_bpe(files, args.size, args.output, args.workers)
+    else:
+        learn_sentencepiece(files, args.size, args.output, args.model_type)
+
+
+if __name__ == "__main__":
+    run(main)

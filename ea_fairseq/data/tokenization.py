@@ -1,0 +1,65 @@
+"""Tokenization, by Moses' scripts or their port, or none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.data.moses import run_script
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    """Settings of tokenization; all but ``lowercase`` apply to the tokenizer "moses" only.
+
+    Args:
+        tokenizer: "moses", or "none" for text that is already tokenized
+        normalize: whether to normalize punctuation and turn characters that do not print into spaces first
+        dash_splits: whether a word splits at its hyphens, leaving "@-@" there
+        lowercase: whether to lower-case
+        moses: a checkout of Moses, whose scripts do the work; without one, sacremoses does
+    """
+
+    tokenizer: str = "moses"
+    normalize: bool = True
+    dash_splits: bool = False
+    lowercase: bool = False
+    moses: Path | None = None
+
+    def tokenizer_for(self, language: str) -> Callable[[list[str]], list[str]]:
+        """A function from tidied lines to as many lines of tokens, separated by single spaces.
+
+        It is slow to make and fast to call, so make one for each process. With ``moses``, each call starts perl, so
+        lists should be long.
+        """
+        if self.tokenizer == "none":
+            tokenize = partial(map, lowercase if self.lowercase else str)
+        elif self.moses:
+            tokenize = partial(self._by_scripts, language)
+        else:
+            tokenize = self._by_port(language)
+        return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
+
+    def _by_scripts(self, language: str, lines: list[str]) -> list[str]:
+        """The lines tokenized by Moses' perl scripts; raises UserError where one fails."""
+        steps = [("tokenizer.perl", "-q", "-l", language, *["-a"] * self.dash_splits, "-threads", "1")]
+        if self.normalize:
+            steps[:0] = [("normalize-punctuation.perl", "-l", language), ("remove-non-printing-char.perl",)]
+        if self.lowercase:
+            steps.append(("lowercase.perl",))
+        for script, *arguments in steps:
+            lines = run_script(self.moses, script, *arguments, lines=lines)
+        return lines
+
+    def _by_port(self, language: str) -> Callable[[list[str]], list[str]]:
+        """A function that tokenizes lines with the port in ``moses_port.py``."""
+        from ea_fairseq.plain.moses_port import make_tokenizer
+
+        return partial(map, make_tokenizer(language, self.normalize, self.dash_splits, self.lowercase))
+
+
+def lowercase(line: str) -> str:
+    """The line in lower case as perl does it."""
+    from ea_fairseq.plain.moses_port import lowercase_as_perl
+
+    return lowercase_as_perl(line)

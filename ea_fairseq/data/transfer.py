@@ -1,0 +1,177 @@
+"""Downloads over HTTP that resume after cuts, stalls and outages, and are bounded in size."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse, responses
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from ea_fairseq.data.archives import CHUNK, Place, byte_bar
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.text_lines import tidy
+
+RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+MAX_WAIT = 300  # seconds
+MIN_PROGRESS = 10_000  # bytes; an attempt, or the time of a stall, that brings fewer counts as no progress
+MAX_REASON = 200  # characters
+
+
+class BrokenTransferError(Exception):
+    """A transfer failed and is worth another attempt; the message is the reason."""
+
+
+class RefusedError(Exception):
+    """A place does not give the archive; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often and how long a server is waited for, and how much it may send."""
+
+    attempts: float = 5  # in a row that bring no progress
+    wait: float = 5  # seconds before the second of them, doubled before each that follows
+    stall: float = 60  # seconds without progress
+    largest: float = 10_000_000_000  # bytes of a file whose size is unknown
+
+    @classmethod
+    def from_environment(cls) -> "Patience":
+        """Values of DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST, where these are set.
+
+        Raises:
+            UserError: naming the variable that is no positive number.
+        """
+        given = {}
+        for name in ("attempts", "wait", "stall", "largest"):
+            variable = f"DOWNLOAD_{name.upper()}"
+            if text := os.environ.get(variable):
+                if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) or float(text) == 0:
+                    raise UserError(f"{variable} must be a number above 0, not '{text}'.")
+                given[name] = float(text)
+        return cls(**given)
+
+
+def transfer(place: Place, part: Path, patience: Patience) -> None:
+    """Downloads the file at a place to ``part``, continuing what is there, with as many attempts as are allowed.
+
+    Raises:
+        RefusedError: where the server refuses, or no attempt succeeds.
+    """
+    most, failures = _size(part), 0
+    while True:
+        try:
+            return _attempt(place, part, patience)
+        except BrokenTransferError as error:
+            failures = 1 if _size(part) >= most + MIN_PROGRESS else failures + 1
+            most = max(most, _size(part))
+            if failures >= patience.attempts:
+                raise RefusedError(str(error)) from None
+            wait = min(patience.wait * 2 ** (failures - 1), MAX_WAIT)
+            print(printable(f"{place.address}: {error}; trying again in {wait:g} s"), flush=True)
+            time.sleep(wait)
+
+
+def _size(part: Path) -> int:
+    """The bytes of a file; 0 where there is none."""
+    return part.stat().st_size if part.exists() else 0
+
+
+def _attempt(place: Place, part: Path, patience: Patience) -> None:
+    """One request for what is missing of ``part``; raises BrokenTransferError or RefusedError."""
+    done = _size(part)
+    if done and done == place.size:
+        return
+    with _open(place.address, done, patience.stall) as response:
+        start, total = _start_and_size(response)
+        if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
+            return
+        if start not in (0, done):
+            part.unlink(missing_ok=True)
+            raise BrokenTransferError("it did not go on where the file broke off")
+        if response.headers.get_content_type() == "text/html":
+            raise RefusedError("it answered with a web page")
+        if None not in (total, place.size) and total != place.size:
+            raise RefusedError(f"its file has {total} bytes, not {place.size}")
+        if place.size is None and (total or 0) > patience.largest:
+            raise RefusedError(f"its file has {total} bytes, {_more_than(patience.largest)}")
+        _receive(_chunks(response, patience.stall), part, start, total or place.size, patience.largest)
+
+
+def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
+    """Requests an address from byte ``start`` on; returns the answer, status 416 included."""
+    headers = {"User-Agent": "ea-fairseq"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        return urlopen(Request(address, headers=headers), timeout=stall)
+    except HTTPError as error:
+        if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
+            return error
+        error.close()
+        passing = error.code in RETRIED_STATUSES or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        answer = f"it answered {error.code} {responses.get(error.code, '')}".rstrip()
+        raise (BrokenTransferError if passing else RefusedError)(answer) from None
+    except (OSError, HTTPException, ValueError) as error:  # the last for an address that it redirects to
+        raise BrokenTransferError(_reason(error, stall)) from None
+
+
+def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int | None]:
+    """The offset at which the answer starts and the size of the whole file, in bytes; None: not known."""
+    if response.status == HTTPStatus.OK:
+        return 0, response.length
+    span = re.fullmatch(r"bytes (?:(\d{1,18})-\d+|\*)/(?:(\d{1,18})|\*)", response.headers["Content-Range"] or "")
+    start, total = span.groups() if span else (None, None)
+    return start and int(start), total and int(total)
+
+
+def _more_than(largest: float) -> str:
+    """The part of a message that says how many bytes are too many."""
+    return f"more than {largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
+
+
+def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None, largest: float) -> None:
+    """Appends chunks to ``part``, of which ``done`` bytes are there.
+
+    Raises:
+        RefusedError: for more bytes than ``size``, or than ``largest`` where that is unknown.
+        BrokenTransferError: for fewer than ``size``.
+    """
+    try:
+        with part.open("ab" if done else "wb") as file, byte_bar(part.name, size, done) as bar:
+            for chunk in chunks:
+                done += len(chunk)
+                if done > (largest if size is None else size):
+                    part.unlink()
+                    raise RefusedError(f"it sent {_more_than(largest) if size is None else f'more than {size} bytes'}")
+                file.write(chunk)
+                bar.update(len(chunk))
+    except OSError as error:
+        error.filename = error.filename or str(part)
+        raise
+    if size is not None and done < size:
+        raise BrokenTransferError(f"it broke off after {done} of {size} bytes")
+
+
+def _chunks(response: HTTPResponse, stall: float) -> Iterator[bytes]:
+    """Yields what the server sends; raises BrokenTransferError for an error or a stall of so many seconds."""
+    came, since = 0, time.monotonic()
+    try:
+        while chunk := response.read1(CHUNK):
+            yield chunk
+            came += len(chunk)
+            if came >= MIN_PROGRESS:
+                came, since = 0, time.monotonic()
+            elif time.monotonic() - since > stall:
+                raise BrokenTransferError(f"it sent less than {MIN_PROGRESS} bytes in {stall:g} s")
+    except (OSError, HTTPException) as error:
+        raise BrokenTransferError(_reason(error, stall)) from None
+
+
+def _reason(error: Exception, stall: float) -> str:
+    """An error of the network in a few words."""
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"it sent nothing for {stall:g} s"
+    return tidy(str(getattr(cause, "strerror", None) or cause or type(cause).__name__)).lower()[:MAX_REASON]

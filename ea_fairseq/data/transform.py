@@ -1,0 +1,98 @@
+"""A step from text folders to a text folder: a function of sentence pairs, applied in several processes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from ea_fairseq.data.history import History
+from ea_fairseq.data.selections import Selection
+from ea_fairseq.data.text_folder import Pair, TextFolder, TextWriter, encode_lines
+from ea_fairseq.data.workers import map_in_order
+from ea_fairseq.plain.text_lines import progress, tidy
+
+CHUNK = 5000  # pairs
+
+Lines = list[str]
+Transform = Callable[..., tuple]  # of the lines of each language
+
+
+class Chunk(NamedTuple):
+    """The output of a transform for some pairs: encoded lines, tokens of each language, pairs read, dropped, kept."""
+
+    sides: Pair
+    tokens: list[int]
+    read: int
+    dropped: Counter
+    kept: int
+
+
+def transform(
+    step: str,
+    make: Callable[[], Transform],
+    *,
+    inputs: list[TextFolder],
+    output: Path,
+    workers: int = 1,
+    compress: bool = False,
+    selection: Selection | None = None,
+) -> History:
+    """Apply a transform to the pairs of all inputs and write the result to a new text folder.
+
+    Args:
+        step: its name in the history.
+        make: makes the transform, once in each process. The transform takes the lines of each language; it returns
+            those of the pairs that it keeps, in order, and after them the number of those it drops, by reason.
+        inputs: text folders, concatenated.
+        output: the folder to make.
+        workers: processes.
+        compress: whether to gzip the text.
+        selection: chooses the pairs that the transform gets; all by default.
+
+    Returns:
+        The history of the output.
+    """
+    before = History.joined([folder.history for folder in inputs])
+    total = sum(folder.history.kept for folder in inputs)
+    pairs = (pair for folder in inputs for pair in folder.pairs())
+    pairs = progress(pairs, step, "pairs", total)
+    chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
+    languages = inputs[0].languages
+    read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))
+    with TextWriter(TextFolder(output, languages), compress) as writer:
+        for chunk in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
+            writer.write(*chunk.sides)
+            read, kept = read + chunk.read, kept + chunk.kept
+            dropped.update(chunk.dropped)
+            tokens.update(dict(zip(languages, chunk.tokens, strict=True)))
+        if selection:
+            dropped[selection.reason] = total - read
+        history = before.then(step, total, dropped, kept, tokens=dict(tokens))
+        writer.finish(history)
+    return history
+
+
+def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """Joins the lines of ``CHUNK`` pairs at a time, which pass faster between processes."""
+    while chunk := list(islice(pairs, CHUNK)):
+        yield tuple(map(b"".join, zip(*chunk, strict=True)))
+
+
+def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], Chunk]:
+    """A function that decodes a chunk, applies the transform and encodes its output."""
+    function = make()
+
+    def on_chunk(pairs: Pair) -> Chunk:
+        before = [[tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs]
+        *sides, dropped = function(*before)
+        encoded = tuple(encode_lines(lines, compress) for lines in sides)
+        return Chunk(encoded, list(map(_count_tokens, sides)), len(before[0]), dropped, len(sides[0]))
+
+    return on_chunk
+
+
+def _count_tokens(lines: Lines) -> int:
+    """Tokens, separated by single spaces, in all lines."""
+    return sum(line.count(" ") + 1 for line in lines if line)

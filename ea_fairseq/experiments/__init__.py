@@ -1,0 +1,1 @@
+"""Trainings by recipes and what is made of them: scores, tables, figures, costs, speed."""

@@ -1,0 +1,225 @@
+"""Measures speed and memory beside fairseq's Transformer, prints tables of it and writes all of it."""
+
+import shlex
+import signal
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import fill
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.cases import (
+    ENCODER_PARTS,
+    ENCODER_SIZES,
+    EVOLVING_FAMILY,
+    PARTS,
+    SERIES_PARTS,
+    SIZES,
+    TRAINED_PARTS,
+    Case,
+    Plan,
+    Settings,
+)
+from ea_fairseq.experiments.benchmark.measuring import measure
+from ea_fairseq.experiments.benchmark.results import Benchmark
+from ea_fairseq.experiments.benchmark.tables import heading, tables
+from ea_fairseq.experiments.benchmark.workers import Pool
+from ea_fairseq.experiments.environment import commit, cores, gpus, processor, versions
+from ea_fairseq.experiments.runs.recipe import models
+from ea_fairseq.experiments.text_table import table
+from ea_fairseq.plain.commands import Parser, at_least
+
+COMMAND = "ea-fairseq benchmark"
+DESCRIPTION = """\
+Measures evolving attention beside fairseq's Transformer of the same size: one self-attention forward and backward
+(block), training, generation, memory and operations (memory), and how time and memory grow with the length of
+sentences (growth). With --encoders, it measures RoBERTas that classify, beside fairseq's: an update (tuning) and new
+sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
+With --series, it measures an update of EA-DC-Transformer beside the same in plain PyTorch (series).
+--peer has CTranslate2 search beside fairseq, in generation and translation. Variants run in processes of their own and
+are sampled in turn; rounds in which others took part of the processor are repeated. A full run takes half an hour on
+two quiet cores, --quick three minutes.
+python scripts/report.py FILE draws what it wrote."""
+MEMORY = "memory"
+COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations are told
+QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
+WIDTH = 100
+
+
+def one_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of names between commas."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if unknown := [name for name in names if name not in known]:
+            raise ArgumentTypeError(f"knows {', '.join(known)}, not '{unknown[0]}'")
+        return names
+
+    return parse
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Numbers of at least 2 with commas between them."""
+    return tuple(at_least(2)(number) for number in text.split(","))
+
+
+def parse_arguments() -> Namespace:
+    """The command line, each value checked."""
+    parser = Parser("benchmark", DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
+    add, default = parser.add_argument, Settings()
+    whole, number, words = at_least(1), at_least(0, float), at_least(10)
+    parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS, MEMORY)
+    add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
+    add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
+    add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
+    add("--series", action="store_true", help="models of time series")
+    family = f"a recipe of scripts/recipes/models without its size; several in one run (default: {EVOLVING_FAMILY})"
+    add(
+        "--family",
+        type=lambda names: tuple(names.split(",")),
+        default=(EVOLVING_FAMILY,),
+        metavar="NAME,...",
+        help=family,
+    )
+    add(
+        "--models",
+        type=lambda folders: tuple(folders.split(",")),
+        metavar="PLAIN,EA",
+        help="folders of a plain model and one of the family, trained on the same data",
+    )
+    add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
+    add("--peer", choices=("ctranslate2",), help="search with it beside fairseq, where it is installed")
+    add("--native-bf16", action="store_true", help="search in bfloat16, too, where the processor has it")
+    add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
+    add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
+    add("--threads", type=whole, metavar="N", help="(default: one for each core; with --quick one)")
+    add("--rounds", type=whole, metavar="N", help=f"that count, of each case (default: {default.rounds})")
+    add("--seconds", type=number, metavar="S", help=f"that a sample lasts at least (default: {default.seconds})")
+    add(
+        "--limit",
+        type=number,
+        default=default.limit,
+        metavar="F",
+        help="of the processor that others may take (default: %(default)s)",
+    )
+    add("--dictionary", type=words, default=default.dictionary, metavar="N", help="its tokens (default: %(default)s)")
+    add("--seed", type=at_least(0), default=default.seed, metavar="N", help="(default: %(default)s)")
+    add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
+    args = parser.parse_args()
+    if args.encoders and args.sizes:
+        parser.error("--encoders: measure translation models, with --sizes, by themselves")
+    if args.series and (args.sizes or args.encoders or args.models or args.family != (EVOLVING_FAMILY,)):
+        parser.error("--series: measure models of time series by themselves")
+    if bool(args.models) != bool(args.text):
+        parser.error("--models: name two of them, and with --text what they translate")
+    if args.models and len(args.models) != 2:
+        parser.error("--models: name the folders of two models with a comma between them")
+    for flag, is_given in (("--peer", args.peer), ("--native-bf16", args.native_bf16)):
+        if is_given and args.device != "cpu":
+            parser.error(f"{flag}: compare on the CPU")
+    known = (*parts_known(args), MEMORY)
+    args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
+    if unknown := [part for part in args.only if part not in known]:
+        parser.error(f"--only: {unknown[0]} is none of {', '.join(known)}")
+    if args.out.is_dir():
+        parser.error(f"--out: {args.out} is a folder: give a file")
+    return args
+
+
+def parts_known(args: Namespace) -> tuple[str, ...]:
+    """The parts that can be measured of the models that the command line names."""
+    if args.models:
+        return TRAINED_PARTS
+    if args.series:
+        return SERIES_PARTS
+    return ENCODER_PARTS if args.encoders else PARTS
+
+
+def settings_of(args: Namespace) -> Settings:
+    """How to measure, by the command line."""
+    settings = Settings(args.device, len(cores()), args.dictionary, args.seed, limit=args.limit)
+    if args.quick:
+        settings = replace(settings, **QUICK)
+    asked = {name: getattr(args, name) for name in ("threads", "rounds", "seconds")}
+    return replace(settings, **{name: value for name, value in asked.items() if value is not None})
+
+
+def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
+    """The plan, and its cases with whether they are timed or only their memory is told."""
+    plan = Plan(
+        args.sizes,
+        args.lengths,
+        args.tokens,
+        args.device == "cuda",
+        args.quick,
+        args.family,
+        peers=args.peer is not None,
+        native_bf16=args.native_bf16,
+        models=args.models or ("", ""),
+        text=str(args.text or ""),
+    )
+    parts = [part for part in parts_known(args) if part in args.only or (MEMORY in args.only and part in COSTLY)]
+    return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
+
+
+def require_families(args: Namespace) -> None:
+    """Raises UserError for a family that has no models of these sizes."""
+    if args.encoders:
+        from ea_fairseq.attention.registry import FAMILIES
+
+        if unknown := [name for name in args.family if name not in FAMILIES]:
+            raise UserError(f"--family {unknown[0]} has no encoders: take one of {', '.join(FAMILIES)}.")
+    elif unknown := [name for name in args.family if not {f"{name}_{size}" for size in args.sizes} <= {*models()}]:
+        raise UserError(f"--family {unknown[0]} has no recipe of these sizes: take one of {', '.join(models())}.")
+
+
+def require_peer(args: Namespace) -> None:
+    """Raises UserError where the engine to compare with is not installed."""
+    if args.peer and find_spec(args.peer) is None:
+        raise UserError(f"--peer {args.peer}: this Python does not have it: run 'pip install {args.peer}'.")
+
+
+def say(text: str) -> None:
+    """Progress, beside the tables that go to stdout."""
+    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def print_tables(benchmark: Benchmark) -> None:
+    """Prints a benchmark as text."""
+    print(heading(benchmark))
+    for title, found in tables(benchmark):
+        notes = [fill(note, WIDTH) for note in found.notes]
+        print(f"\n{title}\n", table([found.header, *found.rows]), *notes, sep="\n")
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the workers, too
+    args = parse_arguments()
+    if args.device == "cuda" and not gpus():
+        raise UserError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
+    require_families(args)
+    require_peer(args)
+    plan, cases = cases_of(args)
+    benchmark = Benchmark(
+        command=shlex.join([*COMMAND.split(), *sys.argv[1:]]),
+        commit=commit(),
+        versions=versions(),
+        hardware=[processor(), *gpus()],
+        settings=settings_of(args),
+        quick=args.quick,
+        started=datetime.now().isoformat(timespec="seconds"),
+    )
+    with Pool(benchmark.settings.threads) as pool:
+        for case, timed in cases:
+            settings = benchmark.settings if timed else replace(benchmark.settings, rounds=0)
+            benchmark.measurements.append(measure(case, plan.variants(case.part), settings, pool, say))
+            benchmark.write(args.out)
+    print_tables(benchmark)
+    print(f"\nall figures are in {args.out}; python scripts/report.py {args.out} draws them")

@@ -1,0 +1,45 @@
+"""A page with the tables and figures of benchmarks."""
+
+import html
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.results import Benchmark, is_benchmark
+from ea_fairseq.experiments.benchmark.tables import heading, tables
+from ea_fairseq.experiments.page import page, picture
+from ea_fairseq.plain.whole_files import replacing
+
+TITLE = "Evolving attention: speed and memory"
+
+
+def all_benchmarks(places: list[Path]) -> bool:
+    """Whether these are files of benchmark.py; raises UserError where some are and some are not."""
+    found = [place for place in places if is_benchmark(place)]
+    if found and len(found) < len(places):
+        raise UserError(f"{found[0]} is of scripts/benchmark.py, and others are not: report on each kind by itself.")
+    return bool(found)
+
+
+def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
+    """Draws all figures and writes the page; returns the files."""
+    import matplotlib
+
+    from ea_fairseq.experiments.benchmark.figures import figures
+    from ea_fairseq.experiments.figures import PLOTS, save
+
+    benchmarks = {path: Benchmark.read(path) for path in paths}
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    blocks, drawn = [], []
+    with matplotlib.rc_context(PLOTS):
+        for path, benchmark in benchmarks.items():
+            for name, caption, figure in figures(benchmark):
+                drawn.append((save(figure, folder / f"{path.stem}-{name}"), f"{path.stem}: {caption}"))
+            for heading_of, table in tables(benchmark):
+                blocks.append(f"<h2>{html.escape(f'{heading_of} ({path.stem})')}</h2>\n{table.html()}")
+    runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
+    written = out / "report.html"
+    text = page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs)
+    with replacing(written) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return [written, *(path for paths, _ in drawn for path in paths)]

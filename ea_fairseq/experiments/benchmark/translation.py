@@ -1,0 +1,63 @@
+"""What is timed of trained models: the translation of a text, in sentences of the lengths that it has."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.cases import Case, Variant
+from ea_fairseq.experiments.benchmark.workloads import Workload
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.plain.text_lines import read_lines
+
+EACH = 8  # of so many sentences one is translated where they go one by one
+LONGEST = {"max_len_a": 1.2, "max_len_b": 10}  # a hypothesis, in tokens of the batch's longest source
+
+
+class Translation(Workload):
+    """A text as fairseq-generate translates it: in batches of sentences that are about as long.
+
+    Attributes:
+        words: tokens of the source, ends of sentences included.
+        batches: of sources (S,).
+    """
+
+    has_backward = False
+    one_map = 0
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        self.case, self.variant, self.device = case, variant, device
+        try:
+            self.trained = TrainedModel.load(Path(variant.model), cpu=device.type == "cpu")
+            lines = [line for line in read_lines(Path(case.text)) if line]
+        except (OSError, UserError, UnicodeDecodeError) as error:
+            raise UserError(str(error)) from None
+        self.batches = list(batches(self.trained, lines, case.sentences))
+        self.words = sum(len(sentence) for batch in self.batches for sentence in batch)
+        self.samples = list(map(self.collated, self.batches))
+        hub = self.trained.hub
+        search = Namespace(beam=case.beam, native_bf16=variant.native_bf16, **LONGEST)
+        self.generator = hub.task.build_generator(hub.models, search)
+
+    def collated(self, batch: list[Tensor]) -> dict:
+        """A batch as fairseq makes it of sentences."""
+        dataset = self.trained.hub.task.build_dataset_for_inference(batch, list(map(len, batch)))
+        return dataset.collater(list(map(dataset.__getitem__, range(len(batch)))))
+
+    def step(self) -> None:
+        hub = self.trained.hub
+        with self.autocast():
+            for sample in self.samples:
+                hub.task.inference_step(self.generator, hub.models, sample)
+
+
+def batches(trained: TrainedModel, lines: list[str], size: int) -> Iterator[list[Tensor]]:
+    """The tokens of raw sentences, the shortest first, cut into batches."""
+    sentences = sorted((trained.tokens("source", line) for line in lines[:: EACH if size == 1 else 1]), key=len)
+    if not sentences:
+        raise UserError("the text has no sentence")
+    for first in range(0, len(sentences), size):
+        yield sentences[first : first + size]

@@ -1,0 +1,182 @@
+"""What is timed: an attention forward and backward, a training step, a generation."""
+
+import torch
+from fairseq.criterions import CRITERION_REGISTRY, build_criterion
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from ea_fairseq.attention.registry import PLAIN
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.batches import batch, lengths
+from ea_fairseq.experiments.benchmark.cases import CHUNKED_CRITERION, Case, Variant
+from ea_fairseq.experiments.costs.built_model import build, dictionary, parse
+from ea_fairseq.experiments.runs.recipe import model_flags
+from ea_fairseq.plain.commands import Parser
+
+LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
+
+
+class Workload:
+    """One variant of a case, with random parameters and data.
+
+    Args:
+        tokens: in the dictionary.
+
+    Attributes:
+        has_backward: whether a step is a forward and a backward pass.
+        words: that a step works on.
+        parameters: that a step has gradients for.
+    """
+
+    has_backward = True
+    words: int
+    parameters: list[nn.Parameter]
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        torch.manual_seed(seed)
+        self.case, self.variant, self.device = case, variant, device
+        self.options = parse(self.flags(), Parser("benchmark", "", ""))
+        self.dictionary = dictionary(tokens)
+        self.seed = seed
+
+    def flags(self) -> list[str]:
+        """Those of fairseq-train that describe the model and the criterion."""
+        case, variant = self.case, self.variant
+        if variant.criterion not in CRITERION_REGISTRY:
+            raise UserError(f"there is no criterion {variant.criterion}")
+        flags = model_flags(f"{variant.family}_{case.size}") if variant.evolving else ["--arch", PLAIN[case.size]]
+        speed = ["--autocast", "bf16", "--fast-dropout"] * (variant.bf16 and variant.criterion == CHUNKED_CRITERION)
+        criterion = ["--criterion", variant.criterion, "--label-smoothing", "0.1", *speed]
+        return [*flags, "--share-all-embeddings", *criterion]
+
+    @property
+    def one_map(self) -> int:
+        """Bytes of an attention map of K N N numbers for each sentence, in single precision."""
+        return 4 * self.case.sentences * self.options.encoder_attention_heads * self.case.length**2
+
+    def autocast(self) -> torch.autocast:
+        """The context in which the variant's forward pass runs: bfloat16 or none."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.variant.bf16)
+
+    def forward(self) -> list[Tensor]:
+        """Returns what has gradients."""
+        raise NotImplementedError
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        """The backward pass from what `forward` returned."""
+        raise NotImplementedError
+
+    def step(self) -> None:
+        """One forward and one backward pass: what is timed."""
+        self.backward(self.forward())
+
+
+class Block(Workload):
+    """The self-attention of the encoder's second layer, with padded keys.
+
+    One of ours takes what the layer below hands on, and hands its own on, both with gradients.
+    """
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        of_sentences = torch.tensor(lengths(case.sentences, case.length, self.seed))
+        self.padding = (torch.arange(case.length) >= of_sentences.unsqueeze(1)).to(device)
+        self.words = case.sentences * case.length
+        size = len(self.dictionary)
+        self.attention = build(self.options, size, size).encoder.layers[1].self_attn.to(self.device)
+        width = self.attention.embed_dim
+        self.query = torch.randn(case.length, case.sentences, width, device=device, requires_grad=True)
+        self.previous = None
+        if self.variant.evolving and len(outputs := self.forward()) > 1:
+            self.previous = outputs[1].detach().requires_grad_()
+        self.parameters = list(self.attention.parameters())
+        self.gradients = [torch.randn_like(output) for output in self.forward()]
+
+    def forward(self) -> list[Tensor]:
+        masks = {"key_padding_mask": self.padding, "need_weights": False}
+        if self.variant.evolving:
+            masks |= {"query_padding_mask": self.padding, "previous": self.previous}
+        with self.autocast():
+            output, _, *handed_on = self.attention(self.query, self.query, self.query, **masks)
+        return [output, *(tensor for tensor in handed_on if tensor is not None)]
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        for tensor in (self.query, *self.parameters):
+            tensor.grad = None
+        if self.previous is not None:
+            self.previous.grad = None
+        torch.autograd.backward(outputs, self.gradients)
+
+
+class Update(Workload):
+    """An update of a whole model by fairseq's criterion and by torch's Adam in one operation.
+
+    Attributes:
+        model, batch: of the update.
+    """
+
+    model: nn.Module
+    batch: dict
+
+    def learn(self) -> None:
+        """Makes what updates ``model``."""
+        self.model.train()
+        self.criterion = build_criterion(self.options, self).train()
+        self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), fused=True)
+
+    def forward(self) -> list[Tensor]:
+        self.optimizer.zero_grad()
+        with self.autocast():
+            loss, size, _ = self.criterion(self.model, self.batch)
+        return [loss / size]
+
+    def backward(self, outputs: list[Tensor]) -> None:
+        outputs[0].backward()
+        self.optimizer.step()
+
+
+class Training(Update):
+    """An update of a translation model."""
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        size = len(self.dictionary)
+        self.model = build(self.options, size, size).to(self.device)
+        self.parameters = list(self.model.parameters())
+        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
+        self.words = self.batch["ntokens"]
+        self.learn()
+
+    @property
+    def target_dictionary(self):
+        """For the criterion, to which this is the task."""
+        return self.dictionary
+
+
+class Generation(Workload):
+    """fairseq's beam search, as fairseq-generate runs it, with all hypotheses of one length."""
+
+    has_backward = False
+
+    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
+        super().__init__(case, variant, device, tokens, seed)
+        size = len(self.dictionary)
+        self.model = build(self.options, size, size).to(self.device).eval()
+        self.model.make_generation_fast_(beamable_mm_beam_size=case.beam, need_attn=False)
+        steps = case.length - 1  # and one more for the end of the sentence
+        self.generator = SequenceGenerator(
+            [self.model], self.dictionary, beam_size=case.beam, max_len_b=steps, min_len=steps
+        ).to(self.device)
+        self.generator.native_bf16 = variant.native_bf16
+        self.parameters = list(self.model.parameters())
+        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
+        self.words = case.sentences * case.length
+
+    def step(self) -> None:
+        with self.autocast():
+            hypotheses = self.generator.generate([self.model], self.batch)
+        made = sum(len(of_sentence[0]["tokens"]) for of_sentence in hypotheses)
+        assert made == self.words, f"{made} instead of {self.words} words"
+
+
+WORKLOADS = {"block": Block, "growth": Block, "training": Training, "generation": Generation}

@@ -1,0 +1,92 @@
+"""Serves the demo."""
+
+import logging
+import socket
+import sys
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.project import PROJECT
+
+RELEASED = ("embedded-ea_transformer_lite", "embedded-transformer_lite")
+LOCAL = "127.0.0.1"
+EXAMPLES = {("de", "en"): "Sie sieht den Koch, der eine Blume pflanzt."}
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises UserError where the port is taken or the address is not this machine's."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(kind, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(64)
+    except OSError as error:
+        found.close()
+        reason = error.strerror or error
+        raise UserError(f"cannot listen on {host}, port {port} ({reason}): choose another with --port.") from None
+    return found
+
+
+def main() -> None:
+    """Loads the models, listens, and tells the address."""
+    parser = Parser(
+        "demo",
+        "Opens a page on this machine that translates what is typed there and shows the attention of the translation,\n"
+        "of one model or of two beside each other. Stops with Ctrl-C.",
+        "ea-fairseq demo runs/multi30k-deen/ea_transformer_lite/seed-1 runs/multi30k-deen/transformer_lite/seed-1",
+    )
+    parser.add_argument(
+        "folders", type=Path, nargs="*", metavar="MODEL_DIR", help="one or two trained models (default: those released)"
+    )
+    parser.add_argument("--port", type=at_least(0), default=8000, metavar="N", help="0: any (default: 8000)")
+    parser.add_argument(
+        "--host",
+        default=LOCAL,
+        metavar="ADDRESS",
+        help=f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)",
+    )
+    parser.add_user_dir()
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    args = parser.parse_args()
+    if len(args.folders) > 2:
+        parser.error("MODEL_DIR: give one or two models")
+    folders = args.folders or [PROJECT / "checkpoints" / name for name in RELEASED]
+    listening = listen(args.host, args.port)
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    print("loading the models", flush=True)
+    with redirect_stdout(sys.stderr):
+        from ea_fairseq.experiments.demo.translators import MOST_CHARACTERS, Translators
+
+        translators = Translators(folders, args.cpu)
+        example = EXAMPLES.get(translators.languages, "")
+        translators.answer(example or ".")  # so that the first one to ask need not wait
+    import uvicorn
+
+    from ea_fairseq.experiments.demo.server import application
+
+    facts = {"models": list(translators.models), "languages": translators.languages, "most": MOST_CHARACTERS}
+    local = args.host == LOCAL
+    hosts = [LOCAL, "localhost"] if local else ["*"]
+    port = listening.getsockname()[1]
+    if not local:
+        print(printable(f"whoever reaches {args.host} can translate here and read what was translated last"))
+    print(printable(f"open http://{args.host}:{port} in a browser; Ctrl-C stops this"), flush=True)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application(translators.answer, {**facts, "example": example}, hosts),
+            log_level="error",
+            timeout_graceful_shutdown=1,
+            limit_concurrency=64,
+            server_header=False,
+        )
+    )
+    server.run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    run(main)

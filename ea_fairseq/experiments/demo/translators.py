@@ -1,0 +1,87 @@
+"""What the demo says of a sentence: translations with scores by each model, and the page of their attention."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.explorer_files import model_maps
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps
+from ea_fairseq.experiments.runs.trained_model import TrainedModel, require_same_task
+from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.explorer.page import attention_page
+from ea_fairseq.plain.text_lines import tidy
+
+MOST_CHARACTERS = 600
+BEAM, SHOWN = 5, 3
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation as raw text, and its mean log-probability of a token, in nats."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is said of a sentence.
+
+    Args:
+        translations: by the name of the model, the best first.
+        page: on which the attention is explored, while the models read the sentence and the first one's translation.
+    """
+
+    translations: dict[str, list[Hypothesis]]
+    page: str
+
+
+class Translators:
+    """One or two models of the same languages and words.
+
+    Raises:
+        UserError: naming a model that is not there, or one of other languages or words than the first.
+    """
+
+    def __init__(self, folders: list[Path], cpu: bool = False):
+        models = [TrainedModel.load(folder, cpu=cpu) for folder in folders]
+        names = list(map(name_of, folders))
+        if len({*names}) < len(names):
+            names = list(map(str, folders))
+        self.models = dict(zip(names, models, strict=True))
+        require_same_task(models, folders)
+        self.languages = models[0].languages
+
+    def answer(self, text: str) -> Answer:
+        """Translates a raw sentence.
+
+        Raises:
+            UserError: where it is empty or too long, or has no word that a model reads.
+        """
+        text = tidy(text)
+        if not text:
+            raise UserError("There is no word in this: type a sentence.")
+        if len(text) > MOST_CHARACTERS:
+            raise UserError(f"This has {len(text)} characters: type a sentence of at most {MOST_CHARACTERS}.")
+        try:
+            return self._answer(text)
+        except UserError as error:
+            sentence = str(error).removesuffix(".")
+            raise UserError(f"{sentence[0].upper()}{sentence[1:]}.") from None
+
+    def _answer(self, text: str) -> Answer:
+        found, target, maps = {}, None, []
+        for name, model in self.models.items():
+            hypotheses = model.hub.generate(model.tokens("source", text), beam=BEAM)[:SHOWN]
+            found[name] = [
+                Hypothesis(tidy(model.hub.decode(one["tokens"].cpu())), float(one["score"])) for one in hypotheses
+            ]
+            target = hypotheses[0]["tokens"].cpu() if target is None else target
+            maps.append(SentenceMaps.of_model(name, model, model.tokens("source", text), target))
+        return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
+
+
+def name_of(folder: Path) -> str:
+    """What train.sh calls a model or, where something else trained it, the name of its folder."""
+    run = TrainingRun.read(folder)
+    return run.model if run else folder.resolve().name

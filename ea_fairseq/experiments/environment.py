@@ -1,0 +1,75 @@
+"""What a command ran with: the versions of its tools, this project's commit, the machine."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.project import PROJECT
+
+TOOLS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sacrebleu", "numpy": "numpy"}
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for tool, package in TOOLS.items():
+        try:
+            found[tool] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """This project's commit, with ``+`` where tracked files were changed since, or None outside a checkout."""
+
+    def git(*command: str) -> str:
+        return subprocess.run(
+            ["git", "--no-optional-locks", "-C", PROJECT, *command], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def processor() -> str:
+    """The processor's name, how many of its cores this process may use, and its threads where they are limited."""
+    names = [line.partition(":")[2].strip() for line in cpu_lines() if line.startswith("model name")]
+    threads = os.environ.get("OMP_NUM_THREADS")
+    limit = f", {threads} thread{'s' * (threads != '1')}" if threads else ""
+    return f"{names[0] if names else platform.machine()}, {len(cores())} cores{limit}"
+
+
+def cpu_lines() -> list[str]:
+    """/proc/cpuinfo by lines; none where there is no such file."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def cores() -> set[int]:
+    """The numbers of the cores that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def gpus() -> list[str]:
+    """The names of the GPUs that CUDA shows, none without a driver."""
+    listing = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        lines = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    found = [line.split(", ", 2) for line in lines]
+    return [name for *names, name in found if visible is None or {*names} & {*visible.split(",")}]
+
+
+def require_matplotlib() -> None:
+    """Raises UserError where figures cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise UserError("matplotlib is not installed: run pip install 'ea-fairseq[plots]'.")

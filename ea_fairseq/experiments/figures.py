@@ -1,0 +1,59 @@
+"""How figures look and how they are saved: legible at half a page, to colour-blind readers and in grey."""
+
+from itertools import cycle
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from ea_fairseq.plain.whole_files import replacing
+
+COLUMN, PAGE = 3.4, 7.0  # widths in inches
+OKABE_ITO = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+UNDATED = {"png": {"Software": None}, "svg": {"Date": None}}
+KINDS = tuple(UNDATED)
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "ea-fairseq",
+}
+PLOTS = STYLE | {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "figure.constrained_layout.use": True,
+}
+
+
+def literal(text: str) -> str:
+    """A text that matplotlib draws letter by letter: between two dollar signs it would read a formula of TeX's."""
+    return text.replace("$", r"\$")
+
+
+def looks(names: list[str]) -> dict[str, dict[str, str]]:
+    """A colour, a line style and a marker for each name, in their order."""
+    styles = zip(names, cycle(OKABE_ITO), cycle(LINES), cycle(MARKERS), strict=False)
+    return {name: {"color": color, "linestyle": line, "marker": marker} for name, color, line, marker in styles}
+
+
+def save(figure: Figure, stem: Path, kinds: tuple[str, ...] = KINDS) -> list[Path]:
+    """Writes ``stem``.png and .svg, each whole or not at all, the same bytes every time; returns their paths."""
+    paths = []
+    for kind in kinds:
+        path = stem.with_name(f"{stem.name}.{kind}")
+        with replacing(path) as unfinished:
+            figure.savefig(unfinished, format=kind, metadata=UNDATED[kind])
+        paths.append(path)
+    return paths

@@ -1,0 +1,185 @@
+"""Checks on a GPU, in some minutes, all that this package does there; what scripts/check_gpu.sh runs."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.gpu_check.page import page
+from ea_fairseq.experiments.gpu_check.rows import Part, Row
+from ea_fairseq.plain import commands
+from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.project import PROJECT
+
+COMMAND = "ea-fairseq check-gpu"
+DESCRIPTION = """\
+Checks whether kernels, trainings and translations on a GPU are those of plain PyTorch, how fast they are and how much
+memory they take. It writes gpu.json and gpu.md, a page of tables to publish or to paste into a bug report, after each
+part, and ends with 0 if all of it agrees. What there is no time for is named. Parts run in processes of their own:
+"""
+TITLES = {
+    "facts": "Machine",
+    "kernels": "Kernels: largest error, in parts of what rounding explains",
+    "losses": "Losses of trainings on the embedded corpus, in bits a token",
+    "speed": "Training: target tokens a second (as a part of the Transformer's), and peak memory",
+    "translation": "Translation of the embedded corpus by the released models: source tokens a second",
+    "mechanisms": "Losses of other mechanisms, and of a compiled model, in bits a token",
+    "processes": "Losses of two processes beside one, in bits a token",
+    "self_checks": "Kernels that trainings and translations have checked before they used them",
+}
+PREPARE = """
+[ -d "$3" ] || { rm -rf "$3.tmp" && "$1" "$2/embedded_corpus.py" --out "$3.tmp" && mv "$3.tmp" "$3"; } || exit
+exec bash "$2/prepare-corpus.sh" --source-lang de --target-lang en --merges 5000 --joined-dictionary "$3" "$4"
+"""
+NEED_DATA = ("losses", "translation", "processes")
+
+
+def parse_arguments() -> Namespace:
+    """The command line, each value checked."""
+    description = DESCRIPTION + "\n".join(f"  {title[0].lower()}{title[1:]}" for title in TITLES.values())
+    parser = Parser("check-gpu", description, f"{COMMAND} --minutes 8 --out runs/gpu")
+    add = parser.add_argument
+    add("--minutes", type=at_least(0.1, float), default=8.0, metavar="N", help="for all of it (default: 8)")
+    add("--out", type=Path, default=PROJECT / "runs/gpu", metavar="DIR", help="folder of results (default: runs/gpu)")
+    add(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu: the same, smaller, without a GPU (default: cuda)",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs the parts one after the other; raises UserError if there is no GPU, or not all of them agree."""
+    args = parse_arguments()
+    out = require_path(args.out).absolute()
+    require_device(args.device)
+    try:
+        (out / "logs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write in {out} ({error.strerror}): give another folder with --out.") from None
+    deadline = time.monotonic() + 60 * args.minutes
+    parts = [Part(name, title) for name, title in TITLES.items()]
+    text, data = out / "text", out / "prepared"
+    with Preparation(text, data, out / "logs/data.log") as preparation:
+        for part in parts:
+            if part.name in NEED_DATA and (problem := preparation.problem(deadline)):
+                part.state, part.problem = "failed", problem
+            elif time.monotonic() < deadline:
+                print(f"\n{part.title}", flush=True)
+                command = [sys.executable, "-P", "-m", "ea_fairseq.experiments.gpu_check.part", part.name, args.device]
+                run(part, [*command, str(text), str(data / "data-bin")], out / f"logs/{part.name}.log", deadline)
+            write(parts, out)
+    print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs beside them.")
+    if wrong := [part for part in parts if not part.agrees]:
+        raise UserError(
+            f"{', '.join(part.name for part in wrong)}: not all was tried and agrees with PyTorch, see gpu.md."
+        )
+    print("All of it agrees with PyTorch.")
+
+
+def require_device(device: str) -> None:
+    """Raises UserError where torch sees no GPU."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} of {sys.executable} sees no GPU: give --device cpu to try without.")
+
+
+class Preparation:
+    """Writes and binarises the embedded corpus while the first parts run."""
+
+    def __init__(self, text: Path, data: Path, log: Path):
+        self.log = log
+        self.command = [
+            "bash",
+            "-c",
+            PREPARE,
+            "bash",
+            sys.executable,
+            str(PROJECT / "data-prep"),
+            str(text),
+            str(data),
+        ]
+
+    def __enter__(self) -> "Preparation":
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        with self.log.open("w") as log:
+            self.process = start(self.command, stdout=log, stderr=log, env=os.environ | {"PATH": path})
+        return self
+
+    def __exit__(self, *error) -> None:
+        stop(self.process)
+
+    def problem(self, deadline: float) -> str:
+        """Waits for the data; says why there is none."""
+        try:
+            status = self.process.wait(max(1.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return "there was no time to prepare the embedded corpus"
+        return f"the embedded corpus could not be prepared: see {self.log}" if status else ""
+
+
+def start(command: list[str], **options) -> subprocess.Popen:
+    """A process that can be stopped with all that it starts."""
+    return subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
+
+
+def stop(process: subprocess.Popen) -> None:
+    """Ends a process and all that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(part: Part, command: list[str], log: Path, deadline: float) -> None:
+    """Runs a part until the deadline, and prints each row when it is there."""
+    begin = time.monotonic()
+    is_late = threading.Event()
+    with log.open("w") as errors:
+        process = start(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    timer = threading.Timer(deadline - time.monotonic(), lambda: (is_late.set(), stop(process)))
+    timer.start()
+    try:
+        for line in process.stdout:
+            part.rows.append(Row.from_line(line))
+            show(part.rows[-1])
+        status = process.wait()
+    finally:
+        timer.cancel()
+        stop(process)
+    part.seconds = time.monotonic() - begin
+    part.state = "out of time" if is_late.is_set() else "failed" if status else "done"
+    if part.state == "failed":
+        last = (log.read_text(errors="replace").strip().splitlines() or ["nothing said"])[-1]
+        part.problem = f"its process ended with {status} ({last[:200]}): see {log}"
+
+
+def show(row: Row) -> None:
+    """Prints a row."""
+    facts = ", ".join(f"{name} {value}".strip() for name, value in row.found.items())
+    print(f"  {row.name}: {facts}" if facts else f"  {row.name}", flush=True)
+    if row.problem:
+        print(f"    WRONG: {row.problem}", flush=True)
+
+
+def write(parts: list[Part], out: Path) -> None:
+    """Replaces gpu.json and gpu.md."""
+    content = {"command": shlex.join([*COMMAND.split(), *sys.argv[1:]]), "parts": [part.to_dict() for part in parts]}
+    for name, text in (("gpu.json", json.dumps(content, indent=1) + "\n"), ("gpu.md", page(content["command"], parts))):
+        (out / f"{name}.tmp").write_text(text, encoding="utf-8")
+        (out / f"{name}.tmp").replace(out / name)
+
+
+if __name__ == "__main__":
+    commands.run(main)

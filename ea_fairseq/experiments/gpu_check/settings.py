@@ -1,0 +1,83 @@
+"""What all parts of the check have in common."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from ea_fairseq.kernels import dispatch
+
+SIZES = {"lite": "Lite", "base": "Base"}
+SEED = 1
+PROCESSES = 12  # at most, at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is checked, and where.
+
+    Args:
+        device: ``cuda`` or ``cpu``; on a CPU there are fewer cases, for it is slower.
+        text, data: folders of the embedded corpus, raw and binarised.
+    """
+
+    device: torch.device
+    text: Path
+    data: Path
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there is a GPU to check."""
+        return self.device.type == "cuda"
+
+    @property
+    def place(self) -> list[str]:
+        """Flags of fairseq-train: one process on this device; what it saves if a training crashes is put aside."""
+        crashed = str(self.text.with_name("crashed"))
+        return ["--distributed-world-size", "1", "--save-dir", crashed, *([] if self.on_gpu else ["--cpu"])]
+
+    def synchronize(self) -> None:
+        """Waits until the GPU has done all that it was given."""
+        if self.on_gpu:
+            torch.cuda.synchronize(self.device)
+
+
+@contextmanager
+def computed_by(backend: str) -> Iterator[None]:
+    """In this context, EA_BACKEND has this value."""
+    before = dispatch.backend
+    dispatch.backend = backend
+    try:
+        yield
+    finally:
+        dispatch.backend = before
+
+
+def exact_products() -> None:
+    """Lets PyTorch's products and convolutions keep the bits of float32, so that kernels can be compared with them."""
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def largest_difference(some: list[float], others: list[float]) -> float:
+    """Of numbers in turn; NaN if one of them is."""
+    return (torch.tensor(some, dtype=torch.float64) - torch.tensor(others, dtype=torch.float64)).abs().max().item()
+
+
+def in_processes(function: Callable, cases: Sequence[tuple]) -> Iterator:
+    """What a function returns for the arguments of each case, in turn; processes of one thread take the cases.
+
+    Raises:
+        BrokenProcessPool: if one of the processes crashes.
+    """
+    workers = min(PROCESSES, len(cases), os.cpu_count())
+    begin = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(workers, get_context("spawn"), **begin) as pool:
+        futures = [pool.submit(function, *case) for case in cases]
+        for future in futures:
+            yield future.result()

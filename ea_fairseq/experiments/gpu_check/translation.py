@@ -1,0 +1,48 @@
+"""Translations of the embedded corpus' test set by the released models, by kernels and by plain PyTorch."""
+
+import time
+from collections.abc import Iterator
+
+from ea_fairseq.experiments.gpu_check.rows import Row
+from ea_fairseq.experiments.gpu_check.settings import Settings, computed_by, exact_products
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.kernels.self_check import first_line
+from ea_fairseq.plain.project import PROJECT
+
+MODELS = {"Transformer-Lite": "embedded-transformer_lite", "EA-Transformer-Lite": "embedded-ea_transformer_lite"}
+BEAMS = {"beam 5": 5, "greedy": 1}
+ALLOWED = 0.01  # of the sentences, where two hypotheses score all but alike
+
+
+def check(settings: Settings) -> Iterator[Row]:
+    """A row for each model and width of the beam."""
+    exact_products()
+    sentences = (settings.text / "test.de").read_text(encoding="utf-8").splitlines()
+    for name, folder in MODELS.items():
+        try:
+            model = TrainedModel.load(PROJECT / "checkpoints" / folder, cpu=not settings.on_gpu)
+        except Exception as error:
+            yield Row(name, {}, f"cannot be loaded ({type(error).__name__}: {first_line(error)})")
+            continue
+        for search, beam in BEAMS.items():
+            yield compare(f"{name}, {search}", model, sentences[: None if settings.on_gpu else 100], beam, settings)
+
+
+def compare(name: str, model: TrainedModel, sentences: list[str], beam: int, settings: Settings) -> Row:
+    """What a search finds, and how fast, beside the same by plain PyTorch."""
+    tokens = sum(len(model.hub.encode(sentence)) for sentence in sentences)
+    found, translations = {}, {}
+    for backend, title in (("auto", "default"), ("reference", "EA_BACKEND=reference")):
+        try:
+            with computed_by(backend):
+                model.hub.translate(sentences, beam)  # cuDNN plans anew for maps of another size
+                settings.synchronize()
+                begin = time.perf_counter()
+                translations[backend] = model.hub.translate(sentences, beam)
+        except Exception as error:
+            return Row(name, found, f"{title} fails ({type(error).__name__}: {first_line(error)})")
+        found[title] = f"{tokens / (time.perf_counter() - begin):,.0f}"
+    others = sum(map(str.__ne__, translations["auto"], translations["reference"]))
+    found["differ"] = f"{others} of {len(sentences)}"
+    is_right = others <= ALLOWED * len(sentences)
+    return Row(name, found, "" if is_right else f"{others} of {len(sentences)} translations are not PyTorch's")

@@ -1,0 +1,114 @@
+"""The command line of attention_maps.py."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from ea_fairseq.plain.commands import Parser, at_least
+
+ATTENTIONS = ("encoder", "decoder", "cross")
+STAGES = ("own", "input", "logits", "probabilities")
+COMPARED = ("logits", "probabilities")
+NEEDED = dict.fromkeys(("target", "second", "attention"), ("source",))  # of each option, one that it goes with
+NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
+NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
+NEEDED["subset"] = ("statistics", "series")
+NEEDED["html"] = ("source", "series")
+EXAMPLE = """ea-fairseq maps runs/multi30k-deen/ea_transformer_lite/seed-1 \\
+    --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
+
+
+def choices(names: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of a list such as ``encoder,cross``, in the order of ``names``."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        chosen = text.split(",")
+        for name in chosen:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"there is no '{name}': choose from {', '.join(names)}")
+        return tuple(name for name in names if name in chosen)
+
+    return parse
+
+
+def heads(text: str) -> list[str]:
+    """Parses a list such as ``1,3,mean``."""
+    chosen = list(dict.fromkeys(text.split(",")))
+    for head in chosen:
+        if head != "mean" and not (head.isascii() and head.isdecimal() and int(head) > 0):
+            raise argparse.ArgumentTypeError(f"needs numbers from 1, or 'mean', not '{head}'")
+    return chosen
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(
+        "maps",
+        "Draws the attention maps of a trained model while it reads a sentence and its translation: all layers in\n"
+        "a row, before and after skip connection and convolution; or measures, over all pairs of a test set, the\n"
+        "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
+        "Works for evolving attention and for fairseq's plain Transformer, and for encoders and classifiers, which\n"
+        "read a sentence or a pair, and for models of time series. Of a model with quadratic attention it draws where\n"
+        "its heads looked while it was trained.",
+        EXAMPLE,
+        usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --statistics | --centres) [options]",
+    )
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--source", metavar="TEXT", help="draw the maps of this raw sentence")
+    what.add_argument("--series", type=at_least(1), metavar="N", help="draw the maps of the Nth time series")
+    what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
+    what.add_argument(
+        "--centres", action="store_true", help="draw centres and widths of quadratic attention, over a folder's updates"
+    )
+    parser.add_argument("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="for the files (default: attention_maps beside the checkpoint; of a model in checkpoints/, in runs/MODEL)",
+    )
+    parser.add_user_dir()
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    sentence = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too")
+    sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
+    sentence.add_argument("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
+    sentence.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures",
+    )
+    sentence.add_argument(
+        "--attention",
+        type=choices(ATTENTIONS),
+        metavar="LIST",
+        help=f"of {', '.join(ATTENTIONS)} (default: all)",
+    )
+    sentence.add_argument("--heads", type=heads, metavar="LIST", help="numbers from 1, or mean (default: all and mean)")
+    sentence.add_argument(
+        "--stages",
+        type=choices(STAGES),
+        metavar="LIST",
+        help=f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})",
+    )
+    statistics = parser.add_argument_group("with --statistics, and the first with --series, too")
+    statistics.add_argument("--subset", help="of the data (default: test)")
+    statistics.add_argument(
+        "--alignment",
+        type=Path,
+        metavar="FILE",
+        help="the subset's links of tokenized words, a pair a line: 0-0 for a sure and 1?2 for a possible link of "
+        "source and target word, counted from 0",
+    )
+    statistics.add_argument("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
+    args = parser.parse_args()
+    for option, needed in NEEDED.items():
+        if getattr(args, option) is not None and not any(getattr(args, other) for other in needed):
+            parser.error(f"--{option.replace('_', '-')} goes with --{' or --'.join(needed)}")
+    if args.html is not None and any((args.attention, args.heads, args.stages, args.out)):
+        parser.error("--html: the page has all attentions, heads and stages, and a place of its own")
+    if args.centres and args.compare is not None:
+        parser.error("--compare goes with --source, --series or --statistics")
+    return args

@@ -1,0 +1,125 @@
+"""The figures of one sentence pair's attention maps."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ea_fairseq.attention.maps import AttentionMaps, by_layer
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
+from ea_fairseq.experiments.maps.subwords import labels
+from ea_fairseq.experiments.runs.trained_model import TrainedModel
+
+STAGES = {
+    "own": "own logits",
+    "input": "after mixing",
+    "logits": "after convolution",
+    "probabilities": "probabilities",
+}
+LACKS = {"input": "no skip connection", "logits": "no convolution"}
+TITLES = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "encoder-decoder attention",
+}
+
+
+@dataclass(frozen=True)
+class SentenceMaps:
+    """What one model's attentions do with a pair.
+
+    Args:
+        name: of the model.
+        layers: the maps of each layer, by attention: ``encoder``, ``decoder`` or ``cross``.
+        subword: how words were cut, see :func:`subwords.word_numbers`.
+    """
+
+    name: str
+    layers: dict[str, list[AttentionMaps]]
+    subword: str
+
+    @classmethod
+    def of_model(cls, name: str, model: TrainedModel, source: Tensor, target: Tensor) -> "SentenceMaps":
+        """The maps while a model reads a pair of token sequences."""
+        maps = model.hub.attention_of_tokens(source, target)
+        return cls(name, by_layer(maps), model.preparation.subword)
+
+    def axes(self, attention: str) -> Axes:
+        """Cross-attention is shown by the target words that are predicted, self-attention by those that are read."""
+        maps = self.layers[attention][0]
+        queries, keys = labels(maps.queries, self.subword), labels(maps.keys, self.subword)
+        if attention == "cross":
+            return Axes([*queries[1:], "</s>"], keys, "target word predicted", "source word")
+        source = "source word" if "decoder" in self.layers else "word"
+        side = source if attention == "encoder" else "target word read"
+        return Axes(queries, keys, side, side)
+
+    def row(self, attention: str, stage: str, head: str, label: str) -> Row:
+        """A row of a head's maps, from 1, or of the ``mean`` over heads."""
+        maps = [stage_of(maps, stage) for maps in self.layers[attention]]
+        shown = [of_heads.mean(0) if head == "mean" else of_heads[int(head) - 1] for of_heads in maps]
+        return Row(label, shown, diverging=stage != "probabilities")
+
+
+def stage_of(maps: AttentionMaps, stage: str) -> np.ndarray:
+    """(K, T, S), NaN where a query must not see a key."""
+    return getattr(maps, stage).masked_fill(maps.own.isinf(), torch.nan).float().numpy()
+
+
+def draw(
+    models: list[SentenceMaps], attentions: tuple[str, ...], heads: list[str] | None, stages: tuple[str, ...], out: Path
+) -> list[Path]:
+    """Draws a figure for each attention and head, all heads and their mean by default; returns the files.
+
+    Raises:
+        UserError: naming an attention or a head that is not there, before anything is drawn.
+    """
+    chosen = [(attention, head) for attention in attentions for head in choose_heads(models, attention, heads)]
+    out.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for attention, head in chosen:
+        shown = "mean over heads" if head == "mean" else f"head {head}"
+        title, rows = f"{TITLES[attention]}, {shown}", comparison(models, attention, head, stages)
+        if len(models) == 1:
+            title, rows = f"{models[0].name}: {title}", evolution(models[0], attention, head, stages)
+        stem = out / f"{attention}-{shown.split(' over ')[0].replace(' ', '-')}"
+        paths += draw_maps(title, rows, models[0].axes(attention), stem)
+    return paths
+
+
+def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | None) -> list[str]:
+    """The heads to draw, of those that all models have."""
+    for model in models:
+        if attention not in model.layers:
+            raise UserError(f"{model.name} has no {TITLES[attention]}: choose others with --attention.")
+    count = min(len(maps.own) for model in models for maps in model.layers[attention])
+    if heads is None:
+        return [*map(str, range(1, count + 1)), "mean"]
+    for head in heads:
+        if head != "mean" and int(head) > count:
+            raise UserError(f"--heads: there is no head {head} in the {TITLES[attention]}: it has {count}.")
+    return heads
+
+
+def evolution(model: SentenceMaps, attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
+    """The stages of a model's maps; one that equals the stage before it is named there instead."""
+    rows = []
+    for stage in stages:
+        row = model.row(attention, stage, head, STAGES[stage])
+        if rows and same(row, rows[-1]):
+            row = Row(f"{rows.pop().label}, {LACKS[stage]}", row.maps, row.diverging)
+        rows.append(row)
+    return rows
+
+
+def comparison(models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
+    """Each stage of the models' maps, one model above the other."""
+    return [model.row(attention, stage, head, f"{model.name}: {stage}") for stage in stages for model in models]
+
+
+def same(row: Row, other: Row) -> bool:
+    """Whether two rows have the same maps, NaN at the same entries."""
+    return all(map(lambda x, y: np.array_equal(x, y, equal_nan=True), row.maps, other.maps))

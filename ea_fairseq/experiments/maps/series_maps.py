@@ -1,0 +1,64 @@
+"""What the attentions of trained models do with a time series."""
+
+from pathlib import Path
+
+from ea_fairseq import EATimeSeries
+from ea_fairseq.attention.maps import by_layer
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution
+from ea_fairseq.experiments.maps.series_figures import draw_series_maps
+from ea_fairseq.experiments.runs.trained_model import recorded_data
+from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.series.folder import SeriesFolder
+from ea_fairseq.series.ts_file import SeriesFile
+
+
+def truth_of(file: SeriesFile, index: int) -> str:
+    """What is to be predicted of a series, behind a comma; empty where nothing is."""
+    if file.targets is None:
+        return ""
+    return f", {file.targets[index] if file.labels is None else file.labels[file.targets[index]]}"
+
+
+def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path | None) -> dict[str, AttentionByName]:
+    """The maps while models read a series, by their names; says what they predict.
+
+    Args:
+        models: checkpoints by the names that figures give them.
+        number: of the series in its file, from 1.
+        data: folder of the series; by default the one that the first model was trained on.
+
+    Raises:
+        UserError: where there is no such series.
+        UserError: where a model or the data cannot be used.
+    """
+    file = SeriesFolder(data or recorded_data(next(iter(models.values())))).read(subset)
+    if number > len(file.series):
+        raise UserError(f"--series: {file.path} has {len(file.series):,} series, and there is no number {number:,}.")
+    loaded = {name: EATimeSeries.from_pretrained(path.parent, path.name) for name, path in models.items()}
+    series = file.series[number - 1]
+    maps = {name: model.attention(series) for name, model in loaded.items()}
+    print(printable(f"series {number} of {file.path.name}{truth_of(file, number - 1)}:"))
+    for name, model in loaded.items():
+        found = model.predict(series)
+        said = f"{found:g}" if isinstance(found, float) else f"{found.label} ({found.probabilities[found.label]:.2f})"
+        print(printable(f"  {name}: {said}"))
+    return maps
+
+
+def draw_series(
+    found: dict[str, AttentionByName], number: int, heads: list[str] | None, stages: tuple[str, ...], out: Path
+) -> list[Path]:
+    """Draws a figure for each head, the series along both axes of the maps; returns the files."""
+    maps = [SentenceMaps(name, by_layer(of_model), "none") for name, of_model in found.items()]
+    shown = next(iter(found.values())).series
+    chosen, paths = choose_heads(maps, "encoder", heads), []
+    out.mkdir(parents=True, exist_ok=True)
+    for head in chosen:
+        label = "mean over heads" if head == "mean" else f"head {head}"
+        title, rows = f"series {number}, {label}", comparison(maps, "encoder", head, stages)
+        if len(maps) == 1:
+            title, rows = f"{maps[0].name}: {title}", evolution(maps[0], "encoder", head, stages)
+        stem = out / f"series-{number}-{'mean' if head == 'mean' else f'head-{head}'}"
+        paths += draw_series_maps(title, rows, shown, stem)
+    return paths

@@ -1,0 +1,100 @@
+"""The papers' figure 9: scores by the weights of the skip connection and of the convolution."""
+
+import json
+import shlex
+from collections import defaultdict
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ea_fairseq.experiments.figures import COLUMN, literal
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.scoring.results import Results
+
+EVOLUTION = ("ea_alpha", "ea_beta")
+LABELS = ("alpha", "beta")
+NOT_THE_MODEL = {"--ea-alpha", "--ea-beta", "--seed", "--save-dir", "--log-file", "--user-dir"}
+
+
+def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]]:
+    """The results that differ in alpha, beta and seed only, where there is more than one pair of alpha and beta."""
+    grids = defaultdict(list)
+    results = [result for result in comparison.all_results() if result.dataset.name == dataset]
+    results = [result for result in results if set(EVOLUTION) <= result.settings.keys()]
+    # What an older version did not know has its default unless a flag gives it.
+    known = set.intersection(*(set(result.settings) for result in results)) - set(EVOLUTION) if results else ()
+    for result in results:
+        others = {name: result.settings[name] for name in known}
+        grids[json.dumps([result.arch, others, training_flags(result)], sort_keys=True)].append(result)
+    return [grid for _, grid in sorted(grids.items()) if len({place(result) for result in grid}) > 1]
+
+
+def training_flags(result: Results) -> dict[str, str]:
+    """The flags that a model was trained with but for alpha, beta, seed and folders, the last of each."""
+    flags, name = {}, None
+    for word in shlex.split(result.training_command or ""):
+        if word.startswith("--"):
+            name, flags[word] = word, ""
+        elif name:
+            flags[name] = f"{flags[name]} {word}".strip()
+    return {name: value for name, value in flags.items() if name not in NOT_THE_MODEL}
+
+
+def differences(grids: list[list[Results]]) -> list[list[str]]:
+    """The flags of each grid that not all of them share."""
+    found = [training_flags(grid[0]).items() for grid in grids]
+    shared = set.intersection(*map(set, found)) if found else set()
+    return [[f"{name} {value}".strip() for name, value in sorted(flags - shared)] for flags in found]
+
+
+def place(result: Results) -> tuple[float, float]:
+    """Alpha and beta of a result."""
+    return tuple(float(result.settings[name]) for name in EVOLUTION)
+
+
+def alpha_beta_figure(grid: list[Results], score: str) -> Figure:
+    """A map over alpha and beta with the scores in its cells, or a line where only one of the two varies."""
+    scores = defaultdict(list)
+    for result in grid:
+        scores[place(result)].append(result.scores[score].score)
+    spreads = {where: Spread.of(values) for where, values in sorted(scores.items())}
+    alphas, betas = (sorted({where[axis] for where in spreads}) for axis in (0, 1))
+    if len(alphas) > 1 and len(betas) > 1:
+        return alpha_beta_map(spreads, alphas, betas, score)
+    return line_figure(spreads, 0 if len(alphas) > 1 else 1, score)
+
+
+def line_figure(spreads: dict[tuple[float, float], Spread], axis: int, score: str) -> Figure:
+    """Scores along alpha (axis 0) or beta (axis 1), with bars over seeds."""
+    figure = Figure(figsize=(COLUMN, 2.4))
+    panel = figure.subplots()
+    places, values = [where[axis] for where in spreads], spreads.values()
+    deviations = [value.deviation or 0 for value in values]
+    panel.errorbar(places, [value.mean for value in values], deviations, color="black", marker="o", capsize=2)
+    panel.set_xlabel(LABELS[axis])
+    panel.set_ylabel(f"{literal(score)} ({LABELS[1 - axis]} {next(iter(spreads))[1 - axis]:g})")
+    return figure
+
+
+def alpha_beta_map(
+    spreads: dict[tuple[float, float], Spread], alphas: list[float], betas: list[float], score: str
+) -> Figure:
+    """Mean scores as a map, alpha from left to right, beta upwards."""
+    cells = np.full((len(betas), len(alphas)), np.nan)
+    for (alpha, beta), value in spreads.items():
+        cells[betas.index(beta), alphas.index(alpha)] = value.mean
+    figure = Figure(figsize=(COLUMN, 2.8))
+    panel = figure.subplots()
+    image = panel.imshow(cells, cmap="cividis", origin="lower", aspect="auto")
+    middle = (np.nanmin(cells) + np.nanmax(cells)) / 2
+    for (row, column), value in np.ndenumerate(cells):
+        if not np.isnan(value):
+            shade = "white" if value < middle else "black"
+            panel.text(column, row, f"{value:.2f}", ha="center", va="center", color=shade)
+    panel.grid(False)
+    panel.set_xticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
+    panel.set_yticks(range(len(betas)), [f"{beta:g}" for beta in betas])
+    panel.set_xlabel(LABELS[0])
+    panel.set_ylabel(LABELS[1])
+    figure.colorbar(image, label=literal(score))
+    return figure

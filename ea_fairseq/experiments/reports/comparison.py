@@ -1,0 +1,233 @@
+"""Trained models side by side: their results by model, data set and seed, and each model's baseline."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.papers import PAPER
+from ea_fairseq.experiments.scoring.results import NAME, REFERENCE, RELEASED, Results
+from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD
+
+SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results to compare.
+
+    Args:
+        by_seed: of each model and data set, by their names, the results by seed, in the order of seeds.
+        score: the name of the score that counts; None for the first of each data set.
+        baseline: the model that all others are compared with; by default, an evolving model is compared with the
+            plain one of its size, where there is one.
+    """
+
+    by_seed: dict[tuple[str, str], dict[int, Results]]
+    score: str | None
+    baseline: str | None = None
+
+    @classmethod
+    def of(cls, results: Iterable[Results], score: str | None, baseline: str | None = None) -> "Comparison":
+        """
+        Raises:
+            UserError: naming the results that do not go together.
+        """
+        by_seed: dict[tuple[str, str], dict[int, Results]] = {}
+        for result in sorted(results, key=lambda result: (result.seed, str(result.folder))):
+            if score is not None:
+                require_score(result, score)
+            seeds = by_seed.setdefault((result.model, result.dataset.name), {})
+            if result.seed in seeds:
+                raise UserError(
+                    f"{seeds[result.seed].folder} and {result.folder} are both {result.model} with seed {result.seed} "
+                    f"on {result.dataset.name}: leave one out, or name one otherwise with evaluate.sh --model."
+                )
+            seeds[result.seed] = result
+        comparison = cls(by_seed, score, baseline)
+        require_same_data(comparison.all_results())
+        require_same_scores(comparison.all_results())
+        require_same_models(comparison.all_results())
+        require_same_references(comparison.all_results())
+        if baseline is not None:
+            comparison.require_baseline()
+        return comparison
+
+    def all_results(self) -> list[Results]:
+        """By model, then data set, then seed."""
+        return [
+            result
+            for model in self.models
+            for dataset in self.datasets
+            for result in self.results(model, dataset).values()
+        ]
+
+    def results(self, model: str, dataset: str) -> dict[int, Results]:
+        """Of a model on a data set, by seed; none where there are none."""
+        return self.by_seed.get((model, dataset), {})
+
+    @property
+    def datasets(self) -> list[str]:
+        """The names of the data sets, sorted."""
+        return sorted({dataset for _, dataset in self.by_seed})
+
+    @property
+    def models(self) -> list[str]:
+        """Baselines first, then in the papers' order, then by name."""
+        order = list(PAPER)
+        known = {name: order.index(name) if name in order else len(order) for name, _ in self.by_seed}
+        return sorted(known, key=lambda name: (name != self.baseline, self._has_mechanism(name), known[name], name))
+
+    def example(self, model: str) -> Results:
+        """Any of a model's results, for what all of them have in common."""
+        return next(iter(next(seeds for (name, _), seeds in self.by_seed.items() if name == model).values()))
+
+    def task(self, dataset: str) -> str:
+        """fairseq's task that a data set is for."""
+        return next(result.task for result in self.all_results() if result.dataset.name == dataset)
+
+    def names(self, dataset: str) -> list[str]:
+        """The names of the scores of a data set, the one that counts before the others."""
+        names = next(list(result.scores) for result in self.all_results() if result.dataset.name == dataset)
+        return sorted(names, key=lambda name: name != self.score)
+
+    def low_is_good(self, dataset: str) -> bool:
+        """Whether the lower of two scores that count is the better."""
+        return self.names(dataset)[0] in LOW_IS_GOOD
+
+    def scores(self, model: str, dataset: str, score: str | None = None) -> dict[int, float]:
+        """Scores in points by seed; by default the one that counts."""
+        name = score or self.names(dataset)[0]
+        return {seed: result.scores[name].score for seed, result in self.results(model, dataset).items()}
+
+    def baseline_of(self, model: str, dataset: str) -> str | None:
+        """The model to compare with, None for a baseline itself and where there is none or nothing to compare."""
+        if self.baseline is not None:
+            return self.baseline if model != self.baseline else None
+        if not self._has_mechanism(model) or not self.results(model, dataset):
+            return None
+        size = self.parameters(model, dataset)
+        distance = {
+            name: abs(self.parameters(name, dataset) / size - 1)
+            for name, found in self.by_seed
+            if found == dataset and not self._has_mechanism(name)
+        }
+        nearest = min(sorted(distance), key=distance.__getitem__, default=None)
+        return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
+
+    def parameters(self, model: str, dataset: str) -> int:
+        """Of a model on a data set, which may ask for an output or an input of its own size."""
+        return next(iter(self.results(model, dataset).values())).parameters
+
+    def _has_mechanism(self, model: str) -> bool:
+        return self.example(model).has_mechanism
+
+    def require_baseline(self) -> None:
+        """Raises UserError where a data set has no results of the baseline that was asked for."""
+        for dataset in self.datasets:
+            if not self.results(self.baseline, dataset):
+                raise UserError(
+                    f"--baseline: there are no results of {self.baseline} on {dataset}; there are those of "
+                    f"{', '.join(name for name in self.models if self.results(name, dataset))}."
+                )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample standard deviation over seeds; of one seed there is no deviation."""
+
+    mean: float
+    deviation: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        """Mean and sample deviation; without the latter for a single value."""
+        values = list(values)
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def find_results(places: Iterable[Path]) -> list[Results]:
+    """Reads results.json files, given or in folders at any depth, each once.
+
+    Of a training that was released, in folders, only its own evaluation counts.
+
+    Raises:
+        UserError: naming the place where there is none.
+    """
+    files = {}
+    for place in places:
+        below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
+        found = sorted(below) if place.is_dir() else [place]
+        if not found:
+            raise UserError(f"{place} has no {NAME}: evaluate a model first, with scripts/evaluate.sh.")
+        files |= {file.resolve(): file for file in found}
+    return [Results.read(file) for file in files.values()]
+
+
+def require_score(result: Results, score: str) -> None:
+    """Raises UserError where a result lacks the score that is compared."""
+    if score not in result.scores:
+        raise UserError(
+            f"{result.folder} has no score '{score}': choose one of {', '.join(result.scores)} with --score, or "
+            "evaluate again."
+        )
+
+
+def require_same_data(results: Iterable[Results]) -> None:
+    """Raises UserError where results of a data set are of different sentences."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        data, known = result.dataset, other.dataset
+        if data.subset != known.subset:
+            raise UserError(
+                f"{other.folder} translates {known.subset} and {result.folder} {data.subset}: compare them apart."
+            )
+        if data.checksum != known.checksum:
+            raise UserError(
+                f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it alike "
+                "and train again, or compare them apart."
+            )
+
+
+def require_same_scores(results: Iterable[Results]) -> None:
+    """Raises UserError where encoders were scored otherwise, by the flags that they were trained with."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        if other.task != result.task or (result.is_encoder and list(result.scores) != list(other.scores)):
+            raise UserError(
+                f"{other.folder} has {', '.join(other.scores)} on {other.dataset.name}, and {result.folder} has "
+                f"{', '.join(result.scores)}: train both with the same flags of the criterion, or compare them apart."
+            )
+
+
+def require_same_models(results: Iterable[Results]) -> None:
+    """Raises UserError where models of one name differ in architecture or, on a data set, in size."""
+    first: dict[object, Results] = {}
+    for result in results:
+        model, size = first.setdefault(result.model, result), (result.model, result.dataset.name)
+        other = model if result.arch != model.arch else first.setdefault(size, result)
+        if (result.arch, result.parameters) != (other.arch, other.parameters):
+            raise UserError(
+                f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
+                "otherwise with evaluate.sh --model."
+            )
+        if differing := other.differs_in(result):
+            raise UserError(
+                f"{other.folder} and {result.folder} are both called {result.model} and differ in {differing[0]}: name "
+                "one otherwise with evaluate.sh --model."
+            )
+
+
+def require_same_references(results: Iterable[Results]) -> None:
+    """Raises UserError where translations of a data set were scored against different raw references."""
+    first: dict[str, Results] = {}
+    for result in (result for result in results if not result.is_encoder and result.has(REFERENCE)):
+        other = first.setdefault(result.dataset.name, result)
+        if result is not other and result.raw()[1] != other.raw()[1]:
+            raise UserError(
+                f"{other.folder} and {result.folder} are scored against different references: evaluate both with the "
+                "same --reference, or both without."
+            )

@@ -1,0 +1,207 @@
+"""The papers' tables 5 and 6 with our own figures: what models cost and how well they translate."""
+
+from collections.abc import Iterable, Mapping
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.papers import CONVENTION, PAPER
+from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
+from ea_fairseq.experiments.reports.seed_range import SeedRange, seed_range
+from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.scores import DEFINITIONS
+from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED, p_value
+from ea_fairseq.experiments.tables import MINUS, NONE, Table
+
+LENGTH = 30  # of the pair whose FLOPs are counted
+OTHER_SEEDS = "published seeds"
+ONE_SEED = (
+    "One training of each model: another seed moves the score of either, so the table tells no difference. Train more "
+    "seeds (--seed) to compare the models."
+)
+
+
+def comparison_table(
+    comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
+) -> Table:
+    """A row for each model, and for each data set the score over seeds and its difference to the baseline's.
+
+    Of a single training there is no difference to tell: in its place stand the scores of the published trainings with
+    other seeds, where there are some.
+
+    Args:
+        losses: whether to tell the validation loss of the last epoch.
+        speeds: of models, beside fairseq's Transformer of the same size.
+
+    Raises:
+        UserError: where the p-values that are asked for cannot be had.
+    """
+    models, datasets = comparison.models, comparison.datasets
+    in_papers = {dataset for dataset in datasets for model in models if dataset in bleu_in_paper(model)}
+    costs_in_papers = any(model in PAPER and PAPER[model].parameters for model in models) and bool(in_papers)
+    seeds, compared = single_seeds(comparison), is_compared(comparison)
+    p_values = p_values and compared
+    header = ["model", *columns("parameters", costs_in_papers), *columns("FLOPs", costs_in_papers)]
+    header += speeds.header if speeds else ()
+    for dataset in datasets:
+        prefix = f"{dataset}: " if len(datasets) > 1 else ""
+        header += columns(prefix + comparison.score, dataset in in_papers) + [f"{prefix}loss"] * losses
+        header += [prefix + name for name in ("seeds", *[OTHER_SEEDS] * bool(seeds))]
+        header += [prefix + name for name in (*["difference"] * compared, *["p"] * p_values)]
+    rows = []
+    for model in models:
+        example, paper = comparison.example(model), PAPER.get(model)
+        row = [model, *beside(short(example.parameters), paper and paper.parameters, costs_in_papers)]
+        row += beside(short(example.flops), paper and paper.flops, costs_in_papers)
+        row += speeds.of(model) if speeds else ()
+        for dataset in datasets:
+            scores = comparison.scores(model, dataset)
+            printed = bleu_in_paper(model).get(dataset)
+            row += beside(
+                spread(Spread.of(scores.values())) if scores else NONE,
+                f"{printed:.2f}" if printed is not None else None,
+                dataset in in_papers,
+            )
+            row += [last_loss(comparison.results(model, dataset).values())] * losses
+            row.append(str(len(scores)) if scores else NONE)
+            if seeds:
+                row.append(str(seeds.get((model, dataset), NONE)))
+            if compared:
+                row += difference_cells(comparison, model, dataset, p_values)
+        rows.append(row)
+    told = notes(comparison, seeds, compared, p_values)
+    if losses:
+        told.insert(1, "loss: label-smoothed, of the validation set after the last epoch, in bits per token.")
+    return Table(header, rows, [*told, *(speeds.notes if speeds else ())])
+
+
+def last_loss(results: Iterable[Results]) -> str:
+    """The validation loss at the end of trainings, mean ± deviation."""
+    found = [result.valid_curve[-1].loss for result in results if result.valid_curve]
+    if not found:
+        return NONE
+    value = Spread.of(found)
+    return f"{value.mean:.3f}" + ("" if value.deviation is None else f" ± {value.deviation:.3f}")
+
+
+def single_seeds(comparison: Comparison) -> dict[tuple[str, str], SeedRange]:
+    """Of each model and data set with one training, how far the published seeds lie apart, where that is known."""
+    single = {key: next(iter(found.values())) for key, found in comparison.by_seed.items() if len(found) == 1}
+    ranges = {key: seed_range(result, comparison.score) for key, result in single.items()}
+    return {key: found for key, found in ranges.items() if found}
+
+
+def is_compared(comparison: Comparison) -> bool:
+    """Whether there are differences to tell: of more than one training of a model and its baseline."""
+    return any(
+        (baseline := comparison.baseline_of(model, dataset)) is not None
+        and max(len(seeds), len(comparison.results(baseline, dataset))) > 1
+        for (model, dataset), seeds in comparison.by_seed.items()
+    )
+
+
+def columns(name: str, in_paper: bool) -> list[str]:
+    """The headings of a quantity: ours, and the paper's where its figures are shown."""
+    return [name, f"{name} (paper)"] if in_paper else [name]
+
+
+def beside(ours: str, paper: str | None, in_paper: bool) -> list[str]:
+    """The cells of a quantity: ours, and the paper's where its figures are shown."""
+    return [ours, paper or NONE] if in_paper else [ours]
+
+
+def bleu_in_paper(model: str) -> dict[str, float]:
+    """BLEU in the paper by data set; empty for a model that it does not have."""
+    return PAPER[model].bleu if model in PAPER else {}
+
+
+def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
+    """The difference to the baseline over the seeds that both have, and a p-value for each of these seeds."""
+    results = comparison.results(model, dataset)
+    baseline = comparison.baseline_of(model, dataset)
+    if not results or baseline is None:
+        return [NONE, *[NONE] * p_values]
+    others = comparison.results(baseline, dataset)
+    common = common_seeds(comparison, model, baseline, dataset)
+    if len(common) == 1:
+        return [NONE, *[NONE] * p_values]
+    scores = {seed: [found[seed].scores[comparison.score].score for found in (results, others)] for seed in common}
+    cells = [signed(Spread.of(ours - theirs for ours, theirs in scores.values()))]
+    if p_values:
+        found = [p_value(others[seed], results[seed], comparison.score) for seed in common]
+        cells.append(" / ".join(f"{value:.3f}" for value in found))
+    return cells
+
+
+def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str) -> list[int]:
+    """The seeds that a model and its baseline have; raises UserError where there are none."""
+    common = sorted(comparison.results(model, dataset).keys() & comparison.results(baseline, dataset).keys())
+    if not common:
+        raise UserError(
+            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
+            "train one with a seed of the other."
+        )
+    return common
+
+
+def spread(value: Spread, digits: int = 2) -> str:
+    """Mean ± deviation as text, with so many digits behind the point."""
+    deviation = "" if value.deviation is None else f" ± {value.deviation:.{digits}f}"
+    return f"{value.mean:.{digits}f}{deviation}"
+
+
+def signed(value: Spread, digits: int = 2) -> str:
+    """A difference as text: with its sign, ± its deviation."""
+    mean = f"{value.mean:+.{digits}f}".replace("-", MINUS)
+    return mean if value.deviation is None else f"{mean} ± {value.deviation:.{digits}f}"
+
+
+def short(number: int) -> str:
+    """A number as the papers print it: 2.49M, 163.57M, 2.70G."""
+    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"
+
+
+def notes(comparison: Comparison, seeds: Mapping[object, SeedRange], compared: bool, p_values: bool) -> list[str]:
+    """What the columns mean, and what the figures are of."""
+    results, score = comparison.all_results(), comparison.score
+    found = [
+        f"{score}: {DEFINITIONS.get(score, 'as results.json has it')}; "
+        f"{listed(result.scores[score].signature for result in results)}.",
+        "Scores are means over seeds, ± the sample standard deviation where there are several.",
+    ]
+    if compared:
+        found[-1] += (
+            f" Differences are to the baseline of the same seed ({listed(pairs(comparison))}), where there are several."
+        )
+    elif any(comparison.baseline_of(model, data) for model, data in comparison.by_seed):
+        found.append(ONE_SEED)
+    found += sorted({f"{OTHER_SEEDS}: {apart.source}" for apart in seeds.values()})
+    if p_values:
+        found.append(
+            f"p: sacreBLEU's paired bootstrap test of each seed's translations, {RESAMPLES:,} resamples of "
+            f"random seed {SEED}: how likely the choice of the test sentences alone makes such a difference.",
+        )
+    found.append(CONVENTION.format(length=LENGTH))
+    if any(bleu_in_paper(model) for model in comparison.models if bleu_in_paper(model).keys() & {*comparison.datasets}):
+        found.append("(paper): as printed in Wang et al. 2021, tables 5 and 6, which do not say how BLEU was counted.")
+    found += sorted(
+        {
+            f"{data.name}: {data.subset}, {data.source_lang} to {data.target_lang}, SHA-256 of manifest.json "
+            f"{data.manifest or 'unknown, there is none'}."
+            for data in (result.dataset for result in results)
+        }
+    )
+    searches = listed(f"beam {result.search['beam']}, length penalty {result.search['lenpen']:g}" for result in results)
+    return [*found, f"Search: {searches}."]
+
+
+def pairs(comparison: Comparison) -> Iterable[str]:
+    """Which model is compared with which, as text."""
+    for model in comparison.models:
+        for dataset in comparison.datasets:
+            if comparison.results(model, dataset) and (baseline := comparison.baseline_of(model, dataset)):
+                yield f"{model} to {baseline}"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Different texts, in their order."""
+    return "; ".join(dict.fromkeys(texts)) or "none"

@@ -1,0 +1,86 @@
+"""The papers' figure 5: losses and BLEU in the course of trainings."""
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ea_fairseq.experiments.figures import PAGE, literal, looks
+from ea_fairseq.experiments.reports.comparison import Comparison
+from ea_fairseq.experiments.reports.curves import Band, band
+from ea_fairseq.experiments.scoring.results import Point
+
+WARM_UP = 0.25  # the part of a training that does not decide how high and low a figure reaches
+UNITS = {"translation": "bits per token", "masked_lm": "bits per word"}  # of losses, by task
+CURVES: dict[str, tuple[str, str, Callable[[Point], float | None]]] = {
+    "training-loss": ("train_curve", "training loss", lambda point: point.loss),
+    "validation-loss": ("valid_curve", "validation loss", lambda point: point.loss),
+    "validation-bleu": ("valid_curve", "validation BLEU", lambda point: point.bleu),
+}
+INCHES_OF_LETTER, INCHES_OF_HANDLE, INCHES_OF_ROW = 0.065, 0.6, 0.18  # in a legend
+
+
+def label_of(comparison: Comparison, dataset: str, name: str) -> str:
+    """What a curve shows, and its unit."""
+    label = CURVES[name][1]
+    return f"{label} ({UNITS.get(comparison.task(dataset), 'as fairseq logs it')})" if label.endswith("loss") else label
+
+
+def learning_curves(comparison: Comparison, dataset: str, models: list[str], name: str) -> Figure | None:
+    """A curve for each model: on the left against updates, on the right against wall-clock."""
+    drawn = bands_by_axis(comparison, dataset, models, name)
+    named = list(drawn["updates"])
+    if not named:
+        return None
+    style = looks(models)
+    columns = max(1, int(PAGE / (INCHES_OF_HANDLE + INCHES_OF_LETTER * max(map(len, named)))))
+    rows = -(-len(named) // columns)
+    figure = Figure(figsize=(PAGE, 2.3 + INCHES_OF_ROW * rows))
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, (axis, lines) in zip(panels, drawn.items(), strict=True):
+        for model, line in lines.items():
+            draw_band(panel, line, model, style[model])
+        panel.set_xlabel(axis)
+        panel.set_xlim(left=0)
+    panels[0].set_ylabel(label_of(comparison, dataset, name))
+    panels[0].set_ylim(*range_of(list(drawn["updates"].values())))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+    return figure
+
+
+def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name: str) -> dict[str, dict[str, Band]]:
+    """The bands of models by updates and by the clock, whose unit the second axis tells."""
+    curve, _, value = CURVES[name]
+    curves = {
+        model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
+    }
+    longest = max((line[-1].seconds for lines in curves.values() for line in lines if line), default=0)
+    unit, seconds = ("hours", 3600) if longest >= 2 * 3600 else ("minutes", 60)
+    axes = {
+        "updates": lambda point: point.updates,
+        f"wall-clock ({unit})": lambda point: point.seconds / seconds,
+    }
+    return {axis: bands_of(curves, x, value) for axis, x in axes.items()}
+
+
+def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
+    """One band a model over the curves of its seeds; models without curves are left out."""
+    found = {model: band(lines, x, y) for model, lines in curves.items()}
+    return {model: line for model, line in found.items() if line is not None}
+
+
+def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> None:
+    """Draws the mean of the seeds, and a band from the lowest to the highest."""
+    panel.plot(line.x, line.middle, label=literal(model), markevery=0.2, **style)
+    if not np.array_equal(line.low, line.high):
+        panel.fill_between(line.x, line.low, line.high, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def range_of(lines: list[Band]) -> tuple[float, float]:
+    """From where to where a figure reaches, without how high curves of losses start, and how low those of scores do."""
+    shown = np.concatenate(
+        [values[line.x >= WARM_UP * line.x[-1]] for line in lines for values in (line.low, line.high)]
+    )
+    margin = 0.05 * float(np.ptp(shown)) or 0.5
+    return shown.min() - margin, shown.max() + margin

@@ -1,0 +1,81 @@
+"""The papers' figures 5 and 9 and scores against sizes, of one's own results."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from ea_fairseq.experiments.figures import KINDS, PLOTS, save
+from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.learning_curves import CURVES, WARM_UP, label_of, learning_curves
+from ea_fairseq.experiments.reports.score_by_size import score_by_size
+
+MOST = 10  # models in a figure that names each of them
+
+
+def draw(
+    comparison: Comparison, folder: Path, prefix: str = "", kinds: tuple[str, ...] = KINDS
+) -> list[tuple[Path, str]]:
+    """Draws all figures into a folder; returns for each the file of the last kind, and its caption."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(PLOTS):
+        return [
+            (save(figure, folder / f"{prefix}{name}", kinds)[-1], caption)
+            for name, caption, figure in plots(comparison)
+        ]
+
+
+def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
+    """Name, caption and figure of all that there is something to draw of."""
+    for dataset in comparison.datasets:
+        models = shown_models(comparison, dataset)
+        remarks = [bands(comparison, dataset), left_out(comparison, dataset, models)]
+        for name in CURVES:
+            if figure := learning_curves(comparison, dataset, models, name):
+                label = label_of(comparison, dataset, name)
+                caption = (
+                    f"{dataset}: {label}, by updates and by the clock; how the first {WARM_UP:.0%} begin is cut off."
+                )
+                yield f"{dataset}-{name}", " ".join(filter(None, [caption, *remarks])), figure
+        score = comparison.names(dataset)[0]
+        grids = alpha_beta_grids(comparison, dataset)
+        for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
+            caption = f"{dataset}: {score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
+            yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, score)
+        if figure := comparison.task(dataset) == "translation" and score_by_size(comparison, dataset, models):
+            caption = f"{dataset}: {score} by parameters (without embeddings and output projection)."
+            bars = several_seeds(comparison, dataset) and "Bars are standard deviations over seeds."
+            yield f"{dataset}-parameters", " ".join(filter(None, [caption, bars, remarks[1]])), figure
+
+
+def shown_models(comparison: Comparison, dataset: str) -> list[str]:
+    """The models on a data set; of more than a figure can name, the baselines and the best."""
+    models = [model for model in comparison.models if comparison.results(model, dataset)]
+    baselines = {comparison.baseline_of(model, dataset) for model in models}
+    sign = 1 if comparison.low_is_good(dataset) else -1
+
+    def rank(model: str) -> tuple[bool, float]:
+        return model not in baselines, sign * Spread.of(comparison.scores(model, dataset).values()).mean
+
+    best = sorted(models, key=rank)[:MOST]
+    return [model for model in models if model in best]
+
+
+def bands(comparison: Comparison, dataset: str) -> str:
+    """What lines and bands are, for a caption."""
+    if several_seeds(comparison, dataset):
+        return "Lines are means over seeds at the same updates, times too; bands reach from the lowest to the highest."
+    return "One seed each."
+
+
+def several_seeds(comparison: Comparison, dataset: str) -> bool:
+    """Whether a model was trained more than once on a data set."""
+    return any(len(seeds) > 1 for (_, name), seeds in comparison.by_seed.items() if name == dataset)
+
+
+def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:
+    """Which models a figure does not show, for its caption."""
+    total = sum(name == dataset for _, name in comparison.by_seed)
+    return f"Of {total} models, the baselines and those of the best scores." if len(models) < total else ""

@@ -1,0 +1,47 @@
+"""The columns that CEAN has behind the data sets in its tables of time series."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.encoder_papers import PrintedRow
+from ea_fairseq.experiments.reports.ranks import mean_ranks, mean_relative_differences
+from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.tables import MINUS, NONE
+
+OVER_DATA = {  # what the columns mean
+    "mean rank": "mean rank: over data sets, from 1, the best; ours among ours, the paper's among those printed here.",
+    "mean relative difference": "mean relative difference: to the mean of all models here (CEAN eq. 12), low is good.",
+}
+
+
+def columns_over_data(comparison: Comparison, printed: list[PrintedRow]) -> dict[str, list[str]]:
+    """Of time series the columns that CEAN has behind the data sets: a cell for each model and for each printed row."""
+    datasets = comparison.datasets
+    low = list(map(comparison.low_is_good, datasets))
+    ours = [[mean_score(comparison, model, dataset) for dataset in datasets] for model in comparison.models]
+    theirs = [[first_number(row.scores.get(dataset, "")) for dataset in datasets] for row in printed]
+    if any(comparison.task(dataset) != SeriesData.task for dataset in datasets):
+        return {}
+    found = {"mean rank": lambda columns: mean_ranks(columns, low)} if len(datasets) > 1 else {}
+    found |= {"mean relative difference": mean_relative_differences} if all(low) else {}
+    return {name: [*cells_of(ours, count), *cells_of(theirs, count)] for name, count in found.items()}
+
+
+def cells_of(rows: list[list[float | None]], count: Callable[[Sequence[Sequence[float]]], list[float]]) -> list[str]:
+    """What is counted of the columns of a table, for each row that has all of them."""
+    whole = [row for row in rows if None not in row]
+    found = iter(count(list(zip(*whole, strict=True))) if whole else ())
+    return [NONE if None in row else f"{next(found):.2f}".replace("-", MINUS) for row in rows]
+
+
+def mean_score(comparison: Comparison, model: str, dataset: str) -> float | None:
+    """The first score of a model on a data set, over seeds; None where there is none."""
+    scores = comparison.scores(model, dataset)
+    return Spread.of(scores.values()).mean if scores else None
+
+
+def first_number(cell: str) -> float | None:
+    """The first of the numbers in a paper's cell."""
+    found = re.match(r"[\d.]+", cell)
+    return float(found[0]) if found else None

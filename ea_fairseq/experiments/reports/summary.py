@@ -1,0 +1,99 @@
+"""The end of the quick start: what its models cost, how well and fast they translate, and some translations."""
+
+import re
+import statistics
+from pathlib import Path
+
+from ea_fairseq.experiments.reports.comparison_table import LENGTH, ONE_SEED, OTHER_SEEDS
+from ea_fairseq.experiments.reports.papers import CONVENTION
+from ea_fairseq.experiments.reports.seed_range import seed_range
+from ea_fairseq.experiments.runs.training_log import speeds
+from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.scores import raw_score
+from ea_fairseq.experiments.text_table import table
+from ea_fairseq.plain.commands import Parser, run
+from ea_fairseq.plain.text_lines import read_lines
+
+SHOWN = 10
+SCORE = "BLEU"
+
+
+def read_text(corpus: Path, name: str) -> list[str]:
+    """The lines of a plain or gzipped file of a corpus."""
+    plain = corpus / name
+    return list(read_lines(plain if plain.is_file() else corpus / f"{name}.gz"))
+
+
+def translation_speed(folder: Path) -> float:
+    """Words per second, as fairseq-generate logged it at the evaluation."""
+    log = (folder / "evaluation" / "logs" / "generate.log").read_text(encoding="utf-8")
+    return float(re.findall(r"([\d.]+) tokens/s\)", log)[-1])
+
+
+def costs(folders: list[Path], results: list[Results]) -> str:
+    """A table with a column for each model."""
+    return table(
+        [
+            ["", *(result.model for result in results)],
+            [SCORE, *(f"{result.scores[SCORE].score:.2f}" for result in results)],
+            *seeds(results),
+            ["parameters", *(f"{result.parameters:,}" for result in results)],
+            ["FLOPs", *(f"{result.flops / 1e6:,.2f}M" for result in results)],
+            ["updates", *(f"{result.updates:,}" for result in results)],
+            ["training, target words/s", *(f"{statistics.median(speeds(folder)):,.0f}" for folder in folders)],
+            ["translation, words/s", *(f"{translation_speed(folder):,.0f}" for folder in folders)],
+        ]
+    )
+
+
+def seeds(results: list[Results]) -> list[list[str]]:
+    """A row with the range of the published seeds, where that of each model is known."""
+    ranges = [seed_range(result, SCORE) for result in results]
+    return [[f"{SCORE} of {OTHER_SEEDS}", *map(str, ranges)]] if all(ranges) else []
+
+
+def notes(results: list[Results]) -> list[str]:
+    """What the table says, and what it does not."""
+    apart = {found.source for result in results if (found := seed_range(result, SCORE))}
+    return [
+        ONE_SEED,
+        *(f"{OTHER_SEEDS.capitalize()}: {source}" for source in sorted(apart)),
+        f"BLEU: sacreBLEU {results[0].scores[SCORE].signature}.",
+        CONVENTION.format(length=LENGTH),
+        "Words are those of the models' vocabulary: words and pieces of words.",
+    ]
+
+
+def translations(results: list[Results], source: list[str], reference: list[str]) -> str:
+    """Blocks of a sentence and its translations, of sentences spread over the test set."""
+    labels = ["source", "reference", *(result.model for result in results)]
+    texts = [source, reference, *(result.raw()[0] for result in results)]
+    width = max(map(len, labels))
+    sentences = list(zip(*texts, strict=True))
+    return "\n\n".join(
+        "\n".join(f"{label.ljust(width)}  {line}" for label, line in zip(labels, lines, strict=True))
+        for lines in sentences[:: max(1, len(sentences) // SHOWN)][:SHOWN]
+    )
+
+
+def main() -> None:
+    """Print it."""
+    parser = Parser("summary.py", "Prints the report of the quick start.", "see scripts/quickstart.sh")
+    parser.add_argument("folders", type=Path, nargs="+", help="of trained and evaluated models")
+    for name in ("--corpus", "--source-lang", "--target-lang"):
+        parser.add_argument(name, required=True)
+    args = parser.parse_args()
+    corpus = Path(args.corpus)
+    results = [Results.read(folder / "evaluation") for folder in args.folders]
+    source, reference = (read_text(corpus, f"test.{language}") for language in (args.source_lang, args.target_lang))
+    glosses = corpus / f"test.word-for-word.{args.target_lang}"
+    said = notes(results)
+    if glosses.is_file():
+        score = raw_score(SCORE, list(read_lines(glosses)), reference).score
+        said.insert(0, f"Translating word for word, in the order of the source, scores BLEU {score:.2f}.")
+    blocks = [costs(args.folders, results), "\n".join(said), translations(results, source, reference)]
+    print("\n\n".join(blocks))
+
+
+if __name__ == "__main__":
+    run(main)

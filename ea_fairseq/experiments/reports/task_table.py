@@ -1,0 +1,192 @@
+"""The papers' tables of encoders with our own figures: a row for each model, a column for each task."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from tqdm import tqdm
+
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.comparison_table import common_seeds, listed, pairs, short, signed, spread
+from ea_fairseq.experiments.reports.encoder_papers import PRINTED, PrintedRow
+from ea_fairseq.experiments.reports.kept_p_value import p_value
+from ea_fairseq.experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
+from ea_fairseq.experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
+from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED
+from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, digits_of
+from ea_fairseq.experiments.tables import NONE, Table
+
+SIZE = (
+    "Parameters: all that are read; of BERT and RoBERTa the embeddings of words, too, of classifiers that are trained "
+    "from scratch without them."
+)
+SIZE_OF_SERIES = "Parameters: all of them; input and read-out are as large as the data asks for."
+TEST = (
+    "p: approximate randomisation over examples, all seeds of both models together, or those beside it where others "
+    "were trained after their predictions were gone, {resamples:,} exchanges of random seed {seed}: how likely the "
+    "choice of the examples alone makes such a difference. It says nothing of the choice of the seeds; the deviation "
+    "of the difference does."
+)
+Scores = Mapping[int, float]
+
+
+def task_table(comparison: Comparison) -> Table:
+    """A row for each model, then those that the papers print; a column for each task, and their mean."""
+    datasets = comparison.datasets
+    averaged = len(datasets) > 1 and not any(map(comparison.low_is_good, datasets))
+    header = ["model", "parameters", "seeds", *(heading(comparison, dataset) for dataset in datasets)]
+    rows = [row(comparison, model) for model in comparison.models]
+    printed = shown_rows(comparison)
+    rows += [printed_row(each, datasets) for each in printed]
+    if averaged:
+        header.append("mean")
+        means = [mean_of_ours(comparison, model) for model in comparison.models]
+        means += [mean_of_printed(each, datasets) for each in printed]
+        rows = [[*cells, mean] for cells, mean in zip(rows, means, strict=True)]
+    told = notes(comparison, printed, averaged)
+    for name, cells in columns_over_data(comparison, printed).items():
+        header.append(name)
+        rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
+        told.insert(-len(datasets), OVER_DATA[name])
+    return Table(header, rows, told)
+
+
+def difference_table(comparison: Comparison, p_values: bool = True) -> Table | None:
+    """For each task a row for each model with a baseline: the best seed, the difference and whether it is chance.
+
+    None where no model has a baseline, or no two trainings to compare.
+
+    Raises:
+        UserError: where the p-values that are asked for cannot be had.
+    """
+    header = ["model", "data", "score", "mean", "best seed", "seeds", "difference", *["p"] * p_values]
+    trained = [
+        (model, data) for data in comparison.datasets for model in comparison.models if comparison.results(model, data)
+    ]
+    shown = tqdm(trained, "comparing", unit=" models", delay=2, leave=False, disable=None)
+    rows = [difference_row(comparison, model, dataset, p_values) for model, dataset in shown]
+    if all(cells[6] == NONE for cells in rows):
+        return None
+    told = [
+        f"Differences are of means over the seeds that both have, to the baseline ({listed(pairs(comparison))}), ± the "
+        "sample standard deviation of the seeds' differences, where there are several.",
+        "The papers' single numbers may be those of the best seed.",
+    ]
+    return Table(header, rows, told + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
+
+
+def difference_row(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
+    """The cells of a model on a data set."""
+    score, scores = comparison.names(dataset)[0], comparison.scores(model, dataset)
+    best = (min if comparison.low_is_good(dataset) else max)(scores.values())
+    digits = digits_of(score)
+    cells = [model, dataset, score, spread(Spread.of(scores.values()), digits), f"{best:.{digits}f}", str(len(scores))]
+    return cells + difference_cells(comparison, model, dataset, p_values)
+
+
+def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
+    """The cells that compare a model with its baseline."""
+    baseline = comparison.baseline_of(model, dataset)
+    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
+    if max(map(len, trained), default=1) == 1:
+        return [NONE, *[NONE] * p_values]
+    seeds = common_seeds(comparison, model, baseline, dataset)
+    if len(seeds) == 1:  # another seed moves the score of either
+        return [NONE, *[NONE] * p_values]
+    ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
+    digits = digits_of(comparison.names(dataset)[0])
+    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
+    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_values else cells
+
+
+def p_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+    """The p-value of a difference, and of which seeds it is where these are not all."""
+    from ea_fairseq.experiments.scoring.exchange import OtherExamplesError  # takes a second
+
+    try:
+        found = p_value(comparison, model, baseline, dataset, seeds)
+    except OtherExamplesError:
+        return f"{NONE} (each seed has other examples)"
+    some = "" if found.seeds == seeds else f" (seeds {', '.join(map(str, found.seeds))})"
+    return f"{found.p:.3f}{some}"
+
+
+def heading(comparison: Comparison, dataset: str) -> str:
+    """The data set and its scores."""
+    return f"{dataset}: {' / '.join(comparison.names(dataset))}"
+
+
+def row(comparison: Comparison, model: str) -> list[str]:
+    """The cells of a model."""
+    seeds = sorted({len(comparison.results(model, name)) for name in comparison.datasets} - {0})
+    sizes = sorted(
+        {comparison.parameters(model, name) for name in comparison.datasets if comparison.results(model, name)}
+    )
+    cells = [
+        model,
+        " to ".join(dict.fromkeys(map(short, sizes[:: max(1, len(sizes) - 1)]))),
+        " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
+    ]
+    for dataset in comparison.datasets:
+        names = comparison.names(dataset) if comparison.results(model, dataset) else []
+        spreads = (
+            spread(Spread.of(comparison.scores(model, dataset, name).values()), digits_of(name)) for name in names
+        )
+        cells.append(" / ".join(spreads) or NONE)
+    return cells
+
+
+def printed_row(printed: PrintedRow, datasets: Iterable[str]) -> list[str]:
+    """The cells of a paper's row."""
+    return [printed.model, printed.parameters or NONE, NONE, *(printed.scores.get(name, NONE) for name in datasets)]
+
+
+def mean_of_ours(comparison: Comparison, model: str) -> str:
+    """The mean over tasks of the first score, with its deviation where all have the same seeds."""
+    by_task: list[Scores] = [comparison.scores(model, dataset) for dataset in comparison.datasets]
+    if not all(by_task):
+        return NONE
+    if len({tuple(scores) for scores in by_task}) == 1:
+        return spread(Spread.of(Spread.of(scores[seed] for scores in by_task).mean for seed in by_task[0]))
+    return f"{Spread.of(Spread.of(scores.values()).mean for scores in by_task).mean:.2f}"
+
+
+def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
+    """The same of a paper's row; the papers' own means do not always add up."""
+    first = [first_number(printed.scores.get(dataset, "")) for dataset in datasets]
+    return NONE if None in first else f"{Spread.of(first).mean:.2f}"
+
+
+def shown_rows(comparison: Comparison) -> list[PrintedRow]:
+    """The papers' rows of the data sets, and of the families or models, that are compared."""
+    families = {comparison.example(model).family for model in comparison.models}
+    return [
+        each
+        for each in [*PRINTED, *PRINTED_OF_SERIES]
+        if each.scores.keys() & {*comparison.datasets}
+        and (each.beside in comparison.models if each.beside else each.family in families)
+    ]
+
+
+def by_source(printed: list[PrintedRow]) -> dict[str, list[PrintedRow]]:
+    """Rows by where they are printed."""
+    found = defaultdict(list)
+    for row in printed:
+        found[row.source].append(row)
+    return found
+
+
+def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> list[str]:
+    """What the columns mean, and what the figures are of."""
+    results = comparison.all_results()
+    signatures = {name: listed(r.scores[name].signature for r in results if name in r.scores) for name in DEFINITIONS}
+    found = [f"{name}: {DEFINITIONS[name]}; {by}." for name, by in signatures.items() if by != "none"]
+    found.append("Scores are means over seeds, ± the sample standard deviation where there are several.")
+    if averaged:
+        found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
+    found += [f"{listed(each.model for each in rows)}: {source}." for source, rows in by_source(printed).items()]
+    found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
+    found += sorted(
+        {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
+    )
+    return found

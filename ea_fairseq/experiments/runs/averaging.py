@@ -1,0 +1,156 @@
+"""Averages of checkpoints: which ones, and one model from them, parameter by parameter."""
+
+import re
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import islice
+from math import isfinite
+from operator import add
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.plain.commands import Parser, at_least
+
+EPOCH = re.compile(r"checkpoint(\d+)\.pt")
+UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
+ANY = re.compile(r"checkpoint.*\.pt")
+EXAMPLE = "ea-fairseq average runs/multi30k/ea_transformer_lite --last 5 --output average.pt"
+
+
+def last(folder: Path, count: int, *patterns: re.Pattern) -> list[Checkpoint]:
+    """The last checkpoints by the number in their names, which have the first pattern that any has; no averages."""
+    for pattern in patterns:
+        names = filter(None, (pattern.fullmatch(path.name) for path in folder.iterdir()))
+        paths = [folder / name[0] for name in sorted(names, key=lambda name: int(name[1]), reverse=True)]
+        if paths:
+            break
+    found = list(islice(trained(paths), count))
+    require(folder, found, count)
+    return found[::-1]
+
+
+def best(folder: Path, count: int) -> list[Checkpoint]:
+    """The best checkpoints by validation; of those saved under several names one, and of equals the later."""
+    paths = sorted((path for path in folder.iterdir() if ANY.fullmatch(path.name)), reverse=True)
+    by_updates = {checkpoint.updates: checkpoint for checkpoint in trained(paths)}
+    validated = [found for found in by_updates.values() if found.validation is not None and isfinite(found.validation)]
+    require(folder, validated, count)
+    sign = 1 if validated[0].options("checkpoint").get("maximize_best_checkpoint_metric") else -1
+    return sorted(validated, key=lambda checkpoint: (sign * checkpoint.validation, checkpoint.updates))[-count:]
+
+
+def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
+    """The checkpoints that a training wrote, and not those that are averages of them; each read when it is its turn."""
+    return (checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state)
+
+
+def require(folder: Path, found: list, count: int) -> None:
+    """Raises UserError where a folder has fewer checkpoints than wanted."""
+    if not found and (folder / "checkpoint_last.pt").is_file():
+        raise UserError(
+            f"{folder} has no checkpoints but the last and the best: train to the end of an epoch, without "
+            "--no-epoch-checkpoints."
+        )
+    if not found:
+        raise UserError(f"{folder} has no checkpoints to average: give the --save-dir of a training.")
+    if len(found) < count:
+        raise UserError(f"{folder} has {len(found)} checkpoints to average, not {count}: ask for fewer.")
+
+
+def in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+    """The checkpoints in the order in which they are added up, in whichever they were named."""
+    return sorted(checkpoints, key=lambda checkpoint: (checkpoint.updates, checkpoint.path.resolve()))
+
+
+def average(checkpoints: list[Checkpoint], half: bool = False) -> dict:
+    """The state of the last checkpoint with the mean of all in the place of its model, and without its optimizer.
+
+    Args:
+        half: in float16, which takes half the space.
+
+    Raises:
+        UserError: naming the first parameter that two checkpoints do not share.
+    """
+    checkpoints = in_order(checkpoints)
+    latest = checkpoints[-1]
+    for other in checkpoints[:-1]:
+        require_same_model(other, latest)
+    means, model = {}, latest.state["model"].copy()
+    for name in model:
+        tensors = [checkpoint.state["model"][name] for checkpoint in checkpoints]
+        place = tuple((tensor.data_ptr(), tensor.shape) for tensor in tensors)  # tied parameters stay tied
+        if place not in means:
+            means[place] = mean(tensors, torch.float16 if half else None)
+        model[name] = means[place]
+    kept = {name: part for name, part in latest.state.items() if name != "last_optimizer_state"}
+    return kept | {"model": model, "averaged": [checkpoint.path.name for checkpoint in checkpoints]}
+
+
+def mean(tensors: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+    """The mean, computed in float64, by default in the precision of the last; of whole numbers the last, as it is."""
+    latest = tensors[-1]
+    if not latest.is_floating_point():
+        return latest.clone()
+    return (reduce(add, (tensor.double() for tensor in tensors)) / len(tensors)).to(dtype or latest.dtype)
+
+
+def require_same_model(one: Checkpoint, other: Checkpoint) -> None:
+    """Raises UserError with the first parameter that two checkpoints do not share."""
+    ours, theirs = one.state["model"], other.state["model"]
+    for name in [*ours, *theirs]:
+        sizes = [" x ".join(map(str, model[name].shape)) if name in model else "missing" for model in (ours, theirs)]
+        if sizes[0] != sizes[1]:
+            raise UserError(
+                f"{one.path} and {other.path} are of different models, and have no average: {name} is {sizes[0]} in "
+                f"the one, {sizes[1]} in the other."
+            )
+
+
+def chosen(args: Namespace) -> list[Checkpoint]:
+    """The checkpoints that the arguments ask for."""
+    if not (args.last or args.last_updates or args.best):
+        return [Checkpoint.read(path) for path in args.checkpoints]
+    folder = args.checkpoints[0]
+    if not folder.exists():
+        raise UserError(f"there is no folder {folder}: give that of a training's checkpoints.")
+    if len(args.checkpoints) > 1 or not folder.is_dir():
+        raise UserError("--last, --last-updates and --best need one folder of checkpoints, and not files.")
+    if args.best:
+        return best(folder, args.best)
+    return last(folder, args.last, EPOCH, UPDATES) if args.last else last(folder, args.last_updates, UPDATES)
+
+
+def main() -> None:
+    """Averages checkpoints and lists them."""
+    parser = Parser(
+        "average",
+        "Averages the parameters of checkpoints, in float64 whatever their precision. The result translates, but no\n"
+        "training resumes from it: it has no optimizer.",
+        EXAMPLE,
+    )
+    parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT", help="files, or a folder of them")
+    which = parser.add_mutually_exclusive_group()
+    counts = {
+        "--last": "the last N epochs of the folder (checkpointN.pt); where it has none as --last-updates",
+        "--last-updates": "the last N that were saved by updates (checkpoint_E_U.pt)",
+        "--best": "the N best by validation, whatever their names",
+    }
+    for flag, text in counts.items():
+        which.add_argument(flag, type=at_least(1), metavar="N", help=text)
+    parser.add_argument("--half", action="store_true", help="write float16, which takes half the space")
+    parser.add_argument("--data", type=Path, metavar="DATA_BIN", help="refuse a model of other languages or vocabulary")
+    parser.add_user_dir()
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
+    args = parser.parse_args()
+    checkpoints = in_order(chosen(args))
+    if args.data:
+        checkpoints[-1].require_data(read_data(args.data))
+    Checkpoint(args.output, average(checkpoints, args.half)).write()
+    print(f"the average of {len(checkpoints)} checkpoints:" if len(checkpoints) > 1 else "one checkpoint:")
+    print(*(f"  {printable(str(checkpoint))}" for checkpoint in checkpoints), sep="\n")

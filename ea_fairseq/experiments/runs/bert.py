@@ -1,0 +1,260 @@
+"""A BERT of a safetensors file, and its parameters by the names and in the order of fairseq's RoBERTa."""
+
+import re
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.analysis.cost import UNUSED_POSITIONS
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.models.encoder_options import MOST_SEGMENTS
+from ea_fairseq.plain.records import as_record, read_json
+from ea_fairseq.subwords.wordpiece import SYMBOLS
+
+FORMAT = 3.0  # of an encoder's parameters, as fairseq counts
+ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
+ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
+EMBEDDINGS = {  # BERT's names of modules, and fairseq's
+    "embeddings.word_embeddings": f"{ENCODER}.embed_tokens",
+    "embeddings.position_embeddings": f"{ENCODER}.embed_positions",
+    "embeddings.token_type_embeddings": f"{ENCODER}.segment_embeddings",
+    "embeddings.LayerNorm": f"{ENCODER}.layernorm_embedding",
+}
+LAYER = {
+    "attention.self.query": "self_attn.q_proj",
+    "attention.self.key": "self_attn.k_proj",
+    "attention.self.value": "self_attn.v_proj",
+    "attention.output.dense": "self_attn.out_proj",
+    "attention.output.LayerNorm": "self_attn_layer_norm",
+    "intermediate.dense": "fc1",
+    "output.dense": "fc2",
+    "output.LayerNorm": "final_layer_norm",
+}
+HEADS = {
+    "pooler.dense": "pooler.dense",
+    "cls.predictions.transform.dense": f"{HEAD}.dense",
+    "cls.predictions.transform.LayerNorm": f"{HEAD}.layer_norm",
+    "cls.predictions": HEAD,
+}
+HEAD_PARAMETERS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
+IN_A_LAYER = re.compile(r"encoder\.layer\.(0|[1-9]\d{0,2})\.(.+)")
+UNREAD = re.compile(r"embeddings\.position_ids|cls\.(seq_relationship|predictions\.decoder)\.(weight|bias)")
+TIED = {  # fairseq has the latter in the place of both
+    "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+OLD = {"gamma": "weight", "beta": "bias"}  # of layer norms in TensorFlow
+MATRICES = ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.fc1")  # whose sizes are the model's
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a model's config.json says; the weights must have the sizes that it gives."""
+
+    model_type: Literal["bert"]
+    num_attention_heads: int
+    hidden_act: Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"] = "gelu"
+    layer_norm_eps: float = 1e-12
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: bool = False
+    add_cross_attention: bool = False
+    num_hidden_layers: int | None = None
+    hidden_size: int | None = None
+    intermediate_size: int | None = None
+    vocab_size: int | None = None
+    max_position_embeddings: int | None = None
+    type_vocab_size: int | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> "Config":
+        """Reads it; raises UserError naming what is wrong."""
+        if not path.is_file():
+            raise UserError(f"there is no {path}, which tells the number of heads: put it beside the weights.")
+        try:
+            config = as_record(cls, read_json(path))
+            if not 0 < config.layer_norm_eps < 1:
+                raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
+            for name in ("is_decoder", "add_cross_attention"):
+                if getattr(config, name):
+                    raise ValueError(f"'{name}' is true, and a BERT is an encoder")
+        except ValueError as error:
+            raise UserError(f"{path} is not of a BERT that can be imported: {error}.") from None
+        return config
+
+
+@dataclass(frozen=True)
+class Bert:
+    """A BERT's parameters, float32, by fairseq's names, rows of embeddings still in BERT's order."""
+
+    config: Config
+    parameters: dict[str, Tensor]
+
+    @classmethod
+    def read(cls, path: Path) -> "Bert":
+        """Reads model.safetensors and the config.json beside it.
+
+        Raises:
+            UserError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
+        """
+        config = Config.read(path.with_name("config.json"))
+        parameters, tensors = {}, read_tensors(path)
+        require_tied(tensors, path)
+        for name, tensor in tensors.items():
+            renamed = fairseq_name(name)
+            if renamed in parameters:
+                raise UserError(f"{path} has {printable(name)} twice, with and without the prefix bert.")
+            if renamed:
+                parameters[renamed] = finite(tensor, f"{path}: its {name}")
+            elif not UNREAD.search(name):
+                raise UserError(f"{path} has {printable(name)[:100]}, which no BERT has: give the weights of a BERT.")
+        bert = cls(config, parameters)
+        bert.require_whole(path)
+        return bert
+
+    def require_whole(self, path: Path) -> None:
+        """Raises UserError where a parameter is missing, or a model of its sizes would be larger than the file."""
+        inside = [f"{name}.{part}" for name in LAYER.values() for part in ("weight", "bias")]
+        layers = [f"{ENCODER}.layers.{number}." for number in range(max(self.layers, 1))]
+        wanted = [layer + name for layer in layers for name in inside]
+        wanted += [f"{name}.weight" for name in EMBEDDINGS.values()] + [f"{EMBEDDINGS['embeddings.LayerNorm']}.bias"]
+        for name in wanted:
+            if name not in self.parameters:
+                raise UserError(f"{path} is no whole BERT: it has nothing for {name}.")
+        for name in MATRICES:
+            if self.weight(name).dim() != 2 or not self.weight(name).numel():
+                raise UserError(f"{path} is no BERT: what it has for {name} is no matrix.")
+        width = self.weight("layers.0.fc1").size(1)
+        if self.weight("layers.0.self_attn.q_proj").shape != (width, width):
+            raise UserError(f"{path} is no BERT: its queries have another width than its layers, {width}.")
+        for layer, name in product(layers, inside):
+            if self.parameters[layer + name].shape != self.parameters[layers[0] + name].shape:
+                raise UserError(f"{path} is no BERT: {layer}{name} has another shape than in the first layer.")
+        if len(self.weight("segment_embeddings")) > MOST_SEGMENTS:
+            raise UserError(f"{path} has more than {MOST_SEGMENTS:,} types of tokens.")
+        self.require_sizes(path)
+
+    def require_sizes(self, path: Path) -> None:
+        """Raises UserError where config.json gives another size than the weights have."""
+        inner, width = self.weight("layers.0.fc1").shape
+        sizes = {"num_hidden_layers": self.layers, "hidden_size": width, "intermediate_size": inner}
+        sizes["vocab_size"] = len(self.weight("embed_tokens"))
+        sizes["max_position_embeddings"] = len(self.weight("embed_positions"))
+        sizes["type_vocab_size"] = len(self.weight("segment_embeddings"))
+        for name, size in sizes.items():
+            if getattr(self.config, name) not in (None, size):
+                raise UserError(
+                    f"{path} and its config.json are of two models: '{name}' is {getattr(self.config, name):,} there, "
+                    f"and the weights have {size:,}."
+                )
+
+    def weight(self, module: str) -> Tensor:
+        """The weight of a module of the encoder."""
+        return self.parameters[f"{ENCODER}.{module}.weight"]
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        numbers = (re.match(rf"{ENCODER}\.layers\.(\d+)", name) for name in self.parameters)
+        return 1 + max((int(number[1]) for number in numbers if number), default=-1)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether it has the language model's head whole."""
+        return all(f"{HEAD}.{name}" in self.parameters for name in HEAD_PARAMETERS)
+
+    def options(self) -> dict[str, object]:
+        """fairseq's options of a model of this size."""
+        inner, width = self.weight("layers.0.fc1").shape
+        return {
+            "encoder_layers": self.layers,
+            "encoder_embed_dim": width,
+            "encoder_ffn_embed_dim": inner,
+            "encoder_attention_heads": self.config.num_attention_heads,
+            "activation_fn": ACTIVATIONS[self.config.hidden_act],
+            "layer_norm_eps": self.config.layer_norm_eps,
+            "max_positions": len(self.weight("embed_positions")),
+            "segments": len(self.weight("segment_embeddings")),
+        }
+
+    def state(self, pieces: list[str]) -> dict[str, Tensor]:
+        """The parameters of fairseq's model with the dictionary of these pieces, in the order of its rows.
+
+        A language model's head that is missing starts as the identity.
+
+        Raises:
+            UserError: where the embeddings are not of so many pieces.
+        """
+        parameters, tokens = dict(self.parameters), self.weight("embed_tokens")
+        if len(tokens) != len(pieces):
+            raise UserError(f"the model has embeddings of {len(tokens):,} pieces, and its vocabulary {len(pieces):,}.")
+        if not self.has_head:
+            width = tokens.size(1)
+            start = {"dense.weight": torch.eye(width), "dense.bias": torch.zeros(width)}
+            start |= {"layer_norm.weight": torch.ones(width), "layer_norm.bias": torch.zeros(width)}
+            start |= {"bias": torch.zeros(len(tokens))}
+            parameters |= {f"{HEAD}.{name}": tensor for name, tensor in start.items()}
+        row = {piece: number for number, piece in enumerate(pieces)}
+        rows = torch.tensor([row[piece] for piece in in_order(pieces)])
+        tied = parameters[f"{ENCODER}.embed_tokens.weight"] = tokens[rows]
+        positions = f"{ENCODER}.embed_positions.weight"
+        parameters[positions] = torch.nn.functional.pad(parameters[positions], (0, 0, UNUSED_POSITIONS, 0))
+        if parameters[f"{HEAD}.bias"].shape == rows.shape:
+            parameters[f"{HEAD}.bias"] = parameters[f"{HEAD}.bias"][rows]
+        return parameters | {f"{HEAD}.weight": tied, f"{ENCODER}.version": torch.tensor([FORMAT])}
+
+
+def in_order(pieces: list[str]) -> list[str]:
+    """The pieces in the order of fairseq's dictionary: its four symbols first and ``<mask>`` last."""
+    *first, mask = SYMBOLS
+    return [*first, *(piece for piece in pieces if piece not in SYMBOLS), mask]
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, by name; raises UserError where it is none."""
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise UserError(
+            "BERT's weights need safetensors: install it with 'python -m pip install safetensors'."
+        ) from None
+    if not path.is_file():
+        raise UserError(f"there is no {path}: give the model.safetensors of a BERT.")
+    try:
+        return load_file(path)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise UserError(f"{path} is no safetensors file ({' '.join(str(error).split())[:200]}).") from None
+
+
+def require_tied(tensors: dict[str, Tensor], path: Path) -> None:
+    """Raises UserError where the output layer has other numbers than embeddings and head, to which fairseq ties it."""
+    named = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    for own, tied in TIED.items():
+        if own in named and tied in named and not torch.equal(named[own], named[tied]):
+            raise UserError(f"{path} has an output layer of its own, {own}, that is not {tied}: it cannot be imported.")
+
+
+def fairseq_name(name: str) -> str | None:
+    """fairseq's name of a parameter of BERT, whose names may begin with ``bert.``; None where there is none."""
+    module, _, part = name.removeprefix("bert.").rpartition(".")
+    part = OLD.get(part, part) if module.endswith("LayerNorm") else part
+    if part not in ("weight", "bias"):
+        return None
+    if found := IN_A_LAYER.fullmatch(module):
+        return f"{ENCODER}.layers.{found[1]}.{LAYER[found[2]]}.{part}" if found[2] in LAYER else None
+    modules = EMBEDDINGS | HEADS
+    return f"{modules[module]}.{part}" if module in modules else None
+
+
+def finite(tensor: Tensor, what: str) -> Tensor:
+    """The tensor in float32; raises UserError where its numbers are no fractions, or not finite."""
+    if not tensor.is_floating_point():
+        raise UserError(f"{what} is of whole numbers, and weights are not.")
+    tensor = tensor.float()
+    if not tensor.isfinite().all():
+        raise UserError(f"{what} has numbers that are not finite.")
+    return tensor

@@ -1,0 +1,115 @@
+"""A BERT of today's files as a checkpoint of fairseq."""
+
+import shutil
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq import options as fairseq_options
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.bert import Bert, in_order
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.models.roberta import MODELS, SIZE_OPTIONS, SIZES
+from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.text_lines import named_in_errors
+from ea_fairseq.subwords.wordpiece import SYMBOLS, read_vocabulary
+
+ARCH = "ea_bert"
+USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2, "max_positions": 512}  # where no flag is
+UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # as fairseq asks
+CHECKPOINT, DICTIONARY, VOCABULARY = "checkpoint.pt", "dict.txt", "vocab.txt"
+EXAMPLE = "ea-fairseq import-bert minilm/model.safetensors minilm/vocab.txt runs/minilm"
+
+
+def main() -> None:
+    """Imports a BERT and says what to train it with."""
+    parser = Parser(
+        "import-bert",
+        "Turns BERT's weights into a checkpoint for --restore-file, with the dictionary and the vocabulary that\n"
+        "prepare-glue.sh takes. The config.json beside the weights tells heads, activation and the eps of layer norms.",
+        EXAMPLE,
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL.safetensors", help="the weights")
+    parser.add_argument("vocabulary", type=Path, metavar="VOCAB.txt", help="the pieces of WordPiece, one a line")
+    parser.add_argument("out", type=Path, metavar="OUT_DIR", help="a new folder for the checkpoint and dictionary")
+    parser.add_argument("--layer-norm-eps", type=at_least(1e-30, float), metavar="F", help="in place of config.json's")
+    args = parser.parse_args()
+    require_path(args.out)
+    if args.out.exists():
+        raise UserError(f"{args.out} is there already: give a new folder.")
+    bert = Bert.read(args.model)
+    if args.layer_norm_eps:
+        bert = replace(bert, config=replace(bert.config, layer_norm_eps=args.layer_norm_eps))
+    try:
+        pieces = read_vocabulary(args.vocabulary)
+        state = checkpoint(bert, pieces)
+    except UserError as error:
+        raise UserError(f"{args.model} cannot be imported: {error}") from None
+    write(args, state, pieces)
+    describe(bert, args.out)
+
+
+def dictionary(pieces: list[str]) -> Dictionary:
+    """fairseq's dictionary of these pieces, without ``<mask>``, which tasks add."""
+    found = Dictionary()
+    for piece in in_order(pieces):
+        if piece not in SYMBOLS:
+            found.add_symbol(piece)
+    return found
+
+
+def checkpoint(bert: Bert, pieces: list[str]) -> dict:
+    """The state of a checkpoint of a plain ``ea_bert``, whose skip connection and convolution weigh nothing.
+
+    Raises:
+        UserError, UserError: where a parameter does not fit the others, or the vocabulary.
+    """
+    flags = ["--arch", ARCH, "--task", "masked_lm", "--criterion", "masked_lm", "--ea-alpha", "0", "--ea-beta", "0"]
+    for name, value in bert.options().items():
+        flags += [f"--{name.replace('_', '-')}", str(value)]
+    parser = fairseq_options.get_training_parser(default_task="masked_lm")
+    args = fairseq_options.parse_args_and_arch(parser, [".", *flags])
+    parameters = bert.state(pieces)
+    require_fit(args, parameters, pieces)
+    extra_state = {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}}
+    return {"args": args, "model": parameters, "optimizer_history": [UNTRAINED], "extra_state": extra_state}
+
+
+def require_fit(args: Namespace, parameters: dict[str, Tensor], pieces: list[str]) -> None:
+    """Raises UserError where parameters do not fit the model."""
+    words = dictionary(pieces)
+    words.add_symbol(SYMBOLS["[MASK]"])
+    MODELS[ARCH].build_model(args, Namespace(source_dictionary=words)).load_state_dict(dict(parameters))
+
+
+def write(args: Namespace, state: dict, pieces: list[str]) -> None:
+    """Writes the folder: complete, or not at all."""
+    unfinished = args.out.with_name(f"{args.out.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        with named_in_errors(unfinished):
+            unfinished.mkdir(parents=True)
+            dictionary(pieces).save(str(unfinished / DICTIONARY))
+            shutil.copyfile(args.vocabulary, unfinished / VOCABULARY)
+            Checkpoint(unfinished / CHECKPOINT, state).write()
+            unfinished.rename(args.out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def describe(bert: Bert, out: Path) -> None:
+    """Prints what was imported, and the flags that train it."""
+    options = bert.options()
+    sizes = tuple(options[name] for name in SIZE_OPTIONS)
+    size = next((name for name, known in SIZES.items() if known == sizes), None)
+    flags = [f"--arch {ARCH}_{size}" if size else f"--arch {ARCH}"]
+    named = {} if size else dict(zip(SIZE_OPTIONS, sizes, strict=True))
+    named |= {name: options[name] for name, usual in USUAL.items() if options[name] != usual}
+    flags += [f"--{name.replace('_', '-')} {value}" for name, value in named.items()]
+    head = "the language model's head" if bert.has_head else "no language model's head: it starts as the identity"
+    print(f"{out}: a BERT of {sizes[0]} layers and {sizes[1]} numbers a token, {head}")
+    print(f"train it with {' '.join(flags)} --restore-file {out / CHECKPOINT}")

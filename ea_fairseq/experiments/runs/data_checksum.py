@@ -1,0 +1,69 @@
+"""Checksums of a folder of data, by which a training and its scores know it again."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from ea_fairseq.data.manifest import sha256
+from ea_fairseq.plain.commands import Parser
+
+MANIFEST = "manifest.json"
+OF_FILES = "files:"  # before a checksum of the data's own files
+READ = re.compile("dict|train|valid", re.IGNORECASE)  # in the names of what a training reads
+TESTED = re.compile("test", re.IGNORECASE)
+PART = 8 << 20  # bytes that are read at each end of a large file
+
+
+def data_checksum(folder: Path, test: bool = False) -> str:
+    """The SHA-256 of the manifest of a folder of data; where it has none, one of its files, with OF_FILES before it.
+
+    Args:
+        test: whether the files of the test set count, too.
+    """
+    if (folder / MANIFEST).is_file():
+        return sha256(folder / MANIFEST)
+    digest = hashlib.sha256()
+    for path in files(folder):
+        if READ.search(path.name) or (test and TESTED.search(path.name)):
+            digest.update(f"{path.relative_to(folder)} {path.stat().st_size} {ends(path)}\n".encode())
+    return OF_FILES + digest.hexdigest()
+
+
+def dictionaries(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each dictionary of a folder of data, by its name."""
+    found = [path for path in files(folder) if re.fullmatch(r"dict(\..+)?\.txt", path.name)]
+    return {str(path.relative_to(folder)): sha256(path) for path in found}
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a folder of data, of its input0/ and label/, too."""
+    return sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file())
+
+
+def ends(path: Path) -> str:
+    """The SHA-256 of a file, of a large one that of its first and last bytes: data may have many gigabytes."""
+    if path.stat().st_size <= 2 * PART:
+        return sha256(path)
+    with path.open("rb") as file:
+        digest = hashlib.sha256(file.read(PART))
+        file.seek(-PART, 2)
+        digest.update(file.read(PART))
+    return digest.hexdigest()
+
+
+def is_same(one: str | None, other: str | None) -> bool | None:
+    """Whether two checksums are of the same data; None where nobody knows, for they are of different kinds."""
+    if None in (one, other) or one.startswith(OF_FILES) != other.startswith(OF_FILES):
+        return None
+    return one == other
+
+
+def main() -> None:
+    """Prints the checksum of a folder of data, its test set included."""
+    parser = Parser("data_checksum.py", "Prints a checksum of data for scripts/jobs.sh.", "see scripts/jobs.sh")
+    parser.add_argument("folder", type=Path)
+    print(data_checksum(parser.parse_args().folder, test=True))
+
+
+if __name__ == "__main__":
+    main()

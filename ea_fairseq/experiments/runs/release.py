@@ -1,0 +1,128 @@
+"""The release of a trained model: a folder that translates as it is, with a card and checksums."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from ea_fairseq.data.manifest import sha256
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.averaging import average
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.model_card import CARD, card
+from ea_fairseq.experiments.runs.preparation import PREPARATION, Preparation
+from ea_fairseq.experiments.runs.trained_model import recorded_data
+from ea_fairseq.experiments.scoring.evaluation import portable
+from ea_fairseq.experiments.scoring.results import COUNTS, NAME, RELEASED, Results
+from ea_fairseq.plain.commands import Parser
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.project import PROJECT
+
+MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
+EXAMPLE = (
+    "ea-fairseq release --about checkpoints/embedded-corpus.md runs/embedded/ea_transformer_lite "
+    "checkpoints/embedded-ea_transformer_lite"
+)
+
+
+def main() -> None:
+    parser = Parser(
+        "release",
+        "Makes of an evaluated training a folder that scripts/translate.sh translates with: the model in float16 and\n"
+        "without its optimizer, dictionaries, subword model, a card with the scores of just this model, and checksums.",
+        EXAMPLE,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training, evaluated by evaluate.sh")
+    parser.add_argument("out", type=Path, metavar="DIR", help="folder to write; its name is the model's")
+    parser.add_argument("--about", type=Path, required=True, metavar="FILE", help="what the card says of data and use")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate.sh")
+    parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")
+    args = parser.parse_args()
+    if not args.about.is_file():
+        raise UserError(f"--about: there is no file {args.about}.")
+    try:
+        args.about.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"--about: {args.about} is not UTF-8.") from None
+    require_path(args.out)
+    trained = Results.read(args.run / "evaluation")
+    if trained.is_encoder:
+        raise UserError(f"{args.run} has an encoder, and release.py is for models that translate.")
+    data = args.data or recorded_data(args.run / "evaluation" / MODEL)
+    require_replaceable(args, data)
+    results = evaluated(args, halved(args.run), data)
+    commands = [*trained.commands, portable(shlex.join(["ea-fairseq", "release", *sys.argv[1:]]))]
+    release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
+
+
+def halved(run: Path) -> Path:
+    """Writes the evaluated model in float16 into the folder of its training."""
+    state = average([Checkpoint.read(run / "evaluation" / MODEL)], half=True)
+    checkpoint = Checkpoint(run / f"checkpoint_{RELEASED}.pt", state)
+    for group in state["cfg"].values():
+        forget_places(vars(group) if isinstance(group, Namespace) else group)
+    checkpoint.write()
+    return checkpoint.path
+
+
+def forget_places(options: dict | None) -> None:
+    """Makes paths in this project relative to its folder: others have it elsewhere."""
+    for name, value in (options or {}).items():
+        if isinstance(value, str):
+            options[name] = value.replace(f"{PROJECT}/", "")
+
+
+def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
+    """The results of the model as it is released."""
+    out = args.run / RELEASED
+    command = ["bash", PROJECT / "scripts/evaluate.sh", "--checkpoint", checkpoint.name, "--out", out]
+    command += ["--reference", args.reference] if args.reference else []
+    if subprocess.run([*command, data, args.run], stdout=subprocess.DEVNULL).returncode:
+        raise UserError(f"evaluating {checkpoint} failed: see above.")
+    return Results.read(out)
+
+
+def files_of(args: Namespace, data: Path) -> dict[str, Path]:
+    """The files that a release is a copy of, by name."""
+    files = {path.name: path for path in sorted(data.glob("dict.*.txt"))}
+    files |= {name: data / name for name in (*Preparation.read(data).models, PREPARATION)}
+    return files | {MODEL: args.run / RELEASED / MODEL}
+
+
+def require_replaceable(args: Namespace, data: Path) -> None:
+    """Raises UserError where the folder has what a release would not write anew."""
+    if not args.out.exists():
+        return
+    if not args.out.is_dir():
+        raise UserError(f"{args.out} is not a folder: give another place.")
+    written = {CARD, CHECKSUMS} | (set() if args.card_only else {NAME, COUNTS, *files_of(args, data)})
+    lost = sorted(path.name for path in args.out.iterdir() if path.name not in written or path.is_dir())
+    if lost:
+        raise UserError(
+            f"{args.out} has {lost[0]}, which would be lost: give a new folder, or that of an older release."
+        )
+
+
+def release(args: Namespace, results: Results, data: Path) -> None:
+    """Writes the folder, where a link in its place leads: complete, or not at all."""
+    place = args.out.resolve()
+    unfinished = place.with_name(f"{place.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    files = files_of(args, data)
+    sums = {name: sha256(path) for name, path in sorted(files.items())}
+    if not args.card_only:
+        for name, path in files.items():
+            shutil.copyfile(path, unfinished / name)
+        results.keep(unfinished)
+    (unfinished / CHECKSUMS).write_text("".join(f"{sum_}  {name}\n" for name, sum_ in sums.items()))
+    about = args.about.read_text(encoding="utf-8")
+    text = card(args.out.name, results, files[MODEL].stat().st_size, sums[MODEL], about, not args.card_only)
+    (unfinished / CARD).write_text(text, encoding="utf-8")
+    shutil.rmtree(place, ignore_errors=True)
+    unfinished.rename(place)
+    print(args.out)

@@ -1,0 +1,204 @@
+"""run.json: what train.sh started in a folder, by which recipe, with which command, on which machine."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.environment import commit, gpus, processor, versions
+from ea_fairseq.experiments.runs.command_flags import DATA, OURS, USER_DIR, differences, flags_of, told
+from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from ea_fairseq.experiments.runs.training_log import length
+from ea_fairseq.plain.commands import Parser, run
+from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json
+from ea_fairseq.plain.whole_files import replacing
+
+NAME = "run.json"
+LENGTHS = ("--max-update", "--max-epoch")
+ENDS = {*LENGTHS, "--patience", "--stop-time-hours"}
+LOG, LAST = "train.log", "checkpoint_last.pt"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start of a training; all but the first resume it.
+
+    Args:
+        time: in UTC.
+        commit: of this project, with ``+`` where files were changed.
+        device: GPUs, or the processor where there are none.
+    """
+
+    time: str
+    commit: str | None
+    device: str
+    versions: dict[str, str]
+
+    @classmethod
+    def now(cls) -> "Start":
+        """The start of a training at this moment, on this machine."""
+        device = ", ".join(gpus()) or processor()
+        return cls(datetime.now(UTC).isoformat(timespec="seconds"), commit(), device, versions())
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training in a folder.
+
+    Args:
+        model: its name in tables, the same for all seeds.
+        recipe: its name or path.
+        overrides: the flags given beside the recipe's.
+        command: the exact call of fairseq-train, in words.
+        starts: of this training, in order.
+        called: the call of train.sh, to be typed in the project's folder, where that is known.
+        data: its checksum, see data_checksum.py.
+        dictionaries: of the data, each with its SHA-256; None where an earlier version wrote this.
+    """
+
+    model: str
+    recipe: str
+    overrides: list[str]
+    command: list[str]
+    starts: list[Start]
+    called: Command | None = None
+    data: str | None = None
+    dictionaries: dict[str, str] | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> "TrainingRun | None":
+        """Reads what train.sh wrote into a folder, None where it wrote nothing."""
+        path = folder / NAME
+        if not path.is_file():
+            return None
+        file = own_file(path, MEGABYTE)
+        try:
+            training = as_record(cls, read_json(file))
+            if not training.starts:
+                raise ValueError("it has no start")
+        except ValueError as error:
+            raise UserError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
+        return training
+
+    @property
+    def project(self) -> Path | None:
+        """The folder of this project when it trained, from where it may have been moved since; None if not recorded."""
+        ours = [Path(word) for flag, word in pairwise(self.command) if flag == USER_DIR and Path(word).name == OURS]
+        return ours[0].parent if ours else None
+
+    def require_words_of(self, data: Path) -> None:
+        """Raises UserError where a folder of data has other dictionaries than the model learnt, of one size or not."""
+        if self.dictionaries is None:
+            same = is_same(self.data, data_checksum(data)) is not False
+        else:
+            same = all(self.dictionaries.get(name, found) == found for name, found in dictionaries(data).items())
+        if not same:
+            raise UserError(
+                f"{data} is not what the model was trained on, or was made anew since: give that data, or train again."
+            )
+
+    def write(self, folder: Path) -> None:
+        """Writes run.json, whole or not at all."""
+        with replacing(folder / NAME) as unfinished:
+            unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def record(run: TrainingRun, folder: Path) -> bool:
+    """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
+
+    Returns:
+        Whether there is something to train.
+
+    Raises:
+        UserError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
+            the end that is asked for.
+    """
+    before = TrainingRun.read(folder)
+    what, kept = what_else(before, run), any(folder.glob("checkpoint*.pt"))
+    if what and kept:
+        remedy = "" if is_trained(folder) else ", or remove that folder"
+        raise UserError(f"{folder} holds {what}: give another --out{remedy}.")
+    other_end = False
+    if what or not kept:
+        (folder / LOG).unlink(missing_ok=True)
+        before = None
+    elif other_end := not ENDS.isdisjoint(differences(before.command, run.command)):
+        require_later_end(run, folder)
+    if is_trained(folder):
+        if not other_end:
+            require_last(run, folder)
+            return False
+        with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
+            log.write("to another end\n")
+    replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
+    return True
+
+
+def require_words(folder: Path, data: Path) -> None:
+    """Raises UserError where a folder of data has other dictionaries than train.sh trained on in a folder."""
+    training = TrainingRun.read(folder)
+    if training:
+        training.require_words_of(data)
+
+
+def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
+    """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
+    if before is None:
+        return "other checkpoints"
+    same_data = is_same(before.data, run.data)
+    ignored = ENDS | ({DATA} if same_data else set())
+    found = differences(before.command, run.command)
+    different = {flag: values for flag, values in found.items() if flag not in ignored}
+    if different:
+        return f"a training by another command ({told(different)})"
+    if same_data is False:
+        return f"a training on what {run.command[1]} was before it was made anew"
+    return None
+
+
+def require_later_end(run: TrainingRun, folder: Path) -> None:
+    """Raises UserError where a command ends before what is trained: it would not have made the model that is there."""
+    asked_for = flags_of(run.command)
+    for flag, trained in zip(LENGTHS, length(folder), strict=True):
+        asked = "".join(asked_for.get(flag, ()))
+        if asked.isdecimal() and 0 < int(asked) < trained:
+            raise UserError(f"{folder} is trained beyond {flag} {asked}, to {trained}: give another --out.")
+
+
+def require_last(run: TrainingRun, folder: Path) -> None:
+    """Raises UserError where the last checkpoint of a training that has ended is gone."""
+    if "--no-last-checkpoints" not in run.command and not (folder / LAST).is_file():
+        raise UserError(
+            f"{folder} was trained to its end, and its {LAST} is gone: put it back, or remove that folder and train "
+            "again."
+        )
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether fairseq has ended the training in a folder; where it may stop early, it would go on if started again."""
+    log = folder / LOG
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    return "done training" in text.rstrip().rpartition("\n")[2]
+
+
+def main() -> None:
+    parser = Parser("training_run.py", "Writes run.json for scripts/train.sh.", "see scripts/train.sh")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--called", required=True)
+    parser.add_argument("--overrides", type=int, default=0, help="how many of the last words are overrides")
+    parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
+    args = parser.parse_args()
+    overrides = args.command[len(args.command) - args.overrides :]
+    data = Path(args.command[1])
+    facts = data_checksum(data), dictionaries(data)
+    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, *facts), args.folder):
+        print(f"{args.folder}: all is trained, nothing to do")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,141 @@
+"""The evaluation of a trained model: from what it made of a subset to scores and results.json."""
+
+import logging
+import shlex
+import warnings
+from argparse import Namespace
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+
+from ea_fairseq.errors import printable
+from ea_fairseq.experiments.environment import commit, gpus, processor, versions
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.experiments.runs.recipe import RECIPE, data_command
+from ea_fairseq.experiments.runs.training_log import curves
+from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.experiments.scoring.masked_words import MaskedWords
+from ea_fairseq.experiments.scoring.outcome import Outcome
+from ea_fairseq.experiments.scoring.results import NAME, Results
+from ea_fairseq.experiments.scoring.sentence_prediction import SentencePredictions
+from ea_fairseq.experiments.scoring.series_prediction import SeriesPredictions
+from ea_fairseq.experiments.scoring.task_scores import digits_of
+from ea_fairseq.experiments.scoring.translation import Translations
+from ea_fairseq.plain.commands import Parser, run
+from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.text_lines import writing
+
+OUTCOMES: dict[str, type[Outcome]] = {
+    "translation": Translations,
+    "sentence_prediction": SentencePredictions,
+    "masked_lm": MaskedWords,
+    "time_series_prediction": SeriesPredictions,
+}
+
+
+def evaluate(args: Namespace) -> tuple[Results, Outcome]:
+    """What there is to say of a model whose translations or predictions are there."""
+    data = read_data(args.data)
+    checkpoint = Checkpoint.read(args.out / "model.pt")
+    outcome = OUTCOMES[data.task].read(args, checkpoint)
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint.path)], {"data": str(data.folder)})
+    options, described = model.args, outcome.describe(model)
+    training = TrainingRun.read(args.folder)
+    train_curve, valid_curve = curves(args.folder)
+    results = Results(
+        folder=args.out,
+        model=args.model or (training.model if training else options.arch),
+        arch=options.arch,
+        settings=described.settings,
+        recipe=training.recipe if training else None,
+        seed=options.seed,
+        updates=checkpoint.updates,
+        epochs=checkpoint.epochs,
+        seconds=checkpoint.seconds,
+        parameters=described.cost.parameters,
+        flops=described.cost.flops,
+        dataset=data.dataset(args.subset),
+        checkpoints=checkpoint.averaged,
+        search=outcome.search,
+        scores=outcome.scores(),
+        training_command=portable(shlex.join(training.command), training.project) if training else None,
+        commands=[portable(command) for command in commands(args, training) if command],
+        training_device=training.starts[-1].device if training else None,
+        device=processor() if args.cpu else ", ".join(gpus()) or processor(),
+        versions=versions(),
+        commit=commit(),
+        train_curve=train_curve,
+        valid_curve=valid_curve,
+        family=described.family,
+        task=data.task,
+    )
+    return results, outcome
+
+
+def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
+    """What prepared the data, trained and evaluated; None for what is not known."""
+    if training is None:
+        return [args.command]
+    prepared = data_command(args.folder / RECIPE)
+    made = prepared and PROJECT / prepared.split()[-1] / "data-bin"
+    called = training.called and portable(training.called, training.project)
+    return [prepared if made == args.data else None, called, args.command]
+
+
+def portable(command: str, project: Path | None = None) -> str:
+    """A command to type in this project's folder, its paths there, or in the one where ``project`` was, relative."""
+    words = shlex.split(command)
+    for folder in filter(None, (PROJECT, project)):
+        words = [word.removeprefix(f"{folder}/") for word in words]
+    return shlex.join(words)
+
+
+def table(results: Results, outcome: Outcome) -> str:
+    """The scores with their definitions, and what they are of."""
+    dataset, search = results.dataset, results.search
+    made_with = [" + ".join(results.checkpoints)]
+    made_with += [f"beam {search['beam']}", f"length penalty {search['lenpen']:g}"] if search else []
+    lines = [
+        f"{results.model}, seed {results.seed}, {results.updates:,} updates, on {dataset.subset} of {dataset.name} "
+        f"({outcome.size})",
+        ", ".join(made_with),
+        "",
+    ]
+    width = max(map(len, results.scores))
+    for name, score in results.scores.items():
+        lines.append(f"{name:{width}}  {score.score:6.{digits_of(name)}f}  {outcome.definitions[name]}")
+        lines += [f"{'':{width}}          {part}" for part in (score.detail, score.signature)]
+    notes = outcome.notes()
+    return "\n".join(map(printable, [*lines, *([""] if notes else []), *notes]))
+
+
+def main() -> None:
+    """Scores what the model of evaluate.sh made: writes texts and results.json, and a table to a file."""
+    parser = Parser("evaluation.py", "Scores a trained model for scripts/evaluate.sh.", "see scripts/evaluate.sh")
+    for name in ("data", "folder", "out", "table"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--subset", required=True)
+    parser.add_argument("--beam", type=int)
+    parser.add_argument("--lenpen", type=float)
+    parser.add_argument("--command", required=True)
+    parser.add_argument("--reference", type=Path)
+    parser.add_argument("--model")
+    parser.add_argument("--compound-split", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_user_dir()
+    args = parser.parse_args()
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    results, outcome = evaluate(args)
+    (args.out / NAME).unlink(missing_ok=True)  # results.json is there only where all beside it belongs to it
+    for name, lines in outcome.files().items():
+        with writing(args.out / name) as write_line:
+            for line in lines:
+                write_line(line)
+    results.write()
+    args.table.write_text(table(results, outcome) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)

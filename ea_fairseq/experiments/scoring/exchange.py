@@ -1,0 +1,105 @@
+"""Approximate randomisation: whether encoders differ by more than the choice of the examples explains."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.stats import permutation_test, rankdata
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.scoring.predictions import read_predictions
+from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.significance import ALTERED, RESAMPLES, SEED
+from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, METRICS, digits_of
+
+BATCH = 100  # exchanges at once
+DECIMALS = 9  # of differences: more are rounding, by which equal ones must not differ
+DISTANCES = {  # of SciPy, which are one less the score: so many exchanges are scored at once
+    "accuracy": "hamming",
+    "F1": "dice",
+    "Matthews": "correlation",  # of two classes
+    "Pearson": "correlation",
+    "Spearman": "correlation",  # of ranks
+}
+
+
+class OtherExamplesError(UserError):
+    """The seeds of a model are scored on examples of their own, as where the seed draws the validation set."""
+
+
+def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], score: str) -> float:
+    """The probability that the difference of two models' mean scores is chance, all seeds of both together.
+
+    What the two models predict of an example is exchanged or not, at random, for all seeds alike; p is the part of such
+    exchanges that make the means differ as much, in either direction (Noreen 1989).
+
+    Args:
+        baselines, models: of the same seeds, in the same order.
+
+    Raises:
+        OtherExamplesError: where seeds have examples of their own.
+        UserError: where predictions are not there, are of different examples, or are not those that results.json has
+            the score of.
+    """
+    first, second = ([columns_of(result, score) for result in side] for side in (baselines, models))
+    labels = first[0][0]
+    if all(np.array_equal(theirs, ours) for (theirs, _), (ours, _) in zip(first, second, strict=True)):
+        for result, (others, _) in zip(baselines, first, strict=True):
+            if not np.array_equal(others, labels):
+                raise OtherExamplesError(
+                    f"{baselines[0].folder} and {result.folder} were scored on different examples: with --split-seed "
+                    "all seeds have the same validation set."
+                )
+    for result, (others, _) in zip((*baselines, *models), (*first, *second), strict=True):
+        if not np.array_equal(others, labels):
+            raise UserError(
+                f"{baselines[0].folder} and {result.folder} were scored on different examples: evaluate both again."
+            )
+    predictions = [np.concatenate([theirs, ours]) for (_, theirs), (_, ours) in zip(first, second, strict=True)]
+    if METRICS[score].kind is str:
+        values = np.unique(np.concatenate([labels, *predictions]))
+        labels, *predictions = (np.searchsorted(values, column) for column in (labels, *predictions))
+
+    def mean_scores(examples: np.ndarray) -> np.ndarray:
+        numbers = np.atleast_2d(examples).astype(int)
+        return np.mean([scores_of(score, labels, seed[numbers]) for seed in predictions], axis=0)
+
+    def difference(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
+        return np.squeeze(np.round(mean_scores(second) - mean_scores(first), DECIMALS))
+
+    size = len(labels)
+    sides = np.arange(size), np.arange(size, 2 * size)
+    options = {"permutation_type": "samples", "vectorized": True, "batch": BATCH}
+    return float(permutation_test(sides, difference, n_resamples=RESAMPLES, rng=SEED, **options).pvalue)
+
+
+def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """The scores of many predictions, (exchanges, examples), of the same labels, (examples,); zero where undefined."""
+    if score in LOW_IS_GOOD:
+        return METRICS[score].count(labels, predictions)
+    if score == "Matthews" and len(np.union1d(labels, predictions)) > 2:
+        return np.array([METRICS[score].count(labels, row) for row in predictions])
+    if score == "Spearman":
+        labels, predictions = rankdata(labels), rankdata(predictions, axis=1)
+    if score == "F1":
+        labels, predictions = labels == 1, predictions == 1
+    with warnings.catch_warnings(action="ignore"):
+        distances = cdist(labels[None], predictions, DISTANCES[score])[0]
+    return np.nan_to_num(1 - distances) / METRICS[score].unit
+
+
+def columns_of(result: Results, score: str) -> tuple[np.ndarray, np.ndarray]:
+    """What was to be predicted and what was, (examples,) each."""
+    columns = read_predictions(result.folder)
+    try:
+        labels, predictions = map(METRICS[score].read, columns)
+    except ValueError:
+        raise UserError(f"{result.folder} has predictions that have no {score}: evaluate the model again.") from None
+    counted, digits = METRICS[score].count(labels, predictions), digits_of(score)
+    if abs(counted - result.scores[score].score) > ALTERED:
+        raise UserError(
+            f"the predictions in {result.folder} score {counted:.{digits}f}, and results.json says "
+            f"{result.scores[score].score:.{digits}f} {score}: evaluate the model again."
+        )
+    return labels, predictions

@@ -1,0 +1,244 @@
+"""results.json: what evaluate.sh finds of a trained model, and report.py makes tables and figures of."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, fields, replace
+from math import isfinite
+from pathlib import Path
+
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json
+from ea_fairseq.plain.whole_files import replacing
+
+NAME = "results.json"
+RELEASED = "released"  # folder of an evaluation of what release.py makes of a training that has its own evaluation
+TRANSLATION = "translation.txt"
+REFERENCE = "reference.txt"
+TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
+COUNTS = "counts.tsv"
+PREDICTIONS = "predictions.tsv"  # of encoders
+COLUMNS, MOST = 10, 1 << 31  # of counts.tsv, and what is never counted
+LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score with its definition.
+
+    Args:
+        score: in points, as it is printed.
+        detail: all that the counting tool prints, such as BLEU's precisions and brevity penalty.
+        signature: sacreBLEU's signature.
+    """
+
+    score: float
+    detail: str
+    signature: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Binarised data.
+
+    Args:
+        name: of the data set, such as ``iwslt14-deen``.
+        source_lang, target_lang: None where nothing is translated.
+        subset: that was translated, or predicted of, ``test`` or ``valid``.
+        manifest: SHA-256 of manifest.json, or None for data that has none.
+        checksum: SHA-256 of the dictionaries and of the subset: equal where two models were scored on the same.
+    """
+
+    name: FileName
+    source_lang: str | None
+    target_lang: str | None
+    subset: str
+    manifest: str | None
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a learning curve.
+
+    Args:
+        updates: so far.
+        seconds: since the training began, validations and earlier starts included.
+        loss: label-smoothed, in bits per target token, as fairseq logs it.
+        bleu: on the validation set, where the training measured it.
+    """
+
+    updates: int
+    seconds: float
+    loss: float
+    bleu: float | None = None
+
+
+def flag(setting: str) -> str:
+    """The flag of fairseq-train that gives an option."""
+    return f"--{setting.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a table or a figure says of one trained model, in texts that may be printed.
+
+    Args:
+        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
+            and in counts.tsv what tokenized BLEU counts of each sentence; of encoders, predictions.tsv.
+        model: its name in tables, the same for all seeds.
+        arch: fairseq's ``--arch``.
+        settings: the options of the model that tell it from others, such as ``ea_alpha``.
+        recipe: that it was trained by, or None.
+        updates, epochs, seconds: of the training; seconds of wall-clock.
+        parameters, flops: in the papers' convention, see ea_fairseq.analysis.cost.
+        checkpoints: those that were averaged, or the one that was taken.
+        search: the options of the beam search.
+        scores: by name, such as ``tokenized BLEU``; see experiments.scoring.scores.
+        training_command: of fairseq, that trained it.
+        commands: our scripts that prepared the data, trained and evaluated, to be typed in the project's folder in this
+            order; without the first or the first two where they are not known.
+        training_device, device: where.
+        versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
+        commit: of this project at the evaluation, with ``+`` where files were changed.
+        train_curve, valid_curve: points in the order of updates.
+        family: the model's, as ea_fairseq.attention.registry names it; None for fairseq's Transformer, and for an
+            encoder without a mechanism.
+        task: fairseq's ``--task``.
+    """
+
+    folder: Path
+    model: str
+    arch: str
+    settings: dict[str, Setting]
+    recipe: str | None
+    seed: int
+    updates: int
+    epochs: int
+    seconds: float
+    parameters: int
+    flops: int
+    dataset: Dataset
+    checkpoints: list[str]
+    search: dict[str, float]
+    scores: dict[str, Score]
+    training_command: Command | None
+    commands: list[Command]
+    training_device: str | None
+    device: str
+    versions: dict[str, str]
+    commit: str | None
+    train_curve: list[Point]
+    valid_curve: list[Point]
+    family: str | None = None
+    task: str = "translation"
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the model predicts labels or masked words, and translates nothing."""
+        return self.task != "translation"
+
+    @property
+    def has_mechanism(self) -> bool:
+        """Whether the model is of a family of ours, and no baseline; the first results told no family."""
+        return self.family is not None or "ea_alpha" in self.settings
+
+    def differs_in(self, other: "Results") -> list[str]:
+        """The names of settings that differ.
+
+        One that the version of the other did not know, and whose flag the training was not given, has its default.
+        """
+        ours, theirs = self.settings, other.settings
+        differing = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
+        for one, beside in ((self, other), (other, self)):
+            flags = (one.training_command or "").split()
+            differing += [name for name in one.settings.keys() - beside.settings.keys() if flag(name) in flags]
+        return differing
+
+    @property
+    def length(self) -> str:
+        """How long the training was, as a reader says it: ``918 updates, 2 epochs``."""
+        return f"{self.updates:,} update{'s' * (self.updates != 1)}, {self.epochs} epoch{'s' * (self.epochs != 1)}"
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Reads results.json, or that in a folder.
+
+        Raises:
+            UserError: naming the file, where it is not there or not what evaluate.sh writes.
+        """
+        path = path / NAME if path.is_dir() else path
+        if not path.is_file():
+            raise UserError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.")
+        file = own_file(path, LARGEST)
+        try:
+            found = as_record(cls, shown(read_json(file, LARGEST)), folder=path.parent)
+            found.check()
+            return found
+        except ValueError as error:
+            raise UserError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
+
+    def check(self) -> None:
+        """Raises ValueError where tables cannot be made of what it says."""
+        if self.parameters < 1:
+            raise ValueError("'parameters' must be at least 1")
+        if not all(isfinite(score.score) for score in self.scores.values()):
+            raise ValueError("'scores' must be finite")
+        if not self.is_encoder and not {"beam", "lenpen"} <= self.search.keys():
+            raise ValueError("'search' must have 'beam' and 'lenpen'")
+
+    def write(self) -> None:
+        """Writes results.json into the folder, whole or not at all."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "folder"}
+        text = json.dumps(found, indent=1, default=asdict, ensure_ascii=False)
+        with replacing(self.folder / NAME) as unfinished:
+            unfinished.write_text(text + "\n", encoding="utf-8")
+
+    def keep(self, folder: Path) -> None:
+        """Writes results.json and, where they are there, counts of sentences into another folder."""
+        if self.has(COUNTS):
+            shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
+        replace(self, folder=folder).write()
+
+    def raw(self) -> tuple[list[str], list[str]]:
+        """Raw translations and references, line by line; raises UserError where they are not beside results.json."""
+        return self._lines(TRANSLATION), self._lines(REFERENCE)
+
+    def tokens(self) -> tuple[list[str], list[str]]:
+        """The same as tokens of the data with subwords joined."""
+        return self._lines(TOKENIZED[0]), self._lines(TOKENIZED[1])
+
+    def counts(self) -> list[list[int]]:
+        """What tokenized BLEU counts of each sentence; raises UserError where counts.tsv is not beside results.json."""
+        lines = self._lines(COUNTS)
+        try:
+            rows = [list(map(int, line.split("\t"))) for line in lines]
+            if not all(len(row) == COLUMNS and all(0 <= number < MOST for number in row) for row in rows):
+                raise ValueError
+            return rows
+        except ValueError:
+            raise UserError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
+
+    def has(self, name: str) -> bool:
+        """Whether a file lies beside results.json."""
+        return (self.folder / name).is_file()
+
+    def _lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        if not self.has(name):
+            raise UserError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
+        file = own_file(path, LARGEST_TEXT)
+        try:
+            return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise UserError(f"{path} is not UTF-8: evaluate the model again.") from None
+
+
+def shown(found: object) -> object:
+    """What JSON has, with what would steer a terminal escaped in all texts."""
+    if isinstance(found, dict):
+        return {printable(name): shown(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return list(map(shown, found))
+    return printable(found) if isinstance(found, str) else found

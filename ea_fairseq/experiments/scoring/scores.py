@@ -1,0 +1,94 @@
+"""Scores of translations, counted by sacreBLEU: BLEU is several numbers, so each comes with its definition."""
+
+import math
+import re
+from functools import reduce
+from operator import add
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEUScore
+
+from ea_fairseq.experiments.scoring.results import Score
+
+Lines = list[str]
+
+DEFINITIONS = {
+    "tokenized BLEU": "of the data's own tokens, subwords joined, as Moses' multi-bleu.perl counts it",
+    "compound-split BLEU": "the same with words split at their hyphens, as fairseq's compound_split_bleu.sh has it",
+    "BLEU": "of raw text, by sacreBLEU",
+    "chrF": "of raw text, by sacreBLEU",
+    "TER": "of raw text, by sacreBLEU; the lower the better",
+}
+METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}  # of raw text
+HYPHEN = re.compile(rb"(\S)-(\S)")
+
+
+def all_scores(tokens: tuple[Lines, Lines], raw: tuple[Lines, Lines], compounds: bool = False) -> dict[str, Score]:
+    """The scores of DEFINITIONS in their order, each of translations and references, line by line.
+
+    Args:
+        tokens: both tokenized, subwords joined.
+        raw: both detokenized.
+        compounds: whether to count compound-split BLEU, too.
+    """
+    scores = {"tokenized BLEU": tokenized_bleu(*tokens)}
+    if compounds:
+        scores["compound-split BLEU"] = tokenized_bleu(*map(split_compounds, tokens))
+    return scores | {name: raw_score(name, *raw) for name in METRICS}
+
+
+def raw_score(name: str, translations: Lines, references: Lines) -> Score:
+    """A score of METRICS, of raw text."""
+    metric = METRICS[name]()
+    found = metric.corpus_score(translations, [references])
+    return Score(float(found.format(score_only=True)), found.format(), str(metric.get_signature()))
+
+
+def tokenized_bleu(translations: Lines, references: Lines) -> Score:
+    """BLEU of tokenized text; its detail is the line that multi-bleu.perl prints."""
+    bleu = multi_bleu()
+    found = bleu.corpus_score(hidden(translations), [hidden(references)])
+    detail = multi_bleu_line(found)
+    return Score(float(detail.split()[2].rstrip(",")), detail, str(bleu.get_signature()))
+
+
+def multi_bleu() -> BLEU:
+    """BLEU as multi-bleu.perl counts it, of ``hidden`` tokens."""
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
+def sentence_counts(metric: Metric, translations: Lines, references: Lines) -> list[list]:
+    """What a metric counts of each sentence and adds up for its score.
+
+    Of BLEU: words of translation and reference, n-grams that match, n-grams that there are, for n from 1 to 4.
+    """
+    return metric._extract_corpus_statistics(translations, [references])  # sacreBLEU has no other name for them
+
+
+def hidden(lines: Lines) -> Lines:
+    """The lines with other words for their tokens, which are parted by ASCII's spaces alone.
+
+    sacreBLEU also parts them at Unicode's spaces, which multi-bleu.perl does not know.
+    """
+    return [" ".join(token.hex() for token in line.encode().split()) for line in lines]
+
+
+def multi_bleu_line(bleu: BLEUScore) -> str:
+    """What multi-bleu.perl makes of the counts, computed in its order, so that it rounds alike.
+
+    It ends with an error where the translations are empty and the references are not; here their BLEU is zero.
+    """
+    if bleu.ref_len == 0:
+        return "BLEU = 0, 0/0/0/0 (BP=0, ratio=0, hyp_len=0, ref_len=0)"
+    pairs = zip(bleu.counts, bleu.totals, strict=True)
+    precisions = [correct / total if total else 0.0 for correct, total in pairs]
+    mean = math.exp(reduce(add, map(math.log, precisions)) / 4) if all(precisions) else 0.0
+    parts = "/".join(f"{100 * precision:.1f}" for precision in precisions)
+    lengths = f"ratio={bleu.sys_len / bleu.ref_len:.3f}, hyp_len={bleu.sys_len}, ref_len={bleu.ref_len}"
+    return f"BLEU = {100 * (bleu.bp * mean):.2f}, {parts} (BP={bleu.bp:.3f}, {lengths})"
+
+
+def split_compounds(lines: Lines) -> Lines:
+    """Tokenized lines with each hyphen within a word a token of its own, ``##AT##-##AT##``."""
+    return [HYPHEN.sub(rb"\1 ##AT##-##AT## \2", line.encode()).decode() for line in lines]

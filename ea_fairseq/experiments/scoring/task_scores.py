@@ -1,0 +1,113 @@
+"""Scores of what encoders predict, counted by scikit-learn and SciPy, each with its definition."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pkgutil import resolve_name
+
+import numpy as np
+
+from ea_fairseq.experiments.scoring.results import Score
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a score is counted.
+
+    Args:
+        definition: in words.
+        function: that counts it, as ``module:name``, of two arrays with a row for each example.
+        package: that has it on PyPI; empty for this project's own.
+        kind: of the values in the arrays.
+        unit: that the score is printed in.
+        digits: behind the point that are printed.
+    """
+
+    definition: str
+    function: str
+    package: str = "scikit-learn"
+    kind: type = str
+    unit: float = 0.01
+    low_is_good: bool = False
+    digits: int = 2
+
+    def read(self, column: Sequence[str]) -> np.ndarray:
+        """A column of predictions.tsv, (examples,); raises ValueError where it is of another kind, or not finite."""
+        values = np.array([self.kind(value) for value in column])
+        if self.kind is float and not np.isfinite(values).all():
+            raise ValueError("a number is not finite")
+        return values
+
+    def count(self, labels: np.ndarray, predictions: np.ndarray) -> float:
+        """The score of labels and predictions, (examples,) each.
+
+        A correlation with predictions that are all alike is not defined; here it is zero.
+        """
+        with warnings.catch_warnings(action="ignore"):
+            found = resolve_name(self.function)(labels, predictions)
+        return np.nan_to_num(getattr(found, "statistic", found)) / self.unit
+
+    @property
+    def signature(self) -> str:
+        """Who counts it."""
+        name = self.function.partition(":")[2]
+        return f"{self.package} {version(self.package)}, {name}" if self.package else name
+
+
+METRICS = {
+    "accuracy": Metric("labels that are right, in percent", "sklearn.metrics:accuracy_score"),
+    "Matthews": Metric("Matthews correlation of labels, times 100", "sklearn.metrics:matthews_corrcoef"),
+    "F1": Metric("F1 of label 1, times 100", "sklearn.metrics:f1_score", kind=int),
+    "Pearson": Metric("Pearson correlation of scores, times 100", "scipy.stats:pearsonr", "scipy", float),
+    "Spearman": Metric("Spearman correlation of scores, times 100", "scipy.stats:spearmanr", "scipy", float),
+    "RMSE": Metric(
+        "root of the mean squared error in the units of the data; the lower the better",
+        f"{__name__}:root_mean_squared_error",
+        "",
+        float,
+        unit=1.0,
+        low_is_good=True,
+        digits=4,
+    ),
+    "perplexity": Metric(
+        "of masked words, which are the same for all models; the lower the better",
+        f"{__name__}:perplexity",
+        "",
+        float,
+        unit=1.0,
+        low_is_good=True,
+    ),
+}
+DEFINITIONS = {name: metric.definition for name, metric in METRICS.items()}
+LOW_IS_GOOD = ("TER", *(name for name, metric in METRICS.items() if metric.low_is_good))  # TER is of translations
+
+
+def perplexity(words: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Two to the mean loss of a word in bits, from the words of each block and the sum of their losses, (..., B)."""
+    return 2.0 ** (bits.sum(axis=-1) / words.sum())
+
+
+def root_mean_squared_error(numbers: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Of predictions, (..., B), of the same numbers, (B,)."""
+    return np.sqrt(((predictions - numbers) ** 2).mean(axis=-1))
+
+
+def digits_of(name: str) -> int:
+    """How many digits of a score are printed behind the point."""
+    return METRICS[name].digits if name in METRICS else 2
+
+
+def task_score(name: str, labels: Sequence[str], predictions: Sequence[str], signature: str = "") -> Score:
+    """A score of METRICS, of the columns of predictions.tsv.
+
+    Args:
+        signature: what else the score depends on.
+
+    Raises:
+        ValueError: where a label or prediction is not of the metric's kind.
+    """
+    metric = METRICS[name]
+    found = float(metric.count(metric.read(labels), metric.read(predictions)))
+    detail = f"{len(labels):,} examples" + ", all predictions alike" * (len(set(predictions)) == 1)
+    return Score(round(found, metric.digits), detail, ", ".join(filter(None, (metric.signature, signature))))

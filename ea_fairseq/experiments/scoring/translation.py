@@ -1,0 +1,151 @@
+"""Evaluation of translation models: from the output of fairseq-generate to texts and their scores."""
+
+import gzip
+import re
+import zlib
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fairseq.models.transformer import TransformerModel
+
+from ea_fairseq.analysis.cost import cost
+from ea_fairseq.data.layout import Layout
+from ea_fairseq.data.manifest import count_tokens
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.scoring.outcome import Description, Outcome
+from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Score
+from ea_fairseq.experiments.scoring.scores import DEFINITIONS, Lines, all_scores, hidden, multi_bleu, sentence_counts
+from ea_fairseq.models.transformer import MechanismTransformer
+from ea_fairseq.plain.text_lines import read_lines, tidy
+
+SIZES = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
+SETTINGS = [*(f"{side}_{size}" for side in ("encoder", "decoder") for size in SIZES), "dropout"]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Translations and references, each line by line: of tokens with subwords joined, and raw."""
+
+    tokens: tuple[Lines, Lines]
+    raw: tuple[Lines, Lines]
+
+    @classmethod
+    def read(cls, generated: Path, data: DataBin, subset: str, reference: Path | None) -> "Texts":
+        """Reads what fairseq-generate wrote; the raw references are those of a file, or the data's own, detokenized.
+
+        Raises:
+            UserError: where there is not one line for each sentence of the subset, or the file cannot be read.
+        """
+        sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
+        text = generated.read_text(encoding="utf-8")
+        tokens = best_lines(text, "H", sentences), best_lines(text, "T", sentences)
+        detokenize = detokenizer(data)
+        translations, references = ([detokenize(line) for line in side] for side in tokens)
+        if reference:
+            references = own_references(reference)
+            if len(references) != sentences:
+                raise UserError(
+                    f"--reference: {reference} has {len(references)} lines, and {subset} of {data.folder} has "
+                    f"{sentences} sentences: give the file that the data was made of."
+                )
+        return cls(tokens, (translations, references))
+
+    def files(self) -> dict[str, Lines]:
+        """The four texts by the names of their files, and what tokenized BLEU counts of them."""
+        counts = sentence_counts(multi_bleu(), *map(hidden, self.tokens))
+        texts = *self.tokens, *self.raw, ["\t".join(map(str, sentence)) for sentence in counts]
+        return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, COUNTS), texts, strict=True))
+
+
+def own_references(path: Path) -> list[str]:
+    """The lines of a file of raw references; raises UserError where it is no text."""
+    try:
+        return list(read_lines(path))
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error):
+        raise UserError(f"--reference: {path} is not UTF-8, or a damaged .gz: give the text of the data.") from None
+
+
+def best_lines(generated: str, kind: str, sentences: int) -> Lines:
+    """The first line of a kind for each sentence in the output of fairseq-generate, in the order of the data."""
+    lines: dict[int, str] = {}
+    for number, text in re.findall(rf"^{kind}-(\d+)\t(?:[^\t\n]*\t)??([^\t\n]*)$", generated, re.MULTILINE):
+        lines.setdefault(int(number), text)
+    if sorted(lines) != list(range(sentences)):
+        raise UserError(f"fairseq-generate wrote {len(lines)} of {sentences} lines {kind}-...: evaluate again.")
+    return [lines[number] for number in range(sentences)]
+
+
+def detokenizer(data: DataBin) -> Callable[[str], str]:
+    """A function from tokens of the target language to raw text."""
+    if data.tokenizer != "moses":
+        return tidy
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(lang=data.target_lang)
+    return lambda line: tidy(moses.detokenize(line.split()))
+
+
+class Translations(Outcome):
+    """Translations of a subset.
+
+    Args:
+        args: of evaluation.py.
+    """
+
+    definitions = DEFINITIONS
+
+    def __init__(self, args: Namespace, data: DataBin, texts: Texts):
+        self.args, self.data, self.texts = args, data, texts
+
+    @classmethod
+    def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Translations":
+        """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
+        data = DataBin.read(args.data)
+        generated = args.out / "generated" / f"generate-{args.subset}.txt"
+        return cls(args, data, Texts.read(generated, data, args.subset, args.reference))
+
+    def describe(self, model: TransformerModel) -> Description:
+        """What tables say of the model."""
+        found = {name: getattr(model.args, name) for name in SETTINGS}
+        family = model.family if isinstance(model, MechanismTransformer) else None
+        if family:
+            found |= asdict(family.attention.options.from_namespace(model.args))
+        return Description(family and family.name, found, cost(model))
+
+    def scores(self) -> dict[str, Score]:
+        """Those of scores.py."""
+        return all_scores(self.texts.tokens, self.texts.raw, self.args.compound_split)
+
+    @property
+    def size(self) -> str:
+        """Sentences."""
+        return f"{len(self.texts.raw[0]):,} sentences"
+
+    @property
+    def search(self) -> dict[str, float]:
+        """The options of the beam search."""
+        return {"beam": self.args.beam, "lenpen": self.args.lenpen}
+
+    def notes(self) -> list[str]:
+        """What a reader of the scores should know of their texts."""
+        notes = (
+            [f"Raw references are {self.args.reference}."]
+            if self.args.reference
+            else ["Raw references are those of the data, detokenized; they are lower-cased where the data is."]
+        )
+        if self.data.assumed:
+            notes.append("The data has no preparation.json, so its tokens are taken for Moses' with BPE ('@@ ').")
+        if self.args.compound_split and self.data.dash_splits:
+            notes.append(
+                "The data's words are split at their hyphens already, so that the tokenized BLEU is compound-split; to "
+                "split '@-@' once more, as the script does, counts hyphens thrice."
+            )
+        return notes
+
+    def files(self) -> dict[str, Lines]:
+        """The texts, and what tokenized BLEU counts of them."""
+        return self.texts.files()

@@ -1,0 +1,206 @@
+"""Translate raw text, line for line, with a trained model; the text is prepared as the model's own was."""
+
+import argparse
+import gc
+import logging
+import re
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from tqdm import tqdm
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.trained_model import CHECKPOINTS, TrainedModel
+from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.text_lines import tidy
+
+# Where a text that is too long is cut, the best place first.
+ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
+PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
+PATIENCE = 5  # seconds before there is progress to tell; on a terminal the translations themselves tell it
+EXAMPLE = "ea-fairseq translate runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"
+
+
+class Translator:
+    """A model with the preparation of its text, and how to search with it."""
+
+    def __init__(self, hub, prepare: Callable[[str], str], search: dict[str, float]):
+        self.hub = hub
+        self.prepare = prepare
+        self.search = search
+        self.most_tokens = hub.max_positions[0]
+
+    def __call__(self, lines: list[str], first: int = 1) -> list[str]:
+        """Translate tidied lines, the first of which has the number ``first`` in messages."""
+        parts = [self.parts(line, number) for number, line in enumerate(lines, first)]
+        hypotheses = iter(self.hub.generate([tokens for line in parts for tokens in line], **self.search))
+        texts = [[self.hub.decode(next(hypotheses)[0]["tokens"].cpu()) for _ in line] for line in parts]
+        return [tidy(" ".join(line)) for line in texts]
+
+    def parts(self, line: str, number: int) -> list:
+        """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
+        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
+        if len(parts) > 1:
+            tqdm.write(
+                f"translate: line {number} has more than the {self.most_tokens} tokens that the model reads at once, "
+                f"so it is translated in {len(parts)} parts.",
+                file=sys.stderr,
+            )
+        return parts
+
+    def cut(self, text: str, number: int) -> list:
+        """The tokens of a text, cut near the middle again and again until no part is too long."""
+        tokens = self.hub.binarize(self.prepare(text))
+        if len(tokens) <= self.most_tokens:
+            return [tokens]
+        for end in ENDS:
+            places = [match.end() for match in end.finditer(text) if 0 < match.end() < len(text)]
+            if places:
+                middle = min(places, key=lambda place: abs(place - len(text) / 2))
+                return self.cut(text[:middle].strip(), number) + self.cut(text[middle:].strip(), number)
+        raise UserError(
+            f"line {number} has a character of more than the {self.most_tokens} tokens that the model reads."
+        )
+
+
+class Progress(tqdm):
+    """tqdm's, which by itself draws after each message, however early that is."""
+
+    def refresh(self, *args, **kwargs):
+        return time.time() >= self.start_t + self.delay and super().refresh(*args, **kwargs)
+
+
+def load(args: argparse.Namespace) -> Translator:
+    """The translator that the arguments ask for."""
+    model = TrainedModel.load(
+        args.model_dir, args.checkpoint, args.data, args.cpu, max_tokens=args.max_tokens, batch_size=None
+    )
+    # fairseq ends every translation after 200 tokens; only a long source needs more.
+    search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    if args.shortlist:
+        model.require_shortlist(args.shortlist)
+        search["shortlist"] = str(args.shortlist)
+    if args.bf16:
+        model.require_bfloat16("--bf16")
+        search["native_bf16"] = True
+    return Translator(model.hub, model.preparer("source"), search)
+
+
+def read_lines(file: IO[bytes]) -> Iterator[str]:
+    """The tidied lines of a file; only a line feed ends a line."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield tidy(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError:
+            raise UserError(f"line {number} of the input is not UTF-8: convert the input with iconv.") from None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Puts Ctrl-C off until the context ends."""
+    put_off = []
+    handler = signal.signal(signal.SIGINT, lambda *call: put_off.append(call))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if put_off and callable(handler):
+        handler(*put_off[0])
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = Parser(
+        "translate",
+        "Translates raw text, one sentence a line, with a trained model, line for line. The text is\n"
+        "tokenized, lower-cased and segmented as the model's data was, and the translations are raw text again.\n"
+        "Lines longer than the model can read are translated in parts.",
+        EXAMPLE,
+        usage="%(prog)s [options] MODEL_DIR < in.txt > out.txt",
+    )
+    count = at_least(1)
+    parser.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME[:NAME]",
+        help=f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of dictionaries, subword model and preparation.json (default: MODEL_DIR where it has "
+        "dictionaries, else the folder that the model was trained on)",
+    )
+    parser.add_argument("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
+    parser.add_argument(
+        "--lenpen",
+        type=at_least(0, float),
+        default=1.0,
+        metavar="F",
+        help="length penalty, higher for longer translations (default: 1)",
+    )
+    parser.add_argument(
+        "--shortlist",
+        type=Path,
+        metavar="FILE",
+        help="choose among translations of the source's words alone, which data-prep/make-shortlist.sh wrote",
+    )
+    parser.add_argument(
+        "--bf16",
+        action="store_true",
+        help="multiply in bfloat16 if this processor, which must have instructions for it, is faster then",
+    )
+    parser.add_argument(
+        "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"
+    )
+    parser.add_argument(
+        "--buffer-size",
+        type=count,
+        metavar="N",
+        help="lines to read before translating them (default: 1000; from a terminal 1)",
+    )
+    parser.add_user_dir()
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Translate stdin to stdout."""
+    args = parse_arguments()
+    if sys.stdin is None:
+        raise UserError("there is no standard input: give the text by '< in.txt' or a pipe.")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends this quietly
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    window = args.buffer_size or (1 if sys.stdin.isatty() else 1000)
+    output, done = sys.stdout.buffer, 0
+    try:
+        with redirect_stdout(sys.stderr):
+            gc.disable()  # imports and a model are no garbage: searching it takes a fifth of the time until here
+            translate = load(args)
+            gc.freeze()  # nor at the end of the process, where it takes as long again
+            gc.enable()
+            lines = read_lines(sys.stdin.buffer)
+            told = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
+            with Progress(**told, disable=output.isatty()) as progress:
+                while read := list(islice(lines, window)):
+                    translations = translate(read, first=done + 1)
+                    with uninterrupted():
+                        output.write("".join(line + "\n" for line in translations).encode())
+                        output.flush()
+                        done += len(read)
+                        progress.update(len(read))
+    except KeyboardInterrupt:
+        print(f"translate: stopped; the first {done} lines are translated.", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,103 @@
+"""Command lines whose errors are one sentence."""
+
+import argparse
+import math
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from ea_fairseq.errors import UserError, printable
+
+PROGRAM = "ea-fairseq"
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs a command's main function; UserError, OSError and a killed worker end it with one sentence on stderr."""
+    name = Path(sys.argv[0]).stem
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except UserError as error:
+        sys.exit(f"{name}: {printable(str(error))}")
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"{name}: this Python has no {error.name}: activate the environment that the project is installed in, such "
+            "as with 'source .venv/bin/activate'."
+        )
+    except BrokenProcessPool:
+        sys.exit(f"{name}: a worker was killed, often for memory: run again with fewer --workers.")
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        what = printable(f"{error.strerror or error}{place}")
+        sys.exit(f"{name}: {what}: put that right, then run the same command again.")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that ends with one sentence, and whose help ends with an example.
+
+    Args:
+        command: its name after ``ea-fairseq``, such as ``translate``.
+        description: for the help, shown as it is.
+        example: what may be typed after the command's name, or lines of whole commands.
+    """
+
+    def __init__(self, command: str, description: str, example: str, **options):
+        super().__init__(
+            prog=f"{PROGRAM} {command}",
+            description=description,
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **options,
+        )
+
+    def add_user_dir(self) -> None:
+        """Adds ``--user-dir``, for models that only a user-dir of one's own can build."""
+        self.add_argument(
+            "--user-dir",
+            type=imported_user_dir,
+            metavar="DIR",
+            help="a user-dir of your own, where it brings the model's architecture",
+        )
+
+    def error(self, message: str):
+        """Ends the program with one sentence, which names the flag."""
+        sys.exit(f"{self.prog.split()[-1]}: {message.removeprefix('argument ')}: see --help.")
+
+
+def at_least(least: float, parse: type = int) -> Callable[[str], float]:
+    """A parser of finite numbers of at least ``least``."""
+
+    def checked(text: str) -> float:
+        try:
+            if least <= (value := parse(text)) < math.inf:
+                return value
+        except ValueError:
+            pass
+        kind = "a whole number" if parse is int else "a number"
+        raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
+
+    return checked
+
+
+def imported_user_dir(text: str) -> Path:
+    """The folder of a user-dir, which is imported beside ours: fairseq knows its architectures from now on."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    from fairseq.utils import import_user_module
+
+    try:
+        with redirect_stdout(sys.stderr):
+            import_user_module(argparse.Namespace(user_dir=text))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise argparse.ArgumentTypeError(
+            f"{text} cannot be imported ({where}: {type(error).__name__}: {error})"
+        ) from None
+    return Path(text)

@@ -1,0 +1,203 @@
+"""A folder that one command fills in steps, each made whole or not at all, so that the same command goes on in it."""
+
+import fcntl
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.project import PROJECT
+
+STAMPS, LOGS, LOCK, MAKER = ".stages", "logs", "lock", "made-by"
+
+
+class OutputFolder:
+    """The folder of a command's output.
+
+    Beside the outputs it holds ``logs`` and ``.stages``: the lock, who made the folder, and of each output a stamp, a
+    text that names all that the output depends on.
+
+    Args:
+        path: of the folder, which need not be there.
+        command: in messages, and of the log.
+        made_by: what fills the folder, where a command fills different ones.
+
+    Raises:
+        UserError: where the path will not do for fairseq, is a file, or a folder of others' files.
+    """
+
+    def __init__(self, path: Path, command: str, made_by: str | None = None):
+        self.path = require_path(path).absolute()
+        self.command, self.made_by = command, made_by or command
+        self.check()
+
+    def check(self) -> None:
+        """Raises UserError where what is there is not what an earlier run of this command has left."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is not a folder: give a folder for the output.")
+        if not self.path.is_dir() or not any(self.path.iterdir()):
+            return
+        if not (self.path / STAMPS).is_dir():
+            raise UserError(f"{self.path} holds other files: give a new folder, or that of an earlier run.")
+        maker = self.path / STAMPS / MAKER
+        if self.has_output() and maker.is_file():
+            name = maker.read_text(encoding="utf-8", errors="replace").strip()
+            if name != self.made_by:
+                raise UserError(
+                    f"{self.path} was made by {name}: give a new folder, or that of an earlier run of {self.made_by}."
+                )
+
+    def has_output(self) -> bool:
+        """Whether there is a file beside stamps and logs."""
+        tops = [path for path in self.path.iterdir() if path.name not in (STAMPS, LOGS)]
+        return any(not top.is_dir() or any(not path.is_dir() for path in top.rglob("*")) for top in tops)
+
+    @contextmanager
+    def opened(self) -> Iterator["OutputFolder"]:
+        """Makes the folder and waits until no other run is at work in it, nor what a killed run has left working.
+
+        Processes that are to hold the lock, too, inherit it: forked ones by themselves, others by ``pass_fds``.
+
+        Raises:
+            UserError: where nothing can be written or locked, or another command has made the folder meanwhile.
+        """
+        with self.writing("in"):
+            (self.path / STAMPS).mkdir(parents=True, exist_ok=True)
+            (self.path / LOGS).mkdir(exist_ok=True)
+            lock = (self.path / STAMPS / LOCK).open("a")
+        with lock:
+            wait_for_lock(lock, lambda: self.say(f"waiting for another run in {self.path} to end"))
+            self.lock = lock.fileno()
+            self.check()
+            with self.writing("in"):
+                (self.path / STAMPS / MAKER).write_text(f"{self.made_by}\n", encoding="utf-8")
+            yield self
+
+    def say(self, text: str) -> None:
+        """Prints progress, with the time, and adds it to the log; what would steer a terminal is shown as ``?``."""
+        say(text)
+        log = self.path / LOGS / f"{self.command}.log"
+        if log.parent.is_dir():
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {visible(text)}\n")
+
+    def stage(self, output: str, settings: str, make: Callable[[Path], object]) -> None:
+        """Has ``make`` write a file or folder, unless it is there and was made with the same settings.
+
+        Args:
+            output: its path in this folder.
+            settings: its stamp.
+            make: writes it to the path that it gets, which takes its place afterwards.
+
+        Raises:
+            UserError: where the output cannot be put in place; and what ``make`` raises, which leaves nothing behind.
+        """
+        if self.is_made(output, settings):
+            self.say(f"{output}: already made")
+            return
+        self.say(f"{output}: making it")
+        path, unfinished = self.path / output, self.path / f"{output}.tmp"
+        with self.writing(output):
+            self.stamp_of(output).unlink(missing_ok=True)
+            remove(unfinished)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            make(unfinished)
+        except BaseException:
+            remove(unfinished)
+            raise
+        with self.writing(output):
+            remove(path)
+            unfinished.rename(path)
+            self.stamp(output, settings)
+
+    def is_made(self, output: str, settings: str) -> bool:
+        """Whether an output is there with this stamp, and no link in it leads nowhere."""
+        path = self.path / output
+        inside = path.iterdir() if path.is_dir() else ()
+        return path.exists() and all(inner.exists() for inner in inside) and self.is_stamped(output, settings)
+
+    def is_stamped(self, output: str, settings: str) -> bool:
+        """Whether an output has this stamp, wherever the project was when it got it."""
+        return self.found_stamp(output) == without_place(settings)
+
+    def is_other(self, output: str, settings: str) -> bool:
+        """Whether an output has a stamp, but another one."""
+        return self.found_stamp(output) not in (None, without_place(settings))
+
+    def stamp(self, output: str, settings: str) -> None:
+        """Notes that an output is made with these settings."""
+        stamp = self.stamp_of(output)
+        unfinished = stamp.with_name(f"{stamp.name}.tmp")
+        unfinished.write_text(without_place(settings) + "\n", encoding="utf-8")
+        unfinished.replace(stamp)
+
+    def stamp_of(self, output: str) -> Path:
+        """The file of an output's stamp."""
+        return self.path / STAMPS / output.replace("/", ".")
+
+    def found_stamp(self, output: str) -> str | None:
+        """The stamp of an output, with paths in this project relative; None where it has none."""
+        stamp = self.stamp_of(output)
+        if not stamp.is_file():
+            return None
+        return without_place(stamp.read_text(encoding="utf-8", errors="replace").rstrip("\n"))
+
+    def discard(self, output: str) -> None:
+        """Removes an output and its stamp."""
+        self.stamp_of(output).unlink(missing_ok=True)
+        remove(self.path / output)
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Turns an OSError into a UserError that names the folder; ``what`` is written there, or ``in``."""
+        try:
+            yield
+        except OSError:
+            what = "in" if what == "in" else f"{what} in"
+            raise UserError(
+                f"cannot write {what} {self.path}: check its permissions and the space on its disk."
+            ) from None
+
+
+def wait_for_lock(lock, waiting: Callable[[], None]) -> None:
+    """Locks an open file; ``waiting`` is called where another process holds the lock.
+
+    Raises:
+        UserError: where the disk knows no locks.
+    """
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        raise UserError(f"cannot lock {lock.name}: give a folder on a disk that knows locks.") from None
+
+
+def say(text: str) -> None:
+    """Prints progress, with the time."""
+    print(f"{datetime.now():%H:%M:%S} {visible(text)}", flush=True, file=sys.stdout)
+
+
+def visible(text: str) -> str:
+    """A text with ``?`` for what would steer a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def without_place(settings: str) -> str:
+    """Settings with the paths in this project relative, as they stay when it is moved."""
+    return settings.replace(f"{PROJECT}/", "").rstrip("\n")
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

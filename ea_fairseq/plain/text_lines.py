@@ -1,0 +1,58 @@
+"""Lines of text: tidying, reading and writing them."""
+
+import gzip
+import io
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tqdm import tqdm
+
+GZIP_LEVEL = 4  # three times as fast as 6; files are 7% larger
+LINE_BREAKS = re.compile("[\x00-\x1f\x85\u2028\u2029]+")
+
+
+def tidy(line: str) -> str:
+    """The line stripped, with control characters and Unicode's other line separators replaced by spaces."""
+    line = line.strip()
+    return line if line.isprintable() else LINE_BREAKS.sub(" ", line).strip()
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Opens a plain or gzipped file to read bytes."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The tidied lines of a plain or gzipped file; only a line feed ends a line."""
+    open_text = gzip.open if path.suffix == ".gz" else open
+    with open_text(path, "rt", encoding="utf-8-sig", newline="\n") as file:
+        yield from map(tidy, file)
+
+
+@contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Adds the file's name to an OSError that has none, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Callable[[str], object]]:
+    """Opens a file and yields a function that writes a line; .gz is gzipped, without name and time, reproducibly."""
+    with named_in_errors(path), path.open("wb") as file:
+        stream = gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) if path.suffix == ".gz" else file
+        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
+            yield lambda line: text.write(line + "\n")
+
+
+def progress(lines: Iterable, label: str, unit: str = "lines", total: int | None = None) -> Iterable:
+    """Yields the lines, with a progress bar on stdout after two seconds; ``total`` is their number, if known."""
+    bar = {"unit": f" {unit}", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
+    return tqdm(lines, label, total, **bar)

@@ -1,0 +1,19 @@
+"""What fairseq is given: its bugs mended, then models, tasks, criterions, optimizers and subwords registered."""
+
+import ea_fairseq
+from ea_fairseq import fairseq_patches
+
+fairseq_patches.apply(ea_fairseq.__path__)
+
+from ea_fairseq import criterions, mechanisms, optim, subwords, tasks  # noqa: E402, F401
+
+mechanisms.register_all()
+
+from ea_fairseq.attention.registry import FAMILIES  # noqa: E402
+from ea_fairseq.hub.time_series import EATimeSeries  # noqa: E402
+from ea_fairseq.models import classifier, roberta, time_series_baselines, transformer  # noqa: E402, F401
+
+EATransformerModel = transformer.MODELS["ea_transformer"]
+EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))
+
+__all__ = ["FAMILIES", "EABertModel", "EARobertaModel", "EATimeSeries", "EATransformerModel"]
