@@ -266,7 +266,7 @@ def test_a_model_of_other_languages_or_vocabulary_is_refused(trained, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        (["--output", "x.pt"], "checkpoint"),
+        (["--output", "x.pt"], "CHECKPOINT"),
         (["a.pt", "--last", "2", "--output", "x.pt"], "there is no folder a.pt: give that of"),
         (["a.pt", "--last", "0", "--output", "x.pt"], "--last: needs a whole number of at least 1"),
         (["a.pt", "--last", "2", "--best", "2", "--output", "x.pt"], "not allowed with"),
