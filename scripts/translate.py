@@ -4,5 +4,6 @@ import os
 import sys
 from pathlib import Path
 
-os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
-os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "translate", *sys.argv[1:]])
+if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "translate", *sys.argv[1:]])
