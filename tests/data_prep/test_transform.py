@@ -7,6 +7,8 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from ea_fairseq.data.split_pairs import make_copier
+from ea_fairseq.data.tokenize_text import make_tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +19,8 @@ from ea_fairseq.data.clean_pairs import PairFilter
 from ea_fairseq.data.history import History
 from ea_fairseq.data.learn_subword import count_words, learn_bpe
 from ea_fairseq.data.selections import EveryNth, Sample
-from ea_fairseq.data.split_pairs import make_copier
 from ea_fairseq.data.text_folder import TextFolder, TextWriter, encode_lines
 from ea_fairseq.data.tokenization import Tokenization
-from ea_fairseq.data.tokenize_text import make_tokenizers
 from ea_fairseq.data.transform import transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
