@@ -81,7 +81,7 @@ class LabelledSentences(DataSet):
         )
         parser.add_argument(
             "--vocabulary",
-            type=folder,
+            type=Path,
             metavar="DIR",
             help="BERT's words: WordPiece with vocab.txt and dict.txt, which `ea-fairseq import-bert` wrote into DIR",
         )

@@ -78,10 +78,10 @@ def add_archive_options(parser: Parser) -> None:
     )
 
 
-def sources(options: Namespace) -> Sources:
+def sources(options: Namespace, table: Path = TABLE) -> Sources:
     """Where archives come from by the options; raises UserError for bad ones."""
-    table = read_table(TABLE)
-    return Sources(options.archives, options.mirror, accepted_checksums(options.accept, table), table)
+    places = read_table(table)
+    return Sources(options.archives, options.mirror, accepted_checksums(options.accept, places), places)
 
 
 def add_text_options(parser: Parser, own: Collection[str] = (), pairs: bool = True) -> None:
