@@ -1,12 +1,12 @@
 """A data set: what ``ea-fairseq prepare`` is told of it, and how its plan is carried out."""
 
 from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ea_fairseq.data.check_counts import check_counts
-from ea_fairseq.data.options import DEFAULTS
+from ea_fairseq.data.options import DEFAULTS, Option, add_options
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.commands import Parser
@@ -23,6 +23,8 @@ class DataSet:
         description: of its help.
         examples: what may be typed after its name.
         asks: for what stands on its command line beside options.
+        shared: the names of its options among those that data sets share.
+        own: its other options.
         defaults: of options, where they are other than those of most data sets.
         counts: known of the full data, such as the pairs of train.
         counts_of_others: those that others may have counted otherwise, so that a difference is no error.
@@ -33,6 +35,8 @@ class DataSet:
     description: str
     examples: tuple[str, ...]
     asks: tuple[str, ...] = ("OUT_DIR",)
+    shared: Collection[str] = ()
+    own: tuple[Option, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     counts_of_others: Mapping[str, int] = field(default_factory=dict)
@@ -48,13 +52,16 @@ class DataSet:
         usage = f"%(prog)s [options] {' '.join(self.asks)}"
         parser = Parser(f"prepare {self.name}", self.description, "\n  ".join(lines), usage=usage)
         parser.set_defaults(**vars(self.default_options()))
-        self.add_options(parser)
+        for option in self.own:
+            option.add_to(parser)
+        add_options(parser, self.shared)
         parser.add_argument("given", nargs="*", help=SUPPRESS)
         return parser
 
     def default_options(self) -> Namespace:
         """The options of a command line without any."""
-        return Namespace(**DEFAULTS | {"accept": []} | dict(self.defaults))
+        own = {option.name: option.default for option in self.own}
+        return Namespace(**DEFAULTS | own | dict(self.defaults))
 
     def options(self, arguments: list[str]) -> Namespace:
         """Parses a command line; ``given`` is what it has beside options."""
@@ -65,10 +72,6 @@ class DataSet:
         if not all(options.given):
             raise UserError("the name of a folder is empty: see --help for an example.")
         return options
-
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        raise NotImplementedError
 
     def prepare(self, options: Namespace) -> None:
         """Makes its data, or shows what there is to make."""

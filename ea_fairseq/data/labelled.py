@@ -1,6 +1,7 @@
 """Data sets of labelled sentences, or pairs of sentences, for ``--task sentence_prediction``."""
 
 from argparse import Namespace
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,26 +12,26 @@ from ea_fairseq.data.check_tables import check_tables
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.labels import Classes, Scores
 from ea_fairseq.data.manifest import SPLITS, sha256
-from ea_fairseq.data.options import (
-    add_archive_options,
-    add_text_options,
-    add_work_options,
-    folder,
-    sentence_settings,
-    sources,
-)
+from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.read_table import take_table
 from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.tool_versions import tool_versions
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.output_folder import OutputFolder
 
 SIDES = ("input0", "input1")  # as fairseq calls them
 LANGUAGE = "en"  # of all of these data sets, for the tokenizer
 GZIPPED = 3  # times as large is the text
+SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
+TABLES = """take train.tsv, valid.tsv and, if it is there, test.tsv (plain or .gz) of DIR: one header line, then lines
+of LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
+OWN = (
+    Option("tsv", "DIR", folder, None, TABLES),
+    Option("vocabulary", "DIR", Path, None, "BERT's words: vocab.txt and dict.txt, which import-bert wrote into DIR"),
+    Option("cased", None, None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,29 +66,8 @@ class LabelledSentences(DataSet):
 
     task: Task | None = None
     normalized: tuple[str, ...] = SPLITS
-
-    def default_options(self) -> Namespace:
-        """The options of a command line without any."""
-        return Namespace(**vars(super().default_options()) | {"tsv": None, "vocabulary": None, "cased": False})
-
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        parser.add_argument(
-            "--tsv",
-            type=folder,
-            metavar="DIR",
-            help="take train.tsv, valid.tsv and, if it is there, test.tsv (plain or .gz) of DIR: one header line, "
-            "then lines of LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2",
-        )
-        parser.add_argument(
-            "--vocabulary",
-            type=Path,
-            metavar="DIR",
-            help="BERT's words: WordPiece with vocab.txt and dict.txt, which `ea-fairseq import-bert` wrote into DIR",
-        )
-        add_archive_options(parser)
-        add_text_options(parser, ("lowercase",), pairs=False)
-        add_work_options(parser)
+    shared: Collection[str] = SENTENCES | ARCHIVES
+    own: tuple[Option, ...] = OWN
 
     def chosen_task(self, options: Namespace) -> Task:
         """The task that the options ask for."""
@@ -118,7 +98,7 @@ class LabelledSentences(DataSet):
 
     def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...], output: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""
-        options, settings = plan.options, sentence_settings(plan.options, normalized)
+        options, settings = plan.options, text_settings(plan.options, SETTINGS, normalized)
         plan.tokenize((LANGUAGE,) * len(plan.sides), normalized)
         if options.vocabulary:
             plan.copy("vocab.txt", options.vocabulary)

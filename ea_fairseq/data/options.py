@@ -4,36 +4,42 @@ import os
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from ea_fairseq.data.archives import read_table
 from ea_fairseq.data.download import TABLE, Sources, accepted_checksums
 from ea_fairseq.plain.commands import Parser, at_least
 
-DEFAULTS = {
-    "tokenizer": "moses",
-    "moses": None,
-    "no_normalize": False,
-    "dash_splits": False,
-    "lowercase": False,
-    "subword": "bpe",
-    "separate_subword": False,
-    "merges": 10_000,
-    "model_type": "unigram",
-    "vocab_size": 8000,
-    "joined_dictionary": False,
-    "max_length": 175,
-    "ratio": 1.5,
-    "threshold": 1,
-    "subsample": None,
-    "seed": 1,
-    "workers": os.cpu_count() or 1,
-    "compress": False,
-    "remove_intermediate": False,
-    "dry_run": False,
-    "archives": None,
-    "mirror": None,
-    "accept": [],
-}  # of all options that data sets share, whether a data set has them or not
+
+class Option(NamedTuple):
+    """An option.
+
+    Args:
+        name: of its value; the flag has hyphens.
+        metavar: what stands for the value in the help; None for a switch.
+        parse: makes the value of text.
+        default: its value on a command line without it.
+        help: what it means; the help tells the default, too.
+    """
+
+    name: str
+    metavar: str | None
+    parse: Callable[[str], object] | None
+    default: object
+    help: str
+
+    def add_to(self, parser) -> None:
+        """Adds it to a parser, or a group of one, that knows its default."""
+        flag, default = f"--{self.name.replace('_', '-')}", parser.get_default(self.name)
+        if not self.metavar:
+            told = " (default)" if default else ""
+            parser.add_argument(flag, action="store_true", help=self.help + told)
+        elif isinstance(default, list):
+            parser.add_argument(flag, action="append", metavar=self.metavar, help=self.help)
+        else:
+            is_told = default in (None, "") or "(default" in self.help
+            told = "" if is_told else " (default: %(default)s)"
+            parser.add_argument(flag, type=self.parse, metavar=self.metavar, help=self.help + told)
 
 
 def one_of(*names: str) -> Callable[[str], str]:
@@ -59,23 +65,62 @@ def number(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
 
 
-def add_archive_options(parser: Parser) -> None:
-    """Adds the options of data sets that are downloaded."""
-    group = parser.add_argument_group("archives")
-    group.add_argument(
-        "--archives", type=folder, metavar="DIR", help="use the archives that are in DIR, and download the others only"
-    )
-    group.add_argument(
-        "--mirror",
-        metavar="URL",
-        help="download from this host, such as http://localhost:8000, instead of those known",
-    )
-    group.add_argument(
-        "--accept",
-        action="append",
-        metavar="NAME=SUM",
-        help="trust an archive with this checksum, sha256:..., whatever the known one is",
-    )
+COUNT = at_least(1)
+CORES = os.cpu_count() or 1
+GROUPS = {
+    "languages": (
+        Option("source_lang", "xx", str, "", "language of the source, the suffix of its files"),
+        Option("target_lang", "yy", str, "", "language of the target, the suffix of its files"),
+    ),
+    "archives": (
+        Option("archives", "DIR", folder, None, "use the archives that are in DIR, and download the others only"),
+        Option("mirror", "URL", str, None, "download from this host, such as http://localhost:8000, not those known"),
+        Option("accept", "NAME=SUM", str, [], "trust an archive with this checksum, sha256:..., not the known one"),
+    ),
+    "text": (
+        Option("tokenizer", "NAME", one_of("moses", "none"), "moses", "moses, or none for text that is tokenized"),
+        Option("moses", "DIR", folder, None, "tokenize with Moses' scripts in DIR (default: their port, sacremoses)"),
+        Option("no_normalize", None, None, False, "leave punctuation as it is; else it is normalised as by Moses"),
+        Option("dash_splits", None, None, False, 'split words at hyphens, as in "mother @-@ in @-@ law"'),
+        Option("lowercase", None, None, False, "lower-case the text"),
+    ),
+    "subwords": (
+        Option("subword", "NAME", one_of("bpe", "sentencepiece", "none"), "bpe", "bpe, sentencepiece or none"),
+        Option("separate_subword", None, None, False, "learn a subword model for each language, not one for both"),
+        Option("merges", "N", COUNT, 10_000, "BPE merges"),
+        Option("model_type", "NAME", one_of("unigram", "bpe"), "unigram", "unigram or bpe, of sentencepiece"),
+        Option("vocab_size", "N", COUNT, 8000, "sentencepiece vocabulary"),
+        Option("joined_dictionary", None, None, False, "one dictionary for both, as --share-all-embeddings needs"),
+        Option("threshold", "N", COUNT, 1, "words or subwords that are seen less often are <unk>"),
+    ),
+    "training text": (
+        Option("max_length", "N", COUNT, 175, "drop training pairs with a side of more than N tokens"),
+        Option("ratio", "R", at_least(1, number), 1.5, "drop training pairs with a side over R times the other"),
+        Option("subsample", "N", COUNT, None, "draw N training examples at random, for a trial"),
+        Option("seed", "N", at_least(0), 1, "seed of the draw of --subsample"),
+    ),
+    "work": (
+        Option("workers", "N", COUNT, CORES, "processes, on which no result depends (default: as many as cores)"),
+        Option("compress", None, None, False, "gzip the training text between the steps"),
+        Option("remove_intermediate", None, None, False, "remove text as soon as no further step needs it"),
+        Option("dry_run", None, None, False, "print what there is to do, and the disk it needs, and do nothing"),
+    ),
+}
+DEFAULTS = {option.name: option.default for group in GROUPS.values() for option in group}
+ARCHIVES = frozenset({"archives", "mirror", "accept"})
+WORK = frozenset({"workers", "compress", "remove_intermediate", "dry_run"})
+SUBWORDS = frozenset({"moses", "subword", "merges", "model_type", "vocab_size", "subsample", "seed"})
+PAIRS = SUBWORDS | WORK | {"separate_subword", "joined_dictionary", "max_length", "ratio"}
+SENTENCES = SUBWORDS | WORK | {"lowercase", "threshold"}
+
+
+def add_options(parser: Parser, names: Collection[str]) -> None:
+    """Adds the shared options of these names, in groups."""
+    for title, options in GROUPS.items():
+        wanted = [option for option in options if option.name in names]
+        group = parser.add_argument_group(title) if wanted else None
+        for option in wanted:
+            option.add_to(group)
 
 
 def sources(options: Namespace, table: Path = TABLE) -> Sources:
@@ -84,149 +129,13 @@ def sources(options: Namespace, table: Path = TABLE) -> Sources:
     return Sources(options.archives, options.mirror, accepted_checksums(options.accept, places), places)
 
 
-def add_text_options(parser: Parser, own: Collection[str] = (), pairs: bool = True) -> None:
-    """Adds the options of tokens, subwords and training text.
+def text_settings(options: Namespace, names: tuple[str, ...], normalized: Collection[str]) -> dict[str, object]:
+    """The settings of these names, of subwords and of a sample, as manifest.json has them.
 
     Args:
-        own: options of tokens that a data set has, where others have a fixed setting.
-        pairs: whether the text is sentence pairs, for translation.
+        normalized: splits whose punctuation is normalised, by which ``normalize`` is set.
     """
-    text = parser.add_argument_group("text")
-    if "tokenizer" in own:
-        text.add_argument(
-            "--tokenizer",
-            type=one_of("moses", "none"),
-            metavar="NAME",
-            help="moses, or none for text that is already tokenized (default: %(default)s)",
-        )
-    text.add_argument(
-        "--moses",
-        type=folder,
-        metavar="DIR",
-        help="tokenize with the scripts of Moses in DIR (default: sacremoses, its translation to Python)",
-    )
-    if "no_normalize" in own:
-        text.add_argument(
-            "--no-normalize",
-            action="store_true",
-            help="leave punctuation as it is; by default it is normalised as Moses does",
-        )
-    if "dash_splits" in own:
-        text.add_argument(
-            "--dash-splits", action="store_true", help='split words at hyphens, as in "mother @-@ in @-@ law"'
-        )
-    if "lowercase" in own:
-        text.add_argument("--lowercase", action="store_true", help="lower-case the text")
-    add_subword_options(parser, pairs)
-    training = parser.add_argument_group("training text")
-    if pairs:
-        training.add_argument(
-            "--max-length",
-            type=at_least(1),
-            metavar="N",
-            help="drop training pairs with a side of more than N tokens (default: %(default)s)",
-        )
-        training.add_argument(
-            "--ratio",
-            type=at_least(1, number),
-            metavar="R",
-            help="drop training pairs where one side is over R times as long as the other (default: %(default)s)",
-        )
-    unit = "pairs" if pairs else "examples"
-    training.add_argument(
-        "--subsample", type=at_least(1), metavar="N", help=f"draw N training {unit} at random, for a trial"
-    )
-    training.add_argument(
-        "--seed", type=at_least(0), metavar="N", help="seed of the draw of --subsample (default: %(default)s)"
-    )
-
-
-def add_subword_options(parser: Parser, pairs: bool) -> None:
-    """Adds the options of subwords and dictionaries."""
-    subwords = parser.add_argument_group("subwords")
-    subwords.add_argument(
-        "--subword",
-        type=one_of("bpe", "sentencepiece", "none"),
-        metavar="NAME",
-        help="bpe, sentencepiece or none (default: %(default)s)",
-    )
-    subwords.add_argument("--merges", type=at_least(1), metavar="N", help="BPE merges (default: %(default)s)")
-    subwords.add_argument(
-        "--model-type",
-        type=one_of("unigram", "bpe"),
-        metavar="NAME",
-        help="unigram or bpe, of sentencepiece (default: %(default)s)",
-    )
-    subwords.add_argument(
-        "--vocab-size", type=at_least(1), metavar="N", help="sentencepiece vocabulary (default: %(default)s)"
-    )
-    if not pairs:
-        subwords.add_argument(
-            "--threshold",
-            type=at_least(1),
-            metavar="N",
-            help="words or subwords that are seen less often are <unk> (default: %(default)s)",
-        )
-        return
-    subwords.add_argument(
-        "--separate-subword",
-        action="store_true",
-        help="learn one subword model for each language (default: one for both)",
-    )
-    is_default = " (default)" if parser.get_default("joined_dictionary") else ""
-    subwords.add_argument(
-        "--joined-dictionary",
-        action="store_true",
-        help=f"one dictionary for both languages, as --share-all-embeddings needs{is_default}",
-    )
-
-
-def add_work_options(parser: Parser) -> None:
-    """Adds the options of how the work is done, on which the result does not depend."""
-    work = parser.add_argument_group("work")
-    work.add_argument(
-        "--workers",
-        type=at_least(1),
-        metavar="N",
-        help="processes to work with; the result is the same for any N (default: the number of cores)",
-    )
-    work.add_argument("--compress", action="store_true", help="gzip the training text between the steps")
-    work.add_argument(
-        "--remove-intermediate", action="store_true", help="remove text as soon as no further step needs it"
-    )
-    add_dry_run(work)
-
-
-def add_dry_run(parser) -> None:
-    """Adds ``--dry-run``."""
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print what there is to do, and the disk it needs, and do nothing",
-    )
-
-
-def pair_settings(options: Namespace, normalized: Collection[str]) -> dict[str, object]:
-    """The settings that prepared sentence pairs depend on, as manifest.json has them.
-
-    Args:
-        normalized: splits whose punctuation is normalised.
-    """
-    switches = ("lowercase", "dash_splits", "separate_subword", "joined_dictionary")
-    values = ("tokenizer", "subword", "max_length", "ratio")
-    return text_settings(options, normalized, switches, values)
-
-
-def sentence_settings(options: Namespace, normalized: Collection[str]) -> dict[str, object]:
-    """Those that labelled sentences depend on."""
-    return text_settings(options, normalized, ("lowercase",), ("tokenizer", "subword", "threshold"))
-
-
-def text_settings(
-    options: Namespace, normalized: Collection[str], switches: tuple[str, ...], values: tuple[str, ...]
-) -> dict[str, object]:
-    """The settings of these names, and those of subwords and of a sample."""
     subword = {"bpe": ("merges",), "sentencepiece": ("model_type", "vocab_size")}.get(options.subword, ())
     sample = ("subsample", "seed") if options.subsample else ()
-    names = (*switches, "normalize", *values, *subword, *sample)
-    return {name: "train" in normalized if name == "normalize" else getattr(options, name) for name in names}
+    known = vars(options) | {"normalize": "train" in normalized}
+    return {name: known[name] for name in (*names, *subword, *sample)}

@@ -2,7 +2,7 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,20 +11,16 @@ from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.download import Sources
 from ea_fairseq.data.extract import extract_verified
 from ea_fairseq.data.manifest import SPLITS
-from ea_fairseq.data.options import (
-    add_archive_options,
-    add_text_options,
-    add_work_options,
-    pair_settings,
-    sources,
-)
+from ea_fairseq.data.options import ARCHIVES, PAIRS, sources, text_settings
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.tool_versions import tool_versions
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.output_folder import OutputFolder
+
+SETTINGS = ("lowercase", "dash_splits", "separate_subword", "joined_dictionary", "normalize")
+SETTINGS += ("tokenizer", "subword", "max_length", "ratio")
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,7 @@ class SentencePairs(DataSet):
         steps: what is done with the text, in this order.
         normalized: splits whose punctuation is normalised.
         valid_every: for the step ``split``, every Nth training pair is for validation.
-        own: options that it has beside those of all, such as ``lowercase``.
-        variants: of a flag, what it means, and the fields that are other with it.
+        variants: of the name of a switch, the fields that are other with it.
     """
 
     languages: tuple[tuple[str, str], ...] = ()
@@ -88,32 +83,19 @@ class SentencePairs(DataSet):
     steps: tuple[str, ...] = ("tokenize", "clean", "subword")
     normalized: tuple[str, ...] = SPLITS
     valid_every: int = 0
-    own: tuple[str, ...] = ()
-    variants: Mapping[str, tuple[str, dict]] = field(default_factory=dict)
+    variants: Mapping[str, dict] = field(default_factory=dict)
+    shared: Collection[str] = PAIRS | ARCHIVES
 
     def default_options(self) -> Namespace:
         """The options of a command line without any."""
         source, target = self.languages[0]
         return Namespace(**vars(super().default_options()) | {"source_lang": source, "target_lang": target})
 
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        if len(self.languages) > 1:
-            group = parser.add_argument_group("languages")
-            sides = "de, en or fr; one of the two is en"
-            group.add_argument("--source-lang", metavar="xx", help=f"{sides} (default: %(default)s)")
-            group.add_argument("--target-lang", metavar="yy", help="the other language (default: %(default)s)")
-        for flag, (meaning, _) in self.variants.items():
-            parser.add_argument(flag, action="store_true", help=meaning)
-        add_archive_options(parser)
-        add_text_options(parser, self.own)
-        add_work_options(parser)
-
     def variant(self, options: Namespace) -> "SentencePairs":
         """The data set that the options ask for."""
         chosen = self
-        for flag, (_, changes) in self.variants.items():
-            if getattr(options, flag.removeprefix("--")):
+        for switch, changes in self.variants.items():
+            if getattr(options, switch):
                 chosen = replace(chosen, **changes)
         return chosen
 
@@ -143,7 +125,7 @@ class SentencePairs(DataSet):
 
     def plan_data(self, plan: TextPlan, folder: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""
-        options, settings = plan.options, pair_settings(plan.options, self.normalized)
+        options, settings = plan.options, text_settings(plan.options, SETTINGS, self.normalized)
         for step in self.steps:
             if step == "tokenize":
                 sample = Sample(options.subsample, options.seed) if options.subsample else None
@@ -158,7 +140,7 @@ class SentencePairs(DataSet):
         joined = options.joined_dictionary
         description = Description({"dataset": self.maker} | settings, plan.versions, plan.model_files())
         plan.binarize(partial(binarize, joined_dictionary=joined, description=description), joined)
-        is_default = settings == pair_settings(self.default_options(), self.normalized)
+        is_default = settings == text_settings(self.default_options(), SETTINGS, self.normalized)
         self.carry_out(plan.plan, folder, options, strict=is_default)
 
 

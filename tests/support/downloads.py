@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from ea_fairseq.data.options import add_archive_options, sources
+from ea_fairseq.data.options import ARCHIVES, DEFAULTS, add_options, sources
 from ea_fairseq.plain.commands import Parser, run
 
 TGZ, ZIP = (random.Random(seed).randbytes(size) for seed, size in ((1, 300_000), (2, 200_000)))
@@ -31,8 +31,8 @@ def checksum(data: bytes, algorithm: str = "sha256") -> str:
 def main() -> None:
     table, output, *flags = sys.argv[1:]
     parser = Parser("downloads", "", "")
-    parser.set_defaults(archives=None, mirror=None, accept=[])
-    add_archive_options(parser)
+    parser.set_defaults(**DEFAULTS)
+    add_options(parser, ARCHIVES)
     sources(parser.parse_args(flags), Path(table)).get("corpus", Path(output))
 
 

@@ -6,23 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from ea_fairseq.data.check_corpus import check_corpus, link_split
-from ea_fairseq.data.options import add_text_options, add_work_options
+from ea_fairseq.data.options import PAIRS
 from ea_fairseq.data.pairs import SentencePairs, check_languages
-from ea_fairseq.plain.commands import Parser
 
 
 class OwnCorpus(SentencePairs):
     """The sentence pairs of a folder."""
-
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        group = parser.add_argument_group("languages")
-        for side, name in (("source", "xx"), ("target", "yy")):
-            group.add_argument(
-                f"--{side}-lang", metavar=name, help=f"language of the {side}, the suffix of its files (required)"
-            )
-        add_text_options(parser, self.own)
-        add_work_options(parser)
 
     def prepare(self, options: Namespace) -> None:
         """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
@@ -54,5 +43,5 @@ stopped.""",
     ),
     asks=("CORPUS_DIR", "OUT_DIR"),
     languages=(("", ""),),
-    own=("tokenizer", "no_normalize", "dash_splits", "lowercase"),
+    shared=PAIRS | {"source_lang", "target_lang", "tokenizer", "no_normalize", "dash_splits", "lowercase"},
 )

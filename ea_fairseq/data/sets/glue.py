@@ -3,10 +3,10 @@
 import re
 from argparse import Namespace
 
-from ea_fairseq.data.labelled import LabelledSentences, Task
+from ea_fairseq.data.labelled import OWN, LabelledSentences, Task
 from ea_fairseq.data.labels import Classes, Scores
+from ea_fairseq.data.options import Option
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import Parser
 
 
 def task(
@@ -41,21 +41,6 @@ NAMES = ", ".join(KNOWN)
 class Glue(LabelledSentences):
     """The tasks of GLUE, by ``--task``."""
 
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        parser.add_argument(
-            "--task", default="", metavar="NAME", help=f"{NAMES} or, with --tsv, any other name (required)"
-        )
-        parser.add_argument(
-            "--cased", action="store_true", help="with --vocabulary: keep case and accents, for a BERT that is cased"
-        )
-        parser.add_argument(
-            "--regression",
-            action="store_true",
-            help="labels are scores, not classes (sts-b: they are, and are divided by 5)",
-        )
-        super().add_options(parser)
-
     def chosen_task(self, options: Namespace) -> Task:
         """The task that the options ask for; raises UserError where there is none of that name."""
         name = options.task
@@ -78,6 +63,11 @@ DATA_SET = Glue(
 Downloads a task of GLUE and turns it into data for fairseq's sentence_prediction, OUT_DIR/data-bin/{input0,input1,
 label}. What GLUE calls dev is valid; test is there where its labels are known (MRPC, STS-B). Stopped at any moment, the
 same command goes on. Tables of your own are a task of your own: the classes are the labels of train.tsv.""",
+    own=(
+        Option("task", "NAME", str, "", f"{NAMES} or, with --tsv, any other name (required)"),
+        Option("regression", None, None, False, "labels are scores (sts-b: they are, and are divided by 5)"),
+        *OWN,
+    ),
     examples=(
         "--task cola --vocabulary runs/minilm data/glue-cola",
         "--task reviews --tsv ~/reviews --vocabulary runs/minilm data/reviews",

@@ -7,18 +7,14 @@ from pathlib import Path
 
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.options import Option
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.take_language import MANIFEST, PREPARATION, take_language
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import Parser
 
 
 class OneLanguage(DataSet):
     """One language of prepared sentence pairs."""
-
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        parser.add_argument("--language", default="", metavar="xx", help="language to take (required)")
 
     def prepare(self, options: Namespace) -> None:
         """Makes its data; raises UserError where the pairs have no such language."""
@@ -59,4 +55,5 @@ OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and 
 cut, and manifest.json.""",
     examples=("--language en data/de-en-mix data/masked-lm",),
     asks=("PREPARED_DIR", "OUT_DIR"),
+    own=(Option("language", "xx", str, "", "language to take (required)"),),
 )

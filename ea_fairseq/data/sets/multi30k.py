@@ -1,5 +1,6 @@
 """Multi30k, task 1: captions of images in English, German and French."""
 
+from ea_fairseq.data.options import ARCHIVES, PAIRS
 from ea_fairseq.data.pairs import ArchiveText, SentencePairs
 
 DATA_SET = SentencePairs(
@@ -16,7 +17,7 @@ normalised punctuation, tokens of Moses, 10,000 joint BPE merges, a dictionary f
         ArchiveText("valid", "multi30k-val.{lang}", ("val.{lang}.gz",)),
         ArchiveText("test", "multi30k-test_2016_flickr.{lang}", ("test_2016_flickr.{lang}.gz",)),
     ),
-    own=("lowercase",),
+    shared=PAIRS | ARCHIVES | {"source_lang", "target_lang", "lowercase"},
     defaults={"max_length": 250, "ratio": 100},
     counts={"train": 29000, "valid": 1014, "test": 1000},
 )

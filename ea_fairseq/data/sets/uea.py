@@ -10,33 +10,18 @@ from ea_fairseq.data.archives import read_table
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.download import TABLE
 from ea_fairseq.data.manifest import sha256
-from ea_fairseq.data.options import add_archive_options, add_dry_run, folder, sources
+from ea_fairseq.data.options import ARCHIVES, Option, folder, sources
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.take_series import SPLITS, take_series
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import Parser
 
 COUNTS = TABLE.with_name("series.tsv")
 UNPACKED = 5  # times as large are series
+SERIES = "take NAME_TRAIN.ts and NAME_TEST.ts of DIR or DIR/NAME, plain or .gz, or DIR/NAME.zip with both"
 
 
 class TimeSeries(DataSet):
     """The data sets of time series, by their names."""
-
-    def default_options(self) -> Namespace:
-        """The options of a command line without any."""
-        return Namespace(**vars(super().default_options()) | {"series": None})
-
-    def add_options(self, parser: Parser) -> None:
-        """Adds its options."""
-        parser.add_argument(
-            "--series",
-            type=folder,
-            metavar="DIR",
-            help="take NAME_TRAIN.ts and NAME_TEST.ts of DIR or DIR/NAME, plain or .gz, or DIR/NAME.zip with both",
-        )
-        add_archive_options(parser)
-        add_dry_run(parser)
 
     def prepare(self, options: Namespace) -> None:
         """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
@@ -104,4 +89,6 @@ Downloaded are {", ".join(downloaded()[:-1])} and {downloaded()[-1]}.
 All others, and your own, are taken by --series.""",
     examples=("JapaneseVowels data/japanese-vowels", "--series ~/Downloads Heartbeat data/heartbeat"),
     asks=("NAME", "OUT_DIR"),
+    shared=ARCHIVES | {"dry_run"},
+    own=(Option("series", "DIR", folder, None, SERIES),),
 )

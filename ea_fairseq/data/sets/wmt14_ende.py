@@ -1,5 +1,6 @@
 """WMT'14 English-German, as fairseq's prepare-wmt14en2de.sh makes it."""
 
+from ea_fairseq.data.options import Option
 from ea_fairseq.data.pairs import ArchiveText, SentencePairs
 
 EUROPARL = ArchiveText("train", "europarl-v7", ("europarl-v7.de-en.{lang}",), size=620_000_000, name="europarl-v7")
@@ -34,10 +35,10 @@ any moment, the same command goes on.""",
     defaults={"dash_splits": True, "merges": 32_000, "joined_dictionary": True, "max_length": 250},
     counts={"valid": 3000, "test": 3003},
     counts_of_others={"with_text": 4508785},
-    variants={
-        "--wmt17": (
-            "news-commentary v12 in place of v9, as fairseq's prepare-wmt14en2de.sh has it by default",
-            {"texts": texts("v12", 80_000_000), "counts_of_others": {}},
-        )
-    },
+    own=(
+        Option(
+            "wmt17", None, None, False, "news-commentary v12, not v9, as fairseq's prepare-wmt14en2de.sh by default"
+        ),
+    ),
+    variants={"wmt17": {"texts": texts("v12", 80_000_000), "counts_of_others": {}}},
 )
