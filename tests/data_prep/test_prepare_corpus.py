@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import ROOT
 from corpora import (
     LANGUAGES,
     LOWERCASED,
@@ -274,10 +275,10 @@ def test_help_has_an_example(name: str):
         assert f"\n  {option} " in result.stdout
 
 
-def test_every_data_set_is_listed_and_has_a_script():
-    listed = usage()
+def test_every_data_set_is_listed_and_documented_and_has_a_script():
+    listed, page = usage(), (ROOT / "docs/data.md").read_text()
     for name in data_set_names():
-        assert data_set(name).name == name and f"\n  {name} " in listed
+        assert data_set(name).name == name and f"\n  {name} " in listed and f"\n| `{name}` |" in page
     assert {f"prepare-{name}.sh" for name in data_set_names()} == {
         script.name for script in SCRIPT.parent.glob("prepare-*.sh")
     }
