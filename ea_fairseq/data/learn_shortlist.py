@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +14,10 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.text_lines import progress, writing
 from ea_fairseq.plain.whole_files import replacing
 
-if TYPE_CHECKING:
-    from fairseq.data import Dictionary
-
 LONGEST = 100  # words; longer sentences say little of single words and take much memory
 
 
-def read_pairs(data: Path, most: int) -> tuple[Iterator[Pair], "Dictionary", "Dictionary"]:
+def read_pairs(data: Path, most: int) -> tuple:
     """Sentence pairs of the training set, evenly drawn where there are more than ``most``, and the dictionaries.
 
     Raises:
