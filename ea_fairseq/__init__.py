@@ -26,7 +26,10 @@ class AfterFairseq(MetaPathFinder):
         if name != "fairseq":
             return None
         sys.meta_path.remove(self)
-        spec = find_spec(name)
+        try:
+            spec = find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)  # who asks for the spec need not import it
         if spec and spec.loader:
             execute = spec.loader.exec_module
 

@@ -8,6 +8,7 @@ from ea_fairseq.plain.commands import PROGRAM, run
 # Of each command, its module and what it does.
 COMMANDS = {
     "info": ("installation", "versions, what computes attention, and what is missing, for bug reports"),
+    "prepare": ("data.prepare", "makes binarised data of archives or raw text"),
     "shortlist": ("data.learn_shortlist", "learns which target words translate which source words"),
     "corpus": ("data.embedded_corpus", "writes the small German-English corpus of the quick start"),
     "translate": ("experiments.translate", "translates raw text, line for line"),

@@ -1,6 +1,5 @@
-"""Segment tokenized sentence pairs, or sentences, into subwords."""
+"""Subwords of words: BPE, sentencepiece or WordPiece."""
 
-import argparse
 import io
 import re
 from collections import Counter
@@ -10,10 +9,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import IO
 
-from ea_fairseq.data.options import add_text_options, text_options
 from ea_fairseq.data.transform import Transform, transform
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 CACHE_SIZE = 200_000  # words whose segments a process keeps
 WORDPIECE = ("wordpiece", "cased_wordpiece")
@@ -98,23 +95,13 @@ def make_segmenters(kind: str, models: list[Path]) -> Transform:
     return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
 
 
-def main() -> None:
-    """Segment."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_text_options(parser)
-    parser.add_argument("--kind", choices=("bpe", "sentencepiece", *WORDPIECE), required=True)
-    parser.add_argument(
-        "--model",
-        type=Path,
-        action="append",
-        required=True,
-        help="what learn_subword.py made or BERT's vocabulary, once for all languages or once for each",
-    )
-    args = parser.parse_args()
-    if args.kind in WORDPIECE:
-        make_segmenters(args.kind, args.model)  # a bad vocabulary is refused here, and workers need not import
-    transform("subword", partial(make_segmenters, args.kind, args.model), **text_options(args))
+def segment(output: Path, *, kind: str, models: list[Path], **text) -> None:
+    """Writes sentences in subwords to a new text folder; ``text`` is what :func:`transform` takes.
 
-
-if __name__ == "__main__":
-    run(main)
+    Args:
+        kind: bpe, sentencepiece, wordpiece or cased_wordpiece.
+        models: what learn_subword.py made or BERT's vocabulary, one for all languages or one for each.
+    """
+    if kind in WORDPIECE:
+        make_segmenters(kind, models)  # a bad vocabulary is refused here, and workers need not import
+    transform("subword", partial(make_segmenters, kind, models), output=output, **text)

@@ -1,16 +1,16 @@
-"""Check the text of a corpus and print, for each split, its lines and bytes, and both files with their checksums."""
+"""A corpus of one's own: train|valid|test.{xx,yy}, plain or gzipped; it is checked, and linked into text folders."""
 
-import argparse
 import gzip
 import hashlib
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
+from ea_fairseq.data.history import History
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 from ea_fairseq.plain.text_lines import open_bytes, tidy
 
 SPLITS = ("train", "valid", "test")
@@ -64,8 +64,8 @@ def check_file(path: Path, name: str) -> CheckedFile:
     return CheckedFile(path, number, size, digest.hexdigest())
 
 
-def check_corpus(corpus: Path, languages: tuple[str, str]) -> list[CheckedFile]:
-    """Check all files of a corpus: those of both languages for each split, in turn.
+def check_corpus(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[CheckedFile, CheckedFile]]:
+    """Checks all files of a corpus, and returns those of each split.
 
     Raises:
         UserError: where a file is missing or wrong, or the two of a split differ in their number of lines.
@@ -75,26 +75,22 @@ def check_corpus(corpus: Path, languages: tuple[str, str]) -> list[CheckedFile]:
     names = [f"{split}.{language}" for split in SPLITS for language in languages]
     paths = [find_file(corpus, name) for name in names]
     files = [check_file(path, name) for path, name in zip(paths, names, strict=True)]
-    for source, target in zip(files[::2], files[1::2], strict=True):
+    splits = dict(zip(SPLITS, zip(files[::2], files[1::2], strict=True), strict=True))
+    for source, target in splits.values():
         if source.lines != target.lines:
             raise UserError(
                 f"{source.path} has {source.lines} lines and {target.path} has {target.lines}: "
                 "line by line they must be translations of each other."
             )
-    return files
+    return splits
 
 
-def main() -> None:
-    """Check and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpus", type=Path, help="folder of the corpus")
-    parser.add_argument("languages", nargs=2, metavar="LANGUAGE", help="suffix of the files of a language")
-    args = parser.parse_args()
-    files = check_corpus(args.corpus, tuple(args.languages))
-    for split, source, target in zip(SPLITS, files[::2], files[1::2], strict=True):
-        size = source.size + target.size
-        print(split, source.lines, size, source.path.name, source.checksum, target.path.name, target.checksum)
-
-
-if __name__ == "__main__":
-    run(main)
+def link_split(output: Path, *, languages: tuple[str, str], files: tuple[CheckedFile, CheckedFile]) -> None:
+    """Makes a text folder of the two files of a split, by links to them."""
+    output.mkdir()
+    for language, file in zip(languages, files, strict=True):
+        suffix = ".gz" if file.path.suffix == ".gz" else ""
+        (output / f"text.{language}{suffix}").symlink_to(file.path.absolute())
+    lines = files[0].lines
+    history = History([{"file": file.path.name, "sha256": file.checksum} for file in files])
+    history.then("read", lines, Counter(), lines).write(output / "history.json")

@@ -1,16 +1,10 @@
-"""Find the tables train|valid|test.tsv of a folder and print, of each, its split, sentences an example, bytes and name.
+"""Tables of one's own: train|valid|test.tsv of a folder, plain or gzipped; there need not be one for testing."""
 
-The name is followed by the checksum of the file. A folder need not have a test.tsv.
-"""
-
-import argparse
 from pathlib import Path
 
 from ea_fairseq.data.check_corpus import SPLITS, find_file
 from ea_fairseq.data.examples import plain_form
-from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 
 def find_tables(folder: Path) -> dict[str, Path]:
@@ -23,18 +17,15 @@ def find_tables(folder: Path) -> dict[str, Path]:
     return {split: find_file(folder, name) for split, name in names.items()}
 
 
-def main() -> None:
-    """Check and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the tables")
-    args = parser.parse_args()
-    tables = find_tables(args.folder)
+def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
+    """The table of each split, and the number of sentences an example.
+
+    Raises:
+        UserError: where a table is missing, or differs from the others in its number of sentences.
+    """
+    tables = find_tables(folder)
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():
         if sentences[split] != sentences["train"]:
             raise UserError(f"{path} and {tables['train']} do not have as many sentences an example.")
-        print(split, sentences[split], path.stat().st_size, path.name, sha256(path))
-
-
-if __name__ == "__main__":
-    run(main)
+    return tables, sentences["train"]

@@ -1,15 +1,14 @@
-"""Drop the sentence pairs that are of no use for training, as Moses' clean-corpus-n does."""
+"""Sentence pairs for training: those of use, as Moses' clean-corpus-n has it, some of them put aside for validation."""
 
-import argparse
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
-from ea_fairseq.data.options import add_text_options, text_options
-from ea_fairseq.data.transform import Lines, transform
+from ea_fairseq.data.selections import EveryNth
+from ea_fairseq.data.transform import Lines, Transform, transform
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 REASONS = ("empty", "too_long", "ratio", "long_word")
 MAX_WORD_LENGTH = 1000  # characters, as clean-corpus-n has it
@@ -48,18 +47,30 @@ class PairFilter:
         return [source for source, _ in kept], [target for _, target in kept], dropped
 
 
-def main() -> None:
-    """Clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_text_options(parser)
-    parser.add_argument("--max-length", type=int, default=175, help="most tokens of a side")
-    parser.add_argument("--ratio", type=float, default=1.5, help="most that one side is longer")
-    args = parser.parse_args()
-    make = partial(PairFilter, args.max_length, args.ratio)
-    history = transform("clean", make, **text_options(args))
+def clean(output: Path, *, max_length: int, ratio: float, **text) -> None:
+    """Writes the pairs that :class:`PairFilter` keeps to a new text folder; ``text`` is what :func:`transform` takes.
+
+    Raises:
+        UserError: where it keeps none.
+    """
+    history = transform("clean", partial(PairFilter, max_length, ratio), output=output, **text)
     if not history.kept:
         raise UserError("cleaning leaves no pair of train: check the languages, --max-length and --ratio.")
 
 
-if __name__ == "__main__":
-    run(main)
+def make_copier() -> Transform:
+    """A transform that keeps all lines as they are."""
+    return lambda source_lines, target_lines: (source_lines, target_lines, Counter())
+
+
+def split(output: Path, *, every: int, **text) -> None:
+    """Writes the text folders ``valid``, with every Nth pair, and ``train``, with the others, to a new folder.
+
+    Raises:
+        UserError: where one of them would be empty.
+    """
+    for name in ("train", "valid"):
+        selection = EveryNth(every, others=name == "train")
+        history = transform("split", make_copier, output=output / name, selection=selection, **text)
+        if not history.kept:
+            raise UserError(f"there are too few pairs to put every {every}th into valid: use more text.")

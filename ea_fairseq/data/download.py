@@ -1,25 +1,20 @@
 """Get an archive: the user's own file, or else from the first place that gives it, verified."""
 
-import argparse
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from glob import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ea_fairseq.data.archives import Place, WrongFileError, parse_checksum, read_table, verify
+from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.transfer import Patience, RefusedError, transfer
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.commands import run
 
 TABLE = Path(__file__).with_name("archives.tsv")
-VARIABLES = """
-DOWNLOAD_ATTEMPTS (default: 5) is how often in a row a transfer may bring less than 10 kB before the next place is
-tried, DOWNLOAD_WAIT (5) the seconds before the second attempt, doubled each time, DOWNLOAD_STALL (60) those after which
-a server that sends nothing, or less than 10 kB in them, is given up, and DOWNLOAD_LARGEST (10000000000) the most bytes
-of an archive whose size is unknown.
-"""
 
 
 @dataclass(frozen=True)
@@ -49,25 +44,29 @@ def mirrored(place: Place, mirror: str) -> Place:
     return replace(place, address=mirror.rstrip("/") + urlsplit(place.address).path)
 
 
+def own_files(folder: Path, places: list[Place]) -> Iterator[tuple[Path, Place]]:
+    """The user's own files of an archive: those in the folder, or a folder in it, with the file name of a place."""
+    for place in places:
+        for path in [folder / place.file, *sorted(folder.glob(f"*/{escape(place.file)}"))]:
+            if path.is_file():
+                yield path, place
+
+
 def own_file(folder: Path, places: list[Place]) -> Archive | None:
-    """The user's own file of an archive: one in the folder, or a folder in it, with the file name of a place.
+    """The user's own file of an archive.
 
     Returns:
         The verified archive, or None where no file has such a name.
 
     Raises:
-        UserError: where the folder is missing, or all files of such a name have a wrong size or checksum.
+        UserError: where all files of such a name have a wrong size or checksum.
     """
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give --archives the folder that holds your archives.")
     wrong = None
-    for place in places:
-        for path in [folder / place.file, *sorted(folder.glob(f"*/{escape(place.file)}"))]:
-            try:
-                if path.is_file():
-                    return Archive(place, path.resolve(), verify(path, place))
-            except WrongFileError as error:
-                wrong = wrong or error
+    for path, place in own_files(folder, places):
+        try:
+            return Archive(place, path.resolve(), verify(path, place))
+        except WrongFileError as error:
+            wrong = wrong or error
     if wrong:
         raise wrong
     return None
@@ -111,57 +110,75 @@ def _verified(place: Place, part: Path, patience: Patience) -> str:
     raise RefusedError(reason)
 
 
-def main() -> None:
-    """Get it."""
-    parser = argparse.ArgumentParser(description=__doc__, epilog=VARIABLES)
-    parser.add_argument("--table", type=Path, default=TABLE, help="where archives are (default: %(default)s)")
-    parser.add_argument("--archives", type=Path, metavar="DIR", help="folder with archives that need no download")
-    parser.add_argument("--mirror", metavar="URL", help="host, and folder, in place of those of the table")
-    parser.add_argument(
-        "--accept",
-        action="append",
-        default=[],
-        metavar="NAME=sha256:CHECKSUM",
-        help="the only checksum for an archive, whatever the table says",
-    )
-    parser.add_argument("archive", help="name in the table")
-    parser.add_argument("output", type=Path, help="folder for the archive and source.json; .part files lie beside it")
-    args = parser.parse_args()
+@dataclass(frozen=True)
+class Sources:
+    """Where archives come from.
 
-    table = read_table(args.table)
-    if args.archive not in table:
-        raise UserError(f"{args.table} has no archive {args.archive}: it has {', '.join(table)}.")
-    if args.mirror and not re.fullmatch("https?://[^/?#]+(/[^?#]*)?", args.mirror):
-        raise UserError(f"--mirror needs an address such as https://host/folder, not '{args.mirror}'.")
-    places = table[args.archive]
-    accepted = accepted_checksums(args.accept, table).get(args.archive)
-    if accepted:
-        places = [replace(place, size=None, checksum=accepted) for place in places]
+    Args:
+        own: a folder with archives that need no download.
+        mirror: a host, and folder, in place of those of the table.
+        accepted: the only checksum of an archive, whatever the table says, by its name.
+        table: the places of each archive, by its name.
 
-    own = own_file(args.archives, places) if args.archives else None
-    if args.mirror:
-        places = [mirrored(place, args.mirror) for place in places]
-    archive = own or download(places, args.output.parent, Patience.from_environment())
+    Raises:
+        UserError: where ``mirror`` is no address.
+    """
 
-    source = {
-        "archive": args.archive,
-        "file": archive.place.file,
-        "address": archive.place.address,
-        "size": archive.path.stat().st_size,
-        "checksum": archive.sha256,
-        "accepted": accepted is not None,
-    }
-    args.output.mkdir()
-    (args.output / "source.json").write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
-    if own and args.output.parent.resolve() in own.path.parents[1:]:  # was downloaded here, and may be replaced
-        (args.output / own.place.file).hardlink_to(own.path)
-    elif own:
-        (args.output / own.place.file).symlink_to(own.path)
-    else:
-        archive.path.rename(args.output / archive.place.file)
-    for part in args.output.parent.glob(f"{args.archive}.????????.part"):
-        part.unlink()
+    own: Path | None = None
+    mirror: str | None = None
+    accepted: dict[str, str] = field(default_factory=dict)
+    table: dict[str, list[Place]] = field(default_factory=partial(read_table, TABLE))
 
+    def __post_init__(self) -> None:
+        if self.mirror and not re.fullmatch("https?://[^/?#]+(/[^?#]*)?", self.mirror):
+            raise UserError(f"--mirror needs an address such as https://host/folder, not '{self.mirror}'.")
 
-if __name__ == "__main__":
-    run(main)
+    def places(self, archive: str) -> list[Place]:
+        """The places of an archive, with the checksum that is accepted, if there is one."""
+        accepted = self.accepted.get(archive)
+        places = self.table[archive]
+        return [replace(place, size=None, checksum=accepted) for place in places] if accepted else places
+
+    def get(self, archive: str, output: Path) -> None:
+        """Makes a folder of the archive and its source.json; .part files of a download lie beside it.
+
+        Raises:
+            UserError: where no place gives the archive, or the user's own file is another.
+        """
+        places = self.places(archive)
+        own = own_file(self.own, places) if self.own else None
+        if self.mirror:
+            places = [mirrored(place, self.mirror) for place in places]
+        found = own or download(places, output.parent, Patience.from_environment())
+
+        source = {
+            "archive": archive,
+            "file": found.place.file,
+            "address": found.place.address,
+            "size": found.path.stat().st_size,
+            "checksum": found.sha256,
+            "accepted": archive in self.accepted,
+        }
+        output.mkdir()
+        (output / "source.json").write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
+        if own and output.parent.resolve() in own.path.parents[1:]:  # was downloaded here, and may be replaced
+            (output / own.place.file).hardlink_to(own.path)
+        elif own:
+            (output / own.place.file).symlink_to(own.path)
+        else:
+            found.path.rename(output / found.place.file)
+        for part in output.parent.glob(f"{archive}.????????.part"):
+            part.unlink()
+
+    def plan(self, plan: Plan, archive: str) -> str:
+        """Plans to get an archive; returns the output of that step."""
+        first = self.table[archive][0]
+        own = next((path for path, _ in own_files(self.own, self.table[archive])), None) if self.own else None
+        return plan.add(
+            f"archives/{archive}",
+            partial(self.get, archive),
+            self.places(archive),
+            size=0 if own else first.size or 0,
+            unsized="linked" if own else "unknown",
+            remark=f"from {own or first.address}",
+        )

@@ -1,6 +1,5 @@
-"""Extract the text of a corpus, one sentence a line for each language, from its archives."""
+"""Extracts the text of a corpus, one sentence a line for each language, from its archives."""
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +11,6 @@ from ea_fairseq.data.containers import Member, open_members
 from ea_fairseq.data.formats import FORMATS, FormatError
 from ea_fairseq.data.history import History
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 from ea_fairseq.plain.text_lines import open_bytes, progress, tidy, writing
 
 
@@ -152,35 +150,15 @@ def verified(folder: Path) -> tuple[Path, dict[str, object]]:
     return path, source
 
 
-def parse_members(languages: list[str], members: list[str]) -> dict[str, list[str]]:
-    """The names of the members of each language, from options LANGUAGE=PATH; raises UserError for bad ones."""
-    names = {language: [] for language in languages}
-    for member in members:
-        language, _, name = member.partition("=")
-        if language not in names or not name:
-            raise UserError(f"--member needs LANGUAGE=PATH with a language of {languages}, not '{member}'.")
-        names[language].append(name)
-    if len(set(map(len, names.values()))) > 1 or len({member.partition("=")[2] for member in members}) < len(members):
-        raise UserError("--member needs as many members of each language, all of them different.")
-    return names
+def extract_verified(
+    output: Path, *, archives: list[Path], names: dict[str, list[str]], form: str, compress: bool
+) -> None:
+    """Makes a text folder of the members of archives, which are verified first; see :func:`extract`.
 
-
-def main() -> None:
-    """Extract."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--format", choices=FORMATS, required=True)
-    parser.add_argument("--languages", nargs=2, required=True, metavar="LANGUAGE")
-    parser.add_argument("--member", action="append", required=True, metavar="LANGUAGE=PATH", help="in their order")
-    parser.add_argument("--compress", action="store_true", help="gzip the text")
-    parser.add_argument("archives", type=Path, nargs="+", metavar="ARCHIVE_FOLDER", help="what download.py made")
-    parser.add_argument("output", type=Path, help="text folder to make")
-    args = parser.parse_args()
-    names = parse_members(args.languages, args.member)
-    archives, sources = zip(*map(verified, args.archives), strict=True)
-    counts = extract(archives, names, args.format, args.compress, args.output)
+    Args:
+        archives: the folders that ``Sources.get`` made of them.
+    """
+    paths, sources = zip(*map(verified, archives), strict=True)
+    counts = extract(list(paths), names, form, compress, output)
     step = {"step": "extract", "members": names} | counts
-    History(list(sources), [step]).write(args.output / "history.json")
-
-
-if __name__ == "__main__":
-    run(main)
+    History(list(sources), [step]).write(output / "history.json")

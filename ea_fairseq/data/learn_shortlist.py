@@ -1,30 +1,31 @@
 """Write a vocabulary shortlist: for each source word the target words that most probably translate it."""
 
-import argparse
 import logging
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary
-from fairseq.data.data_utils import infer_language_pair, load_indexed_dataset
 
 from ea_fairseq.data.lexicon import Lexicon, Pair
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
+from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.text_lines import progress, writing
 from ea_fairseq.plain.whole_files import replacing
 
 LONGEST = 100  # words; longer sentences say little of single words and take much memory
 
 
-def read_pairs(data: Path, most: int) -> tuple[Iterator[Pair], Dictionary, Dictionary]:
+def read_pairs(data: Path, most: int) -> tuple:
     """Sentence pairs of the training set, evenly drawn where there are more than ``most``, and the dictionaries.
 
     Raises:
         UserError: where the folder has no binarised sentence pairs.
     """
+    from fairseq.data import Dictionary
+    from fairseq.data.data_utils import infer_language_pair, load_indexed_dataset
+
     languages = infer_language_pair(str(data)) if data.is_dir() else (None, None)
     if None in languages:
         raise UserError(f"{data} has no binarised sentence pairs: give the data-bin of a preparation.")
@@ -74,16 +75,36 @@ def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--words", type=int, required=True)
-    parser.add_argument("--frequent", type=int, required=True)
-    parser.add_argument("--pairs", type=int, required=True)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("output", type=Path)
+    """Learns a shortlist by the command line."""
+    parser = Parser(
+        "shortlist",
+        "Learns from the training set in DATA_BIN which target words translate which source words (IBM's model 1),\n"
+        "and writes FILE for --shortlist of translate, fairseq-generate and fairseq-interactive: models then choose\n"
+        "among the translations of a batch's source words and the most frequent words alone. FILE is text: a source\n"
+        "word, a tab, its translations.",
+        "ea-fairseq shortlist data/multi30k-deen/data-bin data/multi30k-deen/shortlist.tsv",
+        usage="%(prog)s [options] DATA_BIN FILE",
+    )
+    count = at_least(1)
+    parser.add_argument(
+        "--words", type=count, default=50, metavar="N", help="translations of a source word (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--frequent",
+        type=count,
+        default=200,
+        metavar="N",
+        help="of the most frequent target words, which every sentence may have (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=count,
+        default=100_000,
+        metavar="N",
+        help="sentence pairs to learn from; 100,000 take half a gigabyte of memory (default: %(default)s)",
+    )
+    parser.add_argument("data", type=Path, metavar="DATA_BIN", help="a folder of binarised data")
+    parser.add_argument("output", type=Path, metavar="FILE", help="the file to write")
     args = parser.parse_args()
     logging.disable(logging.INFO)  # fairseq's
-    learn_shortlist(args.data, args.output, args.words, args.frequent, args.pairs)
-
-
-if __name__ == "__main__":
-    run(main)
+    learn_shortlist(require_path(args.data), args.output, args.words, args.frequent, args.pairs)

@@ -1,15 +1,12 @@
-"""Learn a subword model from tokenized text."""
+"""Subword models of tokenized text."""
 
-import argparse
 import io
 from itertools import islice
 from pathlib import Path
 
 from ea_fairseq.data.byte_pairs import learn_merges
-from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.word_counts import count_words, read_lines
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 from ea_fairseq.plain.text_lines import progress
 
 MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
@@ -59,26 +56,3 @@ def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: 
         reason = str(error).rpartition("] ")[2]
         raise UserError(f"sentencepiece cannot learn --vocab-size {size}: {reason}") from None
     output.write_bytes(model.getvalue())
-
-
-def main() -> None:
-    """Learn."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=("bpe", "sentencepiece"), required=True)
-    parser.add_argument("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
-    parser.add_argument("--size", type=int, required=True, help="BPE merges, or sentencepiece vocabulary")
-    parser.add_argument("--languages", nargs="+", required=True, metavar="LANGUAGE", help="one or both")
-    parser.add_argument("--workers", type=int, default=1, help="processes to count words with")
-    parser.add_argument("input", type=Path, help="text folder")
-    parser.add_argument("output", type=Path, help="file of the model")
-    args = parser.parse_args()
-    folder = TextFolder(args.input, tuple(args.languages))
-    files = [folder.file(language) for language in args.languages]
-    if args.kind == "bpe":
-        learn_bpe(files, args.size, args.output, args.workers)
-    else:
-        learn_sentencepiece(files, args.size, args.output, args.model_type)
-
-
-if __name__ == "__main__":
-    run(main)

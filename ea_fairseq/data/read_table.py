@@ -1,6 +1,5 @@
-"""Make a text folder of the sentences of a table, with their labels, one a line, in its file `labels`."""
+"""Makes a text folder of the sentences of a table, with their labels, one a line, in its file `labels`."""
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,14 +12,13 @@ from ea_fairseq.data.history import History
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.selections import EveryNth, Sample
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 from ea_fairseq.plain.text_lines import progress, writing
 
 LABELS = "labels"
 
 
 class Table:
-    """A table, of its own or as download.py made a folder of it.
+    """A table, of its own or as ``Sources.get`` made a folder of it.
 
     Args:
         path: of the file or folder.
@@ -43,7 +41,7 @@ class Table:
         return read_examples(self.path, self.form)
 
 
-def write_examples(table: Table, sides: list[str], others: set, sample: Sample | None, output: Path) -> None:
+def write_examples(table: Table, sides: tuple[str, ...], others: set, sample: Sample | None, output: Path) -> None:
     """Write the examples of a table, or a sample of them, to a new folder.
 
     Args:
@@ -73,21 +71,19 @@ def write_examples(table: Table, sides: list[str], others: set, sample: Sample |
     history.write(output / "history.json")
 
 
-def main() -> None:
-    """Read it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--form", choices=("plain", *FORMS), default="plain", help="what its columns are")
-    parser.add_argument("--sides", nargs="+", required=True, metavar="SIDE", help="what the sentences are called")
-    parser.add_argument("--without", type=Path, help="leave out the examples of this table, of the same form")
-    parser.add_argument("--sample", type=int, help="draw this many examples at random")
-    parser.add_argument("--seed", type=int, default=1, help="seed of that draw")
-    parser.add_argument("input", type=Path, help="a table, or the folder that download.py made of one")
-    parser.add_argument("output", type=Path, help="text folder to make")
-    args = parser.parse_args()
-    others = set(Table(args.without, args.form).examples()) if args.without else set()
-    sample = Sample(args.sample, args.seed) if args.sample else None
-    write_examples(Table(args.input, args.form), args.sides, others, sample, args.output)
+def take_table(
+    output: Path,
+    *,
+    table: Path,
+    sides: tuple[str, ...],
+    form: str = "plain",
+    without: Path | None = None,
+    sample: Sample | None = None,
+) -> None:
+    """Makes a text folder of a table, or of a sample of it, without the examples of another table of that form.
 
-
-if __name__ == "__main__":
-    run(main)
+    Raises:
+        UserError: where a table is wrong, or has another number of sentences.
+    """
+    others = set(Table(without, form).examples()) if without else set()
+    write_examples(Table(table, form), sides, others, sample, output)

@@ -1,13 +1,11 @@
-"""Take one language of binarised sentence pairs, in the names that fairseq's masked_lm reads, and describe it."""
+"""Takes one language of binarised sentence pairs, in the names that fairseq's masked_lm reads, and describes it."""
 
-import argparse
 import json
 import shutil
 from pathlib import Path
 
 from ea_fairseq.data import manifest
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 PREPARATION, MANIFEST = "preparation.json", "manifest.json"
 KEPT = ("tokenizer", "normalize", "dash_splits", "lowercase", "subword")
@@ -42,25 +40,20 @@ def described(data: Path, output: Path, language: str) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Copy and describe."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--language", required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the binarised pairs")
-    parser.add_argument("files", type=Path, nargs="+", help="of the language")
-    parser.add_argument("output", type=Path, help="folder for the data")
-    args = parser.parse_args()
-    args.output.mkdir()
-    shutil.copyfile(args.data / f"dict.{args.language}.txt", args.output / "dict.txt")
-    for file in args.files:
-        shutil.copyfile(file, args.output / f"{file.name.partition('.')[0]}{file.suffix}")
-    preparation = prepared(args.data, args.language)
+def take_language(output: Path, *, data: Path, language: str, files: list[Path]) -> None:
+    """Copies a language to a new folder.
+
+    Args:
+        data: folder of the binarised pairs.
+        files: of the language in it.
+    """
+    output.mkdir()
+    shutil.copyfile(data / f"dict.{language}.txt", output / "dict.txt")
+    for file in files:
+        shutil.copyfile(file, output / f"{file.name.partition('.')[0]}{file.suffix}")
+    preparation = prepared(data, language)
     for model in preparation.get("models", []):
-        shutil.copyfile(args.data / model, args.output / model)
+        shutil.copyfile(data / model, output / model)
     if preparation:
-        manifest.write(args.output / PREPARATION, preparation)
-    manifest.write(args.output / MANIFEST, described(args.data, args.output, args.language))
-
-
-if __name__ == "__main__":
-    run(main)
+        manifest.write(output / PREPARATION, preparation)
+    manifest.write(output / MANIFEST, described(data, output, language))

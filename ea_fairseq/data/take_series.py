@@ -1,6 +1,5 @@
-"""Put the files of a data set of time series into a folder, every line checked, and describe them in manifest.json."""
+"""Puts the files of a data set of time series into a folder, every line checked, with a manifest.json."""
 
-import argparse
 from pathlib import Path
 
 from ea_fairseq.data import manifest
@@ -8,13 +7,12 @@ from ea_fairseq.data.containers import open_members
 from ea_fairseq.data.extract import verified
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 SPLITS = ("train", "test")
 
 
 def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
-    """Write the series of an archive, of a folder of download.py or of a file, plain, packed by gzip or in a zip.
+    """Write the series of an archive, of a folder of ``Sources.get`` or of a file, plain, packed by gzip or in a zip.
 
     Args:
         name: of the file in an archive, such as ``JapaneseVowels_TRAIN.ts``.
@@ -34,7 +32,6 @@ def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
 
 def read_series(path: Path, input: Path):
     """The series of a file that came from ``input``; raises UserError naming the line of it that is wrong."""
-    from ea_fairseq.errors import UserError
     from ea_fairseq.series.ts_file import read_ts
 
     try:
@@ -60,31 +57,25 @@ def describe(files: dict[str, object]) -> dict[str, int]:
     return {"channels": train.channels, "longest": longest, "classes": len(train.labels or ())}
 
 
-def main() -> None:
-    """Write, check and describe."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for split in SPLITS:
-        parser.add_argument(f"--{split}", type=Path, required=True, help="file, or folder that download.py made of one")
-    parser.add_argument("name", help="of the data set")
-    parser.add_argument("output", type=Path, help="folder to make")
-    args = parser.parse_args()
-    args.output.mkdir()
+def take_series(output: Path, *, name: str, inputs: dict[str, Path]) -> None:
+    """Writes, checks and describes a data set in a new folder.
+
+    Args:
+        inputs: of each split a file, or the folder that ``Sources.get`` made of one.
+    """
+    output.mkdir()
     sources, files = [], {}
     for split in SPLITS:
-        input, path = getattr(args, split), args.output / f"{split}.ts"
-        sources.append(write_series(input, f"{args.name}_{split.upper()}.ts", path))
-        files[split] = read_series(path, input)
+        path = output / f"{split}.ts"
+        sources.append(write_series(inputs[split], f"{name}_{split.upper()}.ts", path))
+        files[split] = read_series(path, inputs[split])
         tidy(path)
     found = {
-        "settings": {"dataset": "prepare-uea", "name": args.name},
+        "settings": {"dataset": "prepare-uea", "name": name},
         "sources": sources,
         "splits": {split: {"pairs": len(file.series), "steps": []} for split, file in files.items()},
         "dictionary_sizes": {},
         "series": describe(files),
-        "files": {f"{split}.ts": f"sha256:{sha256(args.output / f'{split}.ts')}" for split in SPLITS},
+        "files": {f"{split}.ts": f"sha256:{sha256(output / f'{split}.ts')}" for split in SPLITS},
     }
-    manifest.write(args.output / "manifest.json", found)
-
-
-if __name__ == "__main__":
-    run(main)
+    manifest.write(output / "manifest.json", found)

@@ -1,11 +1,14 @@
 """Tokenization, by Moses' scripts or their port, or none."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from ea_fairseq.data.moses import run_script
+from ea_fairseq.data.selections import Selection
+from ea_fairseq.data.transform import Transform, transform
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,21 @@ def lowercase(line: str) -> str:
     from ea_fairseq.plain.moses_port import lowercase_as_perl
 
     return lowercase_as_perl(line)
+
+
+def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> Transform:
+    """A transform that tokenizes each language."""
+    tokenizers = list(map(tokenization.tokenizer_for, languages))
+    return lambda *sides: (*(tokenize(lines) for tokenize, lines in zip(tokenizers, sides, strict=True)), Counter())
+
+
+def tokenize(
+    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Selection | None = None, **text
+) -> None:
+    """Writes tokenized sentences, or a sample of them, to a new text folder; ``text`` is what :func:`transform` takes.
+
+    Args:
+        languages: of the sides of the text.
+    """
+    make = partial(make_tokenizers, tokenization, languages)
+    transform("tokenize", make, output=output, selection=sample, **text)

@@ -1,14 +1,12 @@
-"""Print the version of each tool that a preparation uses, one `tool version` a line."""
+"""The versions of the tools that a preparation uses."""
 
-import argparse
 import platform
+from argparse import Namespace
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 
 from ea_fairseq.data.moses import moses_version
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.commands import run
 
 FAIRSEQ = ("fairseq-fixed", "fairseq")
 
@@ -24,19 +22,18 @@ def tool_version(tool: str) -> str:
     raise UserError(f"{tool} is not installed: install it with 'python -m pip install {tool}'.")
 
 
-def main() -> None:
-    """Print the versions."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--moses", type=Path, help="folder of Moses")
-    parser.add_argument("tools", nargs="+", metavar="TOOL", help="name of a tool, as pip knows it")
-    args = parser.parse_args()
-    print("python", platform.python_version())
-    for tool in args.tools:
-        print(tool, tool_version(tool))
-    if args.moses:
-        moses = moses_version(args.moses)
-        print("moses", moses["commit"] or "of unknown commit,", f"scripts sha256:{moses['sha256']}")
+def tool_versions(options: Namespace) -> dict[str, str]:
+    """The version of each tool that these options of a preparation ask for, and of Python.
 
-
-if __name__ == "__main__":
-    run(main)
+    Raises:
+        UserError: where one is not installed.
+    """
+    tools = ["fairseq"]
+    if options.tokenizer == "moses" and not options.moses:
+        tools += ["sacremoses", "regex"]
+    tools += {"bpe": ["subword-nmt"], "sentencepiece": ["sentencepiece"]}.get(options.subword, [])
+    versions = {"python": platform.python_version()} | {tool: tool_version(tool) for tool in tools}
+    if options.moses:
+        moses = moses_version(options.moses)
+        versions["moses"] = f"{moses['commit'] or 'of unknown commit,'} scripts sha256:{moses['sha256']}"
+    return versions

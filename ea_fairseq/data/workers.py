@@ -2,11 +2,12 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -18,18 +19,26 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
 
     Args:
         make: makes the function, once in each process.
-        workers: processes; with 1 the function runs in this one.
+        workers: processes, at most; where there would be but one, the function runs in this one. They are forked and so
+            hold the locks that this one holds.
 
     Raises:
         BrokenProcessPool: where a process is killed.
     """
-    if workers == 1:
-        yield from map(make(), items)
-        return
     items = iter(items)
-    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(make,)) as pool:
-        pending = deque(pool.submit(_call, item) for item in islice(items, 2 * workers))
+    first = list(islice(items, workers))
+    if len(first) < 2:
+        yield from map(make(), chain(first, items))
+        return
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(len(first), fork, _start_worker, initargs=(make,)) as pool:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process alone
         try:
+            pending = deque(pool.submit(_call, item) for item in first)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            pending.extend(pool.submit(_call, item) for item in islice(items, workers))
             while pending:
                 result = pending.popleft().result()
                 pending.extend(pool.submit(_call, item) for item in islice(items, 1))

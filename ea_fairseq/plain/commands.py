@@ -13,6 +13,11 @@ from pathlib import Path
 from ea_fairseq.errors import UserError, printable
 
 PROGRAM = "ea-fairseq"
+SENTENCES = {  # argparse's words, and ours
+    "unrecognized arguments:": "there is no option",
+    ": expected one argument": " needs a value",
+    ": needs ": " needs ",
+}
 
 
 def run(main: Callable[[], None]) -> None:
@@ -67,7 +72,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         """Ends the program with one sentence, which names the flag."""
-        sys.exit(f"{self.prog.split()[-1]}: {message.removeprefix('argument ')}: see --help.")
+        for words, ours in SENTENCES.items():
+            message = message.replace(words, ours)
+        sys.exit(f"{self.prog.split()[1]}: {message.removeprefix('argument ')}: see --help.")
 
 
 def at_least(least: float, parse: type = int) -> Callable[[str], float]:

@@ -73,8 +73,10 @@ class OutputFolder:
             wait_for_lock(lock, lambda: self.say(f"waiting for another run in {self.path} to end"))
             self.lock = lock.fileno()
             self.check()
-            with self.writing("in"):
-                (self.path / STAMPS / MAKER).write_text(f"{self.made_by}\n", encoding="utf-8")
+            maker = self.path / STAMPS / MAKER
+            if not (maker.is_file() and maker.read_bytes() == f"{self.made_by}\n".encode()):
+                with self.writing("in"):
+                    maker.write_text(f"{self.made_by}\n", encoding="utf-8")
             yield self
 
     def say(self, text: str) -> None:

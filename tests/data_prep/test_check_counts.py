@@ -1,15 +1,18 @@
-"""ea_fairseq/data/check_counts.py: other counts than those of the full data are an error, or noted."""
+"""Other counts than those of the full data are an error, or noted."""
 
 import hashlib
 import json
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dataset_runs import REPOSITORY, Archives, prepare
+from corpora import environment
+from dataset_runs import QUICK, REPOSITORY, Archives, command
+from ea_fairseq.data.check_counts import check_counts
+from ea_fairseq.errors import UserError
 from mirror import Mirror
 
 CLEAN = {"step": "clean", "read": 90, "dropped": {"empty": 4, "ratio": 6}, "kept": 80}
@@ -21,7 +24,7 @@ MANIFEST = {
     },
     "dictionary_sizes": {"de": 40, "en": 30},
 }
-RIGHT = ["train=80", "valid=7", "test=8", "dict.de=40", "dict.en=30", "with_text=86"]
+RIGHT = {"train": 80, "valid": 7, "test": 8, "dict.de": 40, "dict.en": 30, "with_text": 86}
 
 
 @pytest.fixture
@@ -32,41 +35,44 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def check(data: Path, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "ea_fairseq.data.check_counts", data / "manifest.json", *arguments]
-    return subprocess.run(command, cwd="/", capture_output=True, text=True)
+@pytest.fixture
+def note(data: Path, capsys) -> Callable[..., str]:
+    """A function that compares counts, and returns what it notes."""
+
+    def note(known: dict[str, int], others: dict[str, int] | None = None, strict: bool = False) -> str:
+        check_counts(data / "manifest.json", known, others or {}, strict)
+        written = capsys.readouterr()
+        assert not written.out
+        return written.err
+
+    return note
 
 
-@pytest.mark.parametrize("strict", [[], ["--strict"]])
-@pytest.mark.parametrize("known", [RIGHT, RIGHT[:2], []])
-def test_right_counts_are_passed_over_in_silence(data: Path, known: list[str], strict: list[str]):
-    result = check(data, *known, *strict)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("count", [len(RIGHT), 2, 0])
+def test_right_counts_are_passed_over_in_silence(note, count: int, strict: bool):
+    assert note(dict(list(RIGHT.items())[:count]), strict=strict) == ""
 
 
-@pytest.mark.parametrize("right", RIGHT)
-def test_every_other_count_is_named(data: Path, right: str):
-    name, count = right.split("=")
-    differs = f"{name} {count} instead of {int(count) + 1}"
-    known = [f"{name}={int(count) + 1}" if choice == right else choice for choice in RIGHT]
-    noted, refused = check(data, *known), check(data, *known, "--strict")
-    assert (noted.returncode, refused.returncode) == (0, 1)
-    assert noted.stderr.startswith("note: ") and noted.stderr.endswith(f" differ: {differs}.\n")
-    assert refused.stderr.startswith("check_counts: ") and refused.stderr.endswith(f"{data}: {differs}.\n")
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_other_count_is_named(note, data: Path, name: str):
+    known = RIGHT | {name: RIGHT[name] + 1}
+    differs = f"{name} {RIGHT[name]} instead of {known[name]}"
+    noted = note(known)
+    assert noted.startswith("note: ") and noted.endswith(f" differ: {differs}.\n")
+    with pytest.raises(UserError, match=f"{data}: {differs}.$"):
+        note(known, strict=True)
 
 
-def test_all_other_counts_are_named_in_one_sentence(data: Path):
-    result = check(data, "train=1", "valid=7", "dict.en=2", "--strict")
-    assert result.stderr.endswith(": train 80 instead of 1, dict.en 30 instead of 2.\n")
-    assert result.stderr.count("\n") == 1
+def test_all_other_counts_are_named_in_one_sentence(note):
+    with pytest.raises(UserError, match=r": train 80 instead of 1, dict.en 30 instead of 2.$"):
+        note({"train": 1, "valid": 7, "dict.en": 2}, strict=True)
 
 
-def test_counts_of_others_are_noted_at_most(data: Path):
-    result = check(data, "train=80", "with_text~86", "--strict")
-    assert (result.returncode, result.stderr) == (0, "")
-    result = check(data, "train=80", "with_text~87", "--strict")
-    assert result.returncode == 0
-    assert result.stderr.startswith("note: ") and result.stderr.endswith(" differ: with_text 86 instead of 87.\n")
+def test_counts_of_others_are_noted_at_most(note):
+    assert note({"train": 80}, {"with_text": 86}, strict=True) == ""
+    noted = note({"train": 80}, {"with_text": 87}, strict=True)
+    assert noted.startswith("note: ") and noted.endswith(" differ: with_text 86 instead of 87.\n")
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +95,23 @@ def project(small: Archives, tmp_path: Path) -> Path:
     return tmp_path / "a project"
 
 
+def prepare(project: Path, *arguments: object) -> subprocess.CompletedProcess:
+    whole = command("iwslt14-deen", *arguments, repository=project)
+    return subprocess.run(whole, env=environment() | QUICK, cwd="/", capture_output=True, text=True)
+
+
 @pytest.mark.slow
 def test_script_refuses_full_data_of_other_counts_and_notes_those_of_a_trial(project: Path, small, tmp_path: Path):
     data = tmp_path / "an output/data-bin"
     with Mirror(small.served()) as mirror:
-        full = prepare("iwslt14-deen", "--mirror", mirror.url, data.parent, repository=project)
+        full = prepare(project, "--mirror", mirror.url, data.parent)
         sources = json.loads((data / "manifest.json").read_text())["sources"]
-        again = prepare("iwslt14-deen", data.parent, repository=project)
-        trial = prepare("iwslt14-deen", "--merges", "9999", data.parent, repository=project)
+        again = prepare(project, data.parent)
+        trial = prepare(project, "--merges", "9999", data.parent)
     assert [source["accepted"] for source in sources] == [False]
     for result in (full, again):
         assert result.returncode == 1
-        assert result.stderr.startswith("check_counts: the counts are not those of the full data")
+        assert result.stderr.startswith("prepare: the counts are not those of the full data")
         assert result.stderr.count("\n") == 1
         for count in ("train 130 instead of 160239", "valid 5 instead of 7283", "test 80 instead of 6750"):
             assert count in result.stderr

@@ -1,4 +1,4 @@
-"""data-prep/prepare-*.sh on small archives: the data is what the archives hold, however badly they come."""
+"""Preparations from small archives: the data is what the archives hold, however badly they come."""
 
 import json
 import shutil

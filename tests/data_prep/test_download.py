@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from downloads import FILES, FIRST, QUICK, SECOND, TGZ, ZIP, ZIPPED, Download, checksum
 from ea_fairseq.data.archives import Place
-from ea_fairseq.data.download import TABLE, accepted_checksums, download
+from ea_fairseq.data.download import accepted_checksums, download
 from ea_fairseq.data.transfer import Patience
 from ea_fairseq.errors import UserError
 from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
@@ -227,8 +227,6 @@ def test_mirror_replaces_every_host(corpus: Download, mirror: Mirror, prefix: st
         (["--accept", f"korpus={checksum(TGZ)}"], "names the archive korpus, and there are only: corpus"),
         (["--mirror", "www.statmt.org"], "--mirror needs an address such as https://host/folder, not 'www.statmt.org'"),
         (["--archives", "/no such folder"], "there is no folder /no such folder"),
-        (["--table", "/no such table"], "/no such table"),
-        (["--table", TABLE], "has no archive corpus: it has iwslt14-de-en, europarl-v7,"),
     ],
 )
 def test_wrong_flags_are_refused(corpus: Download, mirror: Mirror, flags: list[str], part: str):

@@ -2,16 +2,16 @@
 
 import gzip
 import string
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data import read_table
 from ea_fairseq.data.check_tables import find_tables
 from ea_fairseq.data.examples import FORMS, plain_form, read_examples
 from ea_fairseq.data.labels import Classes, Scores, write_numbers
+from ea_fairseq.data.read_table import take_table
+from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.errors import UserError
 
@@ -123,24 +123,20 @@ def read_folder(path, sides):
 def test_labels_stay_with_their_sentences(tmp_path_factory, table, size, left_out):
     folder = tmp_path_factory.mktemp("table")
     others = [example for number, example in enumerate(table) if number in left_out]
-    sides = ["input0", "input1"][: len(table[0]) - 1]
+    sides = ("input0", "input1")[: len(table[0]) - 1]
     path = write(folder / "train.tsv", header(len(table[0])), *map("\t".join, table))
     known = write(folder / "others.tsv", header(len(table[0])), *map("\t".join, others or [("?",) * len(table[0])]))
-    with pytest.MonkeyPatch.context() as patch:
-        flags = ["--without", str(known), "--sample", str(size), "--sides", *sides, "--"]
-        patch.setattr(sys, "argv", ["read_table.py", *flags, str(path), str(folder / "out")])
-        read_table.main()
+    take_table(folder / "out", table=path, sides=sides, without=known, sample=Sample(size, seed=1))
     made, left = read_folder(folder / "out", sides), [example for example in table if example not in others]
-    assert len(made) == min(size, len(left)) == TextFolder(folder / "out", tuple(sides)).history.kept
+    assert len(made) == min(size, len(left)) == TextFolder(folder / "out", sides).history.kept
     places = iter(left)
     assert all(example in places for example in made)  # in their order
 
 
-def test_another_number_of_sentences_is_refused(tmp_path, monkeypatch):
+def test_another_number_of_sentences_is_refused(tmp_path):
     path = write(tmp_path / "train.tsv", "label\ta", "1\tx")
-    monkeypatch.setattr(sys, "argv", ["read_table.py", "--sides", "a", "b", "--", str(path), str(tmp_path / "out")])
     with pytest.raises(UserError, match="has 1 sentences an example, and must have 2"):
-        read_table.main()
+        take_table(tmp_path / "out", table=path, sides=("a", "b"))
     assert not (tmp_path / "out").exists()
 
 

@@ -4,8 +4,6 @@ import gzip
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from html import escape
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.data.containers import MAX_LINE
-from ea_fairseq.data.extract import extract, parse_members
+from ea_fairseq.data.extract import extract, extract_verified
 from ea_fairseq.data.history import History
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import read_lines, tidy
@@ -58,11 +56,6 @@ def archive_folder(folder: Path, archive: Path) -> Path:
     source |= {"size": archive.stat().st_size, "checksum": checksum, "accepted": False}
     (folder / "source.json").write_text(json.dumps(source))
     return folder
-
-
-def run_step(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "ea_fairseq.data.extract", *arguments]
-    return subprocess.run(list(map(str, command)), cwd="/", capture_output=True, text=True, timeout=60)
 
 
 def parallel(prefix: str) -> dict[str, list[str]]:
@@ -220,10 +213,9 @@ def test_every_pair_of_lines_becomes_a_pair_in_order(tmp_path_factory, pairs: li
 
 def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
     folder = archive_folder(tmp_path / "the archives/europarl", archives / "training-parallel-europarl-v7.tgz")
-    members = ["--member", "de=europarl-v7.de-en.de", "--member", "en=europarl-v7.de-en.en"]
-    arguments = ["--format", "lines", "--languages", "de", "en", *members, "--compress", folder]
-    result = run_step(*arguments, tmp_path / "an output")
-    assert (result.returncode, result.stderr) == (0, "")
+    names = {language: [f"europarl-v7.de-en.{language}"] for language in ("de", "en")}
+    options = {"archives": [folder], "names": names, "form": "lines", "compress": True}
+    extract_verified(tmp_path / "an output", **options)
     assert lines_of(tmp_path / "an output", "de")[3] == tidy(training_sentence("de", "europarl de", 3))
     history = History.read(tmp_path / "an output/history.json")
     assert history.sources == [json.loads((folder / "source.json").read_text())]
@@ -237,16 +229,6 @@ def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
         (b"a" + data[1:], "found sha256:"),
     ):
         archive.write_bytes(wrong)
-        result = run_step(*arguments, tmp_path / "another output")
-        assert result.returncode != 0 and result.stderr.count("\n") == 1
-        assert result.stderr.startswith("extract: ") and part in result.stderr and result.stderr.endswith(".\n")
+        with pytest.raises(UserError, match=part):
+            extract_verified(tmp_path / "another output", **options)
         assert not (tmp_path / "another output").exists()
-
-
-@pytest.mark.parametrize(
-    "members",
-    [["de=x"], ["de=x", "en=y", "en=z"], ["de=x", "en=x"], ["de=x", "fr=y"], ["de", "en=y"], ["de=", "en=y"]],
-)
-def test_members_must_come_in_pairs(members: list[str]):
-    with pytest.raises(UserError, match="--member needs"):
-        parse_members(["de", "en"], members)

@@ -1,4 +1,4 @@
-"""data-prep/prepare-iwslt14-deen.sh is killed at any moment and run again: the same bytes as if it never was."""
+"""A preparation is killed at any moment and run again: the same bytes as if it never was, and no process is left."""
 
 import os
 import random
@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from corpora import checksums, environment
+from corpora import LANGUAGES, SCRIPT, WORDS, checksums, environment, sentence, write_corpus
 from dataset_runs import QUICK, TABLE, Archives, command, path_of
 from datasets import TRAIN
+from ea_fairseq.data.transform import CHUNK
 from mirror import Mirror, stall
+from projects import is_at_work, wait_until
 
 OPTIONS = ["--merges", "200", "--workers", "1"]
 ALL_OPTIONS = {"plain": OPTIONS, "compressed": [*OPTIONS, "--workers", "2", "--compress"]}
@@ -102,3 +104,24 @@ def test_killed_at_moments_spread_over_the_whole_run(tmp_path: Path):
             assert whole_files(out).items() <= checksums(tmp_path / name).items()
             preparation.run(out, ALL_OPTIONS[name])
             assert checksums(out) == checksums(tmp_path / name)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_worker_outlives_a_preparation(tmp_path: Path, sign: signal.Signals):
+    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "out"
+    for language in WORDS:
+        lines = [sentence(language, number) + "\n" for number in range(3 * CHUNK)]
+        (corpus / f"train.{language}").write_text("".join(lines), encoding="utf-8")
+    command = ["bash", SCRIPT, *LANGUAGES, "--subword", "none", "--workers", "2", corpus, out]
+    run = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, start_new_session=True)
+    wait_until(lambda: len(processes(run.pid)) > 2)
+    os.kill(run.pid, sign) if sign != signal.SIGINT else os.killpg(run.pid, sign)  # Ctrl-C reaches all of them
+    assert run.wait() == (128 + sign if sign == signal.SIGINT else -sign)
+    wait_until(lambda: not is_at_work(run.pid))
+    assert run.stderr.read() == b"" and not (out / "tokenized/train").exists()
+    assert sign != signal.SIGINT or not list(out.rglob("*.tmp"))
+
+
+def processes(session: int) -> list[str]:
+    """Those of a session."""
+    return subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True).stdout.split()

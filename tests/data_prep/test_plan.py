@@ -1,15 +1,17 @@
-"""What data-prep/prepare-corpus.sh plans: it makes what is needed and not there, and says so beforehand."""
+"""What a preparation plans: it makes what is needed and not there, and says so beforehand."""
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import dataset_runs
-from commands import ROOT
-from corpora import LOWERCASED, environment, prepare, prepared, write_corpus
+from corpora import LOWERCASED, prepare, prepared, write_corpus
+from ea_fairseq.data import plan
+from ea_fairseq.data.prepare import data_set
+from ea_fairseq.errors import UserError
 
 SAVING = ["--compress", "--remove-intermediate"]
 
@@ -113,28 +115,27 @@ def test_a_sample_of_the_training_pairs(corpus: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("note", "script", "data_set", "maker"),
+    ("note", "name", "part", "is_refused"),
     [
-        ("prepare-glue rte", "prepare-glue", " rte", None),
-        ("prepare-glue rte", "prepare-glue", " cola", "prepare-glue rte"),
-        ("prepare-glue rte", "prepare-corpus", "", "prepare-glue rte"),
-        (None, "prepare-glue", " cola", None),  # folders of an earlier version
-        (None, "prepare-corpus", "", "prepare-glue"),
+        ("prepare-glue rte", "glue", "rte", False),
+        ("prepare-glue rte", "glue", "cola", True),
+        ("prepare-glue rte", "corpus", "", True),
+        ("prepare-corpus", "corpus", "", False),
     ],
 )
-def test_another_preparations_folder_is_refused(tmp_path: Path, note, script, data_set, maker):
+@pytest.mark.parametrize("has_output", [True, False])
+def test_another_preparations_folder_is_refused(tmp_path: Path, note, name, part, is_refused, has_output):
     for folder in (".stages", "logs", "archives"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "logs/prepare-glue.log").touch()
-    if note:
-        (tmp_path / ".stages/made-by").write_text(f"{note}\n")
-    opened = 'source "$0/scripts/lib.sh"; script=$1 OUT_DIR=$2 made_by=$1$3; find_python; check_out_dir; open_out_dir'
-    command = ["bash", "-euc", opened, ROOT, script, tmp_path, data_set]
-    if maker:
+    (tmp_path / ".stages/made-by").write_text(f"{note}\n")
+    if has_output:
         (tmp_path / "archives/one.tgz").touch()
-    checked = subprocess.run(command, env=environment(), capture_output=True, text=True)
-    assert checked.returncode == (maker is not None)
-    assert f"was made by {maker}: give a new folder" in checked.stderr if maker else not checked.stderr
+    if is_refused and has_output:
+        with pytest.raises(UserError, match=f"was made by {note}: give a new folder"):
+            data_set(name).output_folder(tmp_path, part)
+    else:
+        with data_set(name).output_folder(tmp_path, part).opened():
+            assert (tmp_path / ".stages/made-by").read_text() == f"prepare-{name} {part}".rstrip() + "\n"
 
 
 def test_a_folder_is_taken_in_which_another_preparation_failed_for_want_of_network(corpus: Path, tmp_path: Path):
@@ -146,14 +147,9 @@ def test_a_folder_is_taken_in_which_another_preparation_failed_for_want_of_netwo
     assert f"{out} was made by prepare-corpus: give a new folder" in refused.stderr
 
 
-def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path):
-    df = tmp_path / "bin/df"
-    df.parent.mkdir()
-    df.write_text("#!/bin/sh\necho Avail\necho 1\n")
-    df.chmod(0o755)
-    path = f"{df.parent}:{environment()['PATH']}"
-    result = prepare(*LOWERCASED, corpus, tmp_path / "out", PATH=path)
-    assert result.returncode != 0
-    assert "its disk has 1.1KB free" in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(plan.shutil, "disk_usage", lambda path: SimpleNamespace(free=1024))
+    chosen = data_set("corpus")
+    with pytest.raises(UserError, match=r"its disk has 1.1KB free"):
+        chosen.prepare(chosen.options([*LOWERCASED, str(corpus), str(tmp_path / "out")]))
     assert not (tmp_path / "out/tokenized").exists()

@@ -1,4 +1,4 @@
-"""data-prep/prepare-corpus.sh and its steps, on corpora of a few dozen lines."""
+"""Preparations of text of one's own, and their steps, on corpora of a few dozen lines."""
 
 import gzip
 import hashlib
@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import ROOT
 from corpora import (
     LANGUAGES,
     LOWERCASED,
@@ -31,6 +33,7 @@ from corpora import (
 )
 from ea_fairseq.data.check_corpus import check_file
 from ea_fairseq.data.clean_pairs import REASONS, PairFilter
+from ea_fairseq.data.prepare import data_set, data_set_names, usage
 from ea_fairseq.data.tokenization import Tokenization
 from ea_fairseq.data.tool_versions import tool_version
 from ea_fairseq.errors import UserError
@@ -216,7 +219,7 @@ def test_spoilt_corpus_is_refused_before_anything_is_written(tmp_path: Path, wha
         ([*LANGUAGES, "--ratio", "half"], "not 'half'"),
         ([*LANGUAGES, "--tokenizer", "spaces"], "moses or none"),
         ([*LANGUAGES, "--subword", "words"], "bpe, sentencepiece or none"),
-        ([*LANGUAGES, "third"], "two folders"),
+        ([*LANGUAGES, "third"], "give CORPUS_DIR and OUT_DIR, not 3 words"),
         (["--source-lang", "de"], "--target-lang needs a language"),
         (["--source-lang", "de", "--target-lang", "de"], "must differ"),
     ],
@@ -241,32 +244,46 @@ def test_folders_that_will_not_do_are_refused(corpus: Path, tmp_path: Path):
 def test_full_disk_and_small_corpus_leave_no_data(corpus: Path, tmp_path: Path):
     out = tmp_path / "an output"
     plain = [*LANGUAGES, "--tokenizer", "none", "--workers", "1"]
-    assert_one_sentence(prepare(*plain, corpus, out, limit="1"), "File too large", "text.de")
+    limited = ["bash", "-c", 'ulimit -f 1 && exec bash "$@"', "bash", SCRIPT, *plain, corpus, out]
+    failed = subprocess.run(limited, env=environment(), cwd="/", capture_output=True, text=True)
+    assert_one_sentence(failed, "File too large", "text.de")
     assert_one_sentence(prepare(*plain, "--max-length", "2", corpus, out), "leaves no pair")
     assert_one_sentence(prepare(*plain, "--subword", "sentencepiece", corpus, out), "--vocab-size 8000")
     assert not list(out.glob("data-bin*")) and not list(out.rglob("*.tmp"))
 
 
-def test_missing_tools_are_named(corpus: Path, tmp_path: Path):
-    hide = tmp_path / "sitecustomize.py"
-    hide.write_text("import sys\nsys.modules['subword_nmt'] = None\n")
-    result = prepare(*LANGUAGES, corpus, tmp_path / "out", PYTHONPATH=str(tmp_path))
-    assert_one_sentence(result, "subword-nmt is not installed", "pip install subword-nmt")
+def test_missing_tools_are_named(corpus: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "subword_nmt", None)
+    chosen = data_set("corpus")
+    options = chosen.options([*LANGUAGES, str(corpus), str(tmp_path / "out")])
+    with pytest.raises(UserError, match=r"subword-nmt is not installed: .* pip install subword-nmt"):
+        chosen.prepare(options)
     with pytest.raises(UserError, match="pip install no-such-tool"):
         tool_version("no-such-tool")
 
 
-NO_SENTENCES = {SCRIPT.with_name("prepare-masked-lm.sh"), SCRIPT.with_name("prepare-uea.sh")}  # they have fewer options
-PIPELINES = sorted(set(SCRIPT.parent.glob("prepare-*.sh")) - NO_SENTENCES)
+NO_SENTENCES = {"masked-lm", "uea"}  # they have fewer options
 
 
-@pytest.mark.parametrize("script", PIPELINES, ids=lambda script: script.stem)
-def test_help_has_an_example(script: Path):
+@pytest.mark.parametrize("name", sorted({*data_set_names()} - NO_SENTENCES))
+def test_help_has_an_example(name: str):
+    script = SCRIPT.with_name(f"prepare-{name}.sh")
     result = subprocess.run(["bash", script, "--help"], cwd="/", capture_output=True, text=True, check=True)
-    assert result.stdout.startswith(f"usage: bash data-prep/{script.name} [options] ")
-    assert f"\nexample:\n  bash data-prep/{script.name} " in result.stdout
+    assert result.stdout.startswith(f"usage: ea-fairseq prepare {name} [options] ")
+    assert f"\nexample:\n  ea-fairseq prepare {name} " in result.stdout
     for option in ("--workers", "--dry-run", "--subsample", "--compress"):
         assert f"\n  {option} " in result.stdout
+
+
+def test_every_data_set_is_listed_and_documented_and_has_a_script():
+    listed, page = usage(), (ROOT / "docs/data.md").read_text()
+    for name in data_set_names():
+        assert data_set(name).name == name and f"\n  {name} " in listed and f"\n| `{name}` |" in page
+    assert {f"prepare-{name}.sh" for name in data_set_names()} == {
+        script.name for script in SCRIPT.parent.glob("prepare-*.sh")
+    }
+    with pytest.raises(UserError, match="there is no data set corpora"):
+        data_set("corpora")
 
 
 texts = st.lists(st.sampled_from(["a", "bc", "d."]), max_size=12).map(" ".join)

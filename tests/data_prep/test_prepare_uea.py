@@ -1,8 +1,7 @@
-"""data-prep/prepare-uea.sh: the folder that our tasks read has the series of the files, whatever they came in."""
+"""Time series: the folder that our tasks read has the series of the files, whatever they came in."""
 
 import gzip
 import json
-import sys
 import zipfile
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from dataset_runs import REPOSITORY, TABLE, assert_one_sentence, prepare, prepared
-from ea_fairseq.data import take_series
+from ea_fairseq.data.take_series import take_series
 from ea_fairseq.errors import UserError
 from encoder_tasks import ENCODER_TASKS, needs
 from time_series import ts_text, write_folder
@@ -57,17 +56,15 @@ def zipped(folder: Path, texts: dict[str, str]) -> list[Path]:
     return [folder / f"{NAME}.zip"] * 2
 
 
-def take(monkeypatch, train: Path, test: Path, output: Path) -> Path:
-    command = ["take_series.py", "--train", train, "--test", test, NAME, output]
-    monkeypatch.setattr(sys, "argv", list(map(str, command)))
-    take_series.main()
+def take(train: Path, test: Path, output: Path) -> Path:
+    take_series(output, name=NAME, inputs={"train": train, "test": test})
     return output
 
 
 @pytest.mark.parametrize("form", [plain, packed, of_windows, zipped], ids=lambda form: form.__name__)
-def test_the_same_bytes_come_of_every_form(monkeypatch, tmp_path, texts, form):
+def test_the_same_bytes_come_of_every_form(tmp_path, texts, form):
     (tmp_path / "given").mkdir()
-    data = take(monkeypatch, *form(tmp_path / "given", texts), tmp_path / "out")
+    data = take(*form(tmp_path / "given", texts), tmp_path / "out")
     for split, text in zip(SIZES, texts.values(), strict=True):
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         assert (data / f"{split}.ts").read_text().splitlines() == lines
@@ -76,23 +73,23 @@ def test_the_same_bytes_come_of_every_form(monkeypatch, tmp_path, texts, form):
     assert manifest["series"]["channels"] == 3 and manifest["series"]["classes"] == 2
 
 
-def test_a_wrong_line_and_sets_that_are_not_one_are_refused(monkeypatch, tmp_path, texts):
+def test_a_wrong_line_and_sets_that_are_not_one_are_refused(tmp_path, texts):
     train, test = plain(tmp_path, texts)
     test.write_text(test.read_text() + "1.0:2.0:neither\n")
     with pytest.raises(UserError, match=rf"{test}, line 9: it has 2 dimensions"):
-        take(monkeypatch, train, test, tmp_path / "a wrong line")
+        take(train, test, tmp_path / "a wrong line")
     test.write_text(ts_text([np.zeros((5, 1))], [0], ("low", "high")))
     with pytest.raises(UserError, match="train has 3 channels and test 1"):
-        take(monkeypatch, train, test, tmp_path / "other channels")
+        take(train, test, tmp_path / "other channels")
     test.write_text(train.read_text().replace("@classLabel true low high", "@classLabel true low high higher"))
     with pytest.raises(UserError, match="test has other classes than train"):
-        take(monkeypatch, train, test, tmp_path / "other classes")
+        take(train, test, tmp_path / "other classes")
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["JapaneseVowels"], "give the data set and a folder, NAME OUT_DIR, not 1 words"),
+        (["JapaneseVowels"], "give NAME and OUT_DIR, not 1 words"),
         (["../x", "out"], "NAME needs the name of a data set"),
         (["Heartbeat", "out"], "no place is known to have Heartbeat: download it"),
         (["--series", "nowhere", "Heartbeat", "out"], "--series: there is no folder nowhere"),

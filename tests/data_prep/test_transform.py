@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from ea_fairseq.data import apply_subword
 from ea_fairseq.data import transform as transforming
 from ea_fairseq.data.apply_subword import Segments, make_segmenters
-from ea_fairseq.data.clean_pairs import PairFilter
+from ea_fairseq.data.clean_pairs import PairFilter, make_copier
 from ea_fairseq.data.history import History
 from ea_fairseq.data.learn_subword import count_words, learn_bpe
 from ea_fairseq.data.selections import EveryNth, Sample
-from ea_fairseq.data.split_pairs import make_copier
 from ea_fairseq.data.text_folder import TextFolder, TextWriter, encode_lines
-from ea_fairseq.data.tokenization import Tokenization
-from ea_fairseq.data.tokenize_text import make_tokenizers
+from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
 from ea_fairseq.data.transform import transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy

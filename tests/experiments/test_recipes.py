@@ -131,7 +131,8 @@ def test_the_data_script_knows_the_options_and_its_dictionaries_fit_the_embeddin
         [*script, "--dry-run", tmp_path / "out"], cwd=ROOT, env=environment(), capture_output=True, text=True
     )
     assert plan.returncode == 0 and "data-bin" in plan.stdout, plan.stderr
-    usage = subprocess.run([*script, "--help"], cwd=ROOT, env=environment(), capture_output=True, text=True).stdout
+    wide = environment() | {"COLUMNS": "200"}
+    usage = subprocess.run([*script, "--help"], cwd=ROOT, env=wide, capture_output=True, text=True).stdout
     joined = "--joined-dictionary" in script or "--share-all-embeddings needs (default)" in usage
     for model in MODELS[data]:
         args = parse(f"{data}/{model}")

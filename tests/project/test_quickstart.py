@@ -19,13 +19,13 @@ PREPARE = """#!/usr/bin/env bash
 # A preparation that copies the corpus; ... CORPUS_DIR OUT_DIR [--dry-run].
 set -euo pipefail
 source "$(dirname "$0")/../scripts/lib.sh"
-source "$(dirname "$0")/plan.sh"
-remove_intermediate=''
 while [[ $1 != --joined-dictionary ]]; do shift; done
-OUT_DIR=$3
-plan data-bin 1 "$(cat "$2"/* | cksum)" '' cp -r "$2"
-find_todo
-if [[ ${4-} ]]; then show_plan; else find_python && open_out_dir && run_plan; fi
+OUT_DIR=$3 settings=$(cat "$2"/* | cksum)
+if [[ ${4-} ]]; then
+  ! is_other data-bin "$settings" || echo '  data-bin  in place of other'
+else
+  find_python && open_out_dir && stage data-bin "$settings" cp -r "$2"
+fi
 """
 
 
@@ -65,7 +65,6 @@ def project(tmp_path):
     (project / ".venv/complete").write_bytes(subprocess.run("cksum", input=b"", capture_output=True).stdout)
     (project / "data-prep").mkdir()
     (project / "data-prep/prepare-corpus.sh").write_text(PREPARE)
-    shutil.copy(ROOT / "data-prep/plan.sh", project / "data-prep")
     (project / "ea_fairseq/experiments/recipes/datasets/toy.recipe").rename(
         project / "ea_fairseq/experiments/recipes/datasets/quickstart.recipe"
     )

@@ -1,4 +1,4 @@
-"""Small corpora in words that look German and English, and their preparation by data-prep/prepare-corpus.sh."""
+"""Small corpora in words that look German and English, and their preparation by `ea-fairseq prepare corpus`."""
 
 import hashlib
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked import run_forked
 from warm_python import folder_of_python
 
 SCRIPT = Path(__file__).resolve().parents[2] / "data-prep/prepare-corpus.sh"
@@ -23,6 +24,15 @@ SENTENCEPIECE += ["--vocab-size", "32"]
 NO_LINE_FEED = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\0\t \xa0\u3000\ufeffaßц漢😀"
 
 
+ON_A_LARGE_DISK = """
+import shutil
+from types import SimpleNamespace
+from ea_fairseq.cli import main
+shutil.disk_usage = lambda path: SimpleNamespace(free=10**15)
+main()
+"""
+
+
 def sentence(language: str, number: int) -> str:
     words = WORDS[language]
     return " ".join(words[(number * step + step) % len(words)] for step in range(1, 5 + number % 4)) + "."
@@ -38,9 +48,8 @@ def write_corpus(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """With our Python first on the path, on a machine whose disk seems large."""
-    first = Path(sys.executable).parent, Path(__file__).with_name("large_disk")
-    return os.environ | {"PATH": os.pathsep.join([*map(str, first), os.environ["PATH"]])}
+    """With our Python first on the path."""
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 def warm_environment() -> dict[str, str]:
@@ -49,11 +58,13 @@ def warm_environment() -> dict[str, str]:
     return env | {"PATH": f"{folder_of_python()}{os.pathsep}{env['PATH']}"}
 
 
-def prepare(*arguments: object, limit: str = "unlimited", **variables: str) -> subprocess.CompletedProcess:
-    command = [str(SCRIPT), *map(str, arguments)]
-    limited = ["bash", "-c", f'ulimit -f {limit} && exec bash "$@"', "bash", *command]
-    env = (warm_environment() if limit == "unlimited" else environment()) | variables
-    return subprocess.run(limited, env=env, cwd="/", capture_output=True, text=True, timeout=300)
+def run_prepare(data_set: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess:
+    """`ea-fairseq prepare` in a process that has imported fairseq already, on a machine whose disk is large."""
+    return run_forked("ea-fairseq", "prepare", data_set, *arguments, cwd="/", code=ON_A_LARGE_DISK, **variables)
+
+
+def prepare(*arguments: object) -> subprocess.CompletedProcess:
+    return run_prepare("corpus", *arguments)
 
 
 def prepared(*arguments: object) -> None:

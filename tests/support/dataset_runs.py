@@ -1,4 +1,4 @@
-"""Runs of data-prep/prepare-*.sh on small archives."""
+"""Preparations of data sets from small archives."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from corpora import warm_environment
+from corpora import run_prepare
 from datasets import TEST, TRAIN, DataSet
 from ea_fairseq.data.archives import Place, read_table
 from fairseq_steps import read
@@ -52,9 +52,8 @@ def command(script: str, *arguments: object, repository: Path = REPOSITORY) -> l
     return ["bash", *map(str, (repository / f"data-prep/prepare-{script}.sh", *arguments))]
 
 
-def prepare(script: str, *arguments: object, repository: Path = REPOSITORY) -> subprocess.CompletedProcess:
-    whole = command(script, *arguments, repository=repository)
-    return subprocess.run(whole, env=warm_environment() | QUICK, cwd="/", capture_output=True, text=True, timeout=300)
+def prepare(data_set: str, *arguments: object) -> subprocess.CompletedProcess:
+    return run_prepare(data_set, *arguments, **QUICK)
 
 
 def prepared(script: str, *arguments: object) -> None:

@@ -1,13 +1,22 @@
-"""Downloads of an archive by ea_fairseq/data/download.py, and what a local server has for them."""
+"""Downloads of the archive `corpus`, and what a local server has for them.
+
+As a program: TABLE OUTPUT, then the options of archives.
+"""
 
 import hashlib
+import io
 import json
 import os
 import random
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 from urllib.parse import urlsplit
+
+from ea_fairseq.data.options import ARCHIVES, DEFAULTS, add_options, sources
+from ea_fairseq.plain.commands import Parser, run
 
 TGZ, ZIP = (random.Random(seed).randbytes(size) for seed, size in ((1, 300_000), (2, 200_000)))
 FIRST, SECOND, ZIPPED = "/a/corpus.tgz", "/b/corpus.tgz", "/c/corpus.zip"
@@ -17,6 +26,14 @@ QUICK = {"DOWNLOAD_ATTEMPTS": "3", "DOWNLOAD_WAIT": "0.01", "DOWNLOAD_STALL": "2
 
 def checksum(data: bytes, algorithm: str = "sha256") -> str:
     return f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
+
+
+def main() -> None:
+    table, output, *flags = sys.argv[1:]
+    parser = Parser("downloads", "", "")
+    parser.set_defaults(**DEFAULTS)
+    add_options(parser, ARCHIVES)
+    sources(parser.parse_args(flags), Path(table)).get("corpus", Path(output))
 
 
 class Download:
@@ -37,21 +54,20 @@ class Download:
         self.table.write_text("archive\tsize\tchecksum\taddress\n" + "".join(lines))
 
     def command(self, *flags: object) -> list[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "ea_fairseq.data.download",
-            "--table",
-            self.table,
-            *flags,
-            "corpus",
-            self.archive,
-        ]
-        return [str(part) for part in command]
+        return list(map(str, [sys.executable, __file__, self.table, self.archive, *flags]))
 
     def run(self, *flags: object, **variables: str) -> subprocess.CompletedProcess:
-        env = os.environ | QUICK | variables
-        return subprocess.run(self.command(*flags), env=env, cwd="/", capture_output=True, text=True, timeout=60)
+        """Gets the archive in this process."""
+        _, name, *arguments = self.command(*flags)
+        output, errors, status = io.StringIO(), io.StringIO(), 0
+        environment, argv = patch.dict(os.environ, QUICK | variables), patch.object(sys, "argv", [name, *arguments])
+        with environment, argv, redirect_stdout(output), redirect_stderr(errors):
+            try:
+                run(main)
+            except SystemExit as end:
+                status = 1
+                print(end.code, file=sys.stderr)
+        return subprocess.CompletedProcess(arguments, status, output.getvalue(), errors.getvalue())
 
     def source(self) -> dict[str, object]:
         return json.loads((self.archive / "source.json").read_text())
@@ -73,8 +89,12 @@ class Download:
 
     def assert_refused(self, result: subprocess.CompletedProcess, *parts: str) -> None:
         assert result.returncode == 1
-        assert result.stderr.startswith("download: ") and result.stderr.endswith(".\n")
+        assert result.stderr.startswith("downloads: ") and result.stderr.endswith(".\n")
         assert result.stderr.count("\n") == 1, result.stderr
         for part in parts:
             assert part in result.stderr
         assert not self.archive.exists()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 WARM = (
-    " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (".data.binarize", ".cli average", " maps"))
+    " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (".cli average", " maps"))
     + " | '-P -m ea_fairseq.experiments.scoring.'*"
 )
 PYTHON = """#!/bin/sh

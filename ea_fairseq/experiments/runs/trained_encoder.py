@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ea_fairseq.hub.encoder import EncoderHub
 
-LANGUAGE = "en"  # as in data-prep/sentences.sh
+LANGUAGE = "en"  # as in data/labelled.py
 TASKS = ("masked_lm", "sentence_prediction")
 SUBWORDS = ENCODERS | dict.fromkeys(WORDPIECE, ("wordpiece", "wordpiece_vocab"))
 

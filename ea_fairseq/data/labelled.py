@@ -1,0 +1,168 @@
+"""Data sets of labelled sentences, or pairs of sentences, for ``--task sentence_prediction``."""
+
+from argparse import Namespace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.data.binarize import Description
+from ea_fairseq.data.binarize_sentences import binarize_sentences
+from ea_fairseq.data.check_tables import check_tables
+from ea_fairseq.data.data_set import DataSet
+from ea_fairseq.data.labels import Classes, Scores
+from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
+from ea_fairseq.data.plan import Plan
+from ea_fairseq.data.read_table import take_table
+from ea_fairseq.data.selections import Sample
+from ea_fairseq.data.text_plan import TextPlan
+from ea_fairseq.data.tool_versions import tool_versions
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.output_folder import OutputFolder
+
+SIDES = ("input0", "input1")  # as fairseq calls them
+LANGUAGE = "en"  # of all of these data sets, for the tokenizer
+GZIPPED = 3  # times as large is the text
+SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
+TABLES = """take train.tsv, valid.tsv and, if it is there, test.tsv (plain or .gz) of DIR: one header line, then lines
+of LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
+OWN = (
+    Option("tsv", "DIR", folder, None, TABLES),
+    Option("vocabulary", "DIR", Path, None, "BERT's words: vocab.txt and dict.txt, which import-bert wrote into DIR"),
+    Option("cased", None, None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is known of a task.
+
+    Args:
+        name: of the task.
+        sentences: of an example; None for any number.
+        counts: examples of train, valid and test.
+        tables: of each split, the form of its table (a key of ``FORMS``) and its archive.
+        without: an archive whose examples are left out of the table for training.
+        labels: what they are; None for the classes of the table for training.
+    """
+
+    name: str
+    sentences: int | None = None
+    counts: tuple[int, ...] = ()
+    tables: dict[str, tuple[str, str]] | None = None
+    without: str | None = None
+    labels: Classes | Scores | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSentences(DataSet):
+    """A data set of labelled sentences.
+
+    Args:
+        task: what is known of it.
+        normalized: splits whose punctuation is normalised.
+    """
+
+    task: Task | None = None
+    normalized: tuple[str, ...] = SPLITS
+    shared: Collection[str] = SENTENCES | ARCHIVES
+    own: tuple[Option, ...] = OWN
+
+    def chosen_task(self, options: Namespace) -> Task:
+        """The task that the options ask for."""
+        return self.task
+
+    def prepare(self, options: Namespace) -> None:
+        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        task, (path,) = self.chosen_task(options), options.given
+        check_options(options)
+        normalized = self.normalized
+        if options.vocabulary:
+            options.tokenizer, normalized = "none", ()
+            options.subword = "cased_wordpiece" if options.cased else "wordpiece"
+        archives = sources(options)
+        output = self.output_folder(path, task.name)
+        plan = TextPlan(Plan(), output.path, options, SIDES[: task.sentences], tool_versions(options))
+        if options.tsv:
+            output.say(f"checking {options.tsv}")
+            plan_own_tables(plan, task)
+        else:
+            for part, (form, archive) in task.tables.items():
+                needs = [archives.plan(plan.plan, archive)]
+                if task.without and part == "train":
+                    needs.append(archives.plan(plan.plan, task.without))
+                tables = [output.path / name for name in needs]
+                plan_table(plan, part, form, tables, plan.plan.steps[needs[0]].size, tuple(needs))
+        self.plan_data(plan, task, normalized, output)
+
+    def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...], output: OutputFolder) -> None:
+        """Plans the steps from text to data, and carries the plan out."""
+        options, settings = plan.options, text_settings(plan.options, SETTINGS, normalized)
+        plan.tokenize((LANGUAGE,) * len(plan.sides), normalized)
+        if options.vocabulary:
+            plan.copy("vocab.txt", options.vocabulary)
+            plan.models = ("vocab.txt",)
+        elif options.subword != "none":
+            plan.learn_subword()
+        if options.subword != "none":
+            plan.apply_subword()
+        needs = [f"extracted/{part}" for part in plan.text]
+        if options.vocabulary:
+            plan.copy("dict.txt", options.vocabulary)
+            needs.append("dict.txt")
+        named = {"dataset": self.maker, "task": task.name}
+        words = {
+            "dictionary": output.path / "dict.txt" if options.vocabulary else None,
+            "threshold": options.threshold,
+        }
+        make = partial(
+            binarize_sentences,
+            labels={part: output.path / f"extracted/{part}" for part in plan.text},
+            kind=task.labels,
+            description=Description(named | settings, plan.versions, plan.model_files()),
+            **words,
+        )
+        how = (task.name, options.threshold, bool(options.vocabulary), task.labels)
+        plan.binarize(make, how, tuple(needs))
+        counts = {part: count for part, count in zip(SPLITS, task.counts, strict=False) if part in plan.text}
+        replace(self, counts=counts).carry_out(plan.plan, output, options, strict=not options.subsample)
+
+
+def check_options(options: Namespace) -> None:
+    """Raises UserError for options that do not go together."""
+    if options.tsv and (options.archives or options.mirror):
+        raise UserError("--tsv is text of your own: leave --archives and --mirror out.")
+    words = options.vocabulary
+    if words and not all((words / name).is_file() for name in ("vocab.txt", "dict.txt")):
+        raise UserError(f"--vocabulary: {words} has no vocab.txt and dict.txt: make them with scripts/import_bert.py.")
+    if options.cased and not words:
+        raise UserError("--cased is for WordPiece: give --vocabulary, too.")
+
+
+def plan_own_tables(plan: TextPlan, task: Task) -> None:
+    """Plans to take the tables of ``--tsv``; raises UserError where an example has another number of sentences."""
+    tables, sentences = check_tables(plan.options.tsv)
+    if sentences != (task.sentences or sentences):
+        raise UserError(
+            f"{tables['train']} has {sentences} sentences an example, and {task.name} has {task.sentences}."
+        )
+    plan.sides = SIDES[:sentences]
+    for part, table in tables.items():
+        size = table.stat().st_size * (GZIPPED if table.suffix == ".gz" else 1)
+        plan_table(plan, part, "plain", [table], size)
+
+
+def plan_table(
+    plan: TextPlan, part: str, form: str, tables: list[Path], size: int, needs: tuple[str, ...] = ()
+) -> None:
+    """Plans to read the examples of a split from a table, without those of the second table, if there is one."""
+    table, *without = tables
+    options = plan.options
+    sample = Sample(options.subsample, options.seed) if options.subsample and part == "train" else None
+    make = partial(
+        take_table, table=table, form=form, sides=plan.sides, without=without[0] if without else None, sample=sample
+    )
+    settings = (form, plan.sides, sample, None if needs else sha256(table))
+    output = plan.plan.add(f"extracted/{part}", make, settings, needs, size=size, intermediate=True)
+    plan.add_source(output, part, size if part == "train" else 0)

@@ -1,0 +1,94 @@
+"""Time series of the archives of UEA, UCR and of regression, and one's own."""
+
+import re
+from argparse import Namespace
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.data.archives import read_table
+from ea_fairseq.data.data_set import DataSet
+from ea_fairseq.data.download import TABLE
+from ea_fairseq.data.manifest import sha256
+from ea_fairseq.data.options import ARCHIVES, Option, folder, sources
+from ea_fairseq.data.plan import Plan
+from ea_fairseq.data.take_series import SPLITS, take_series
+from ea_fairseq.errors import UserError
+
+COUNTS = TABLE.with_name("series.tsv")
+UNPACKED = 5  # times as large are series
+SERIES = "take NAME_TRAIN.ts and NAME_TEST.ts of DIR or DIR/NAME, plain or .gz, or DIR/NAME.zip with both"
+
+
+class TimeSeries(DataSet):
+    """The data sets of time series, by their names."""
+
+    def prepare(self, options: Namespace) -> None:
+        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        name, path = options.given
+        check_options(options, name)
+        archives = sources(options)
+        output = self.output_folder(path, name)
+        plan, needs, inputs, size, checksums = Plan(), [], {}, 0, []
+        for split in SPLITS:
+            if options.series:
+                inputs[split] = own_file(options.series, name, split)
+                checksums.append(sha256(inputs[split]))
+                size += UNPACKED * inputs[split].stat().st_size
+            else:
+                needs.append(archives.plan(plan, f"uea-{name}-{split}"))
+                inputs[split] = output.path / needs[-1]
+                size += archives.table[f"uea-{name}-{split}"][0].size or 0
+        plan.add("data-bin", partial(take_series, name=name, inputs=inputs), (name, checksums), tuple(needs), size=size)
+        replace(self, counts=known_counts(name)).carry_out(plan, output, options, strict=True)
+
+
+def check_options(options: Namespace, name: str) -> None:
+    """Raises UserError for what is no name, and for options that do not go together."""
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
+        raise UserError(f"NAME needs the name of a data set, such as JapaneseVowels, not '{name}'.")
+    if options.series and (options.archives or options.mirror):
+        raise UserError("--series is files of your own: leave --archives and --mirror out.")
+    if not options.series and name not in downloaded():
+        raise UserError(
+            f"no place is known to have {name}: download it from timeseriesclassification.com or tseregression.org, "
+            "and give its folder with --series."
+        )
+
+
+def downloaded() -> list[str]:
+    """The data sets whose files have a known place."""
+    return sorted(re.findall(r"uea-(\S+)-train ", " ".join([*read_table(TABLE), ""])))
+
+
+def known_counts(name: str) -> dict[str, int]:
+    """The counts of a data set, where they are published."""
+    header, *rows = [line.split("\t") for line in COUNTS.read_text(encoding="utf-8").splitlines()]
+    return next((dict(zip(header[1:], map(int, row[1:]), strict=True)) for row in rows if row[0] == name), {})
+
+
+def own_file(series: Path, name: str, split: str) -> Path:
+    """The file of ``--series`` that has a split; raises UserError where there is none."""
+    file = f"{name}_{split.upper()}.ts"
+    for place in (series, series / name):
+        for path in (place / file, place / f"{file}.gz", place / f"{name}.zip"):
+            if path.is_file():
+                return path.resolve()
+    raise UserError(f"--series: {series} has no {file}, {file}.gz or {name}.zip: put the files of {name} there.")
+
+
+DATA_SET = TimeSeries(
+    name="uea",
+    summary="time series of the archives of UEA, UCR and of regression, or your own",
+    description=f"""\
+Takes a data set of the archives of UEA, UCR (timeseriesclassification.com) or of regression (tseregression.org), checks
+every line of it, counts its series, and puts it into OUT_DIR/data-bin, train.ts and test.ts, for the tasks
+time_series_prediction and masked_time_series. Stopped at any moment, the same command goes on.
+
+Downloaded are {", ".join(downloaded()[:-1])} and {downloaded()[-1]}.
+All others, and your own, are taken by --series.""",
+    examples=("JapaneseVowels data/japanese-vowels", "--series ~/Downloads Heartbeat data/heartbeat"),
+    asks=("NAME", "OUT_DIR"),
+    shared=ARCHIVES | {"dry_run"},
+    own=(Option("series", "DIR", folder, None, SERIES),),
+)

@@ -1,0 +1,167 @@
+"""The steps from text to subwords, planned one after the other; labelled sentences and sentence pairs share them."""
+
+import shutil
+from argparse import Namespace
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.data.apply_subword import segment
+from ea_fairseq.data.clean_pairs import clean, split
+from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
+from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.plan import Plan
+from ea_fairseq.data.selections import Sample
+from ea_fairseq.data.text_folder import TextFolder
+from ea_fairseq.data.tokenization import Tokenization, tokenize
+
+SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
+TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece"}
+BYTES_OF_A_PAIR = 320  # of a sample, at most, about
+COMPRESSED = 35  # percent of its size that gzipped text has
+BINARISED = 80
+
+
+class TextPlan:
+    """A plan of steps that text goes through.
+
+    Args:
+        plan: to which the steps are added.
+        folder: of the preparation.
+        options: of the command line.
+        sides: of the text: languages, or input0 and input1.
+        versions: of the tools.
+
+    Attributes:
+        text: of each split, the text folders that hold it so far.
+        train_bytes: size of the text for training so far, about.
+        models: of subwords.
+    """
+
+    def __init__(
+        self, plan: Plan, folder: Path, options: Namespace, sides: tuple[str, ...], versions: dict[str, str]
+    ) -> None:
+        self.plan, self.folder, self.options, self.sides, self.versions = plan, folder, options, sides, versions
+        self.text: dict[str, tuple[str, ...]] = {}
+        self.train_bytes = 0
+        self.models: tuple[str, ...] = ()
+
+    def add_source(self, output: str, part: str, size: int = 0) -> None:
+        """Adds what a step makes to the text of a split, and its size to that of the text for training."""
+        self.text[part] = (*self.text.get(part, ()), output)
+        self.train_bytes += size
+
+    def size_on_disk(self, size: int) -> int:
+        """The size of so many bytes of text for training on the disk, about."""
+        return size * COMPRESSED // 100 if self.options.compress else size
+
+    def folders(self, part: str) -> list[TextFolder]:
+        """The text folders of a split."""
+        return [TextFolder(self.folder / name, self.sides) for name in self.text[part]]
+
+    def steps_of(self, *parts: str) -> tuple[str, ...]:
+        """The steps that make the text of these splits."""
+        names = [name for part in parts for name in self.text[part]]
+        return tuple("split" if name.startswith("split/") else name for name in names)
+
+    def model_files(self) -> list[Path]:
+        """The files of the subword models."""
+        return [self.folder / model for model in self.models]
+
+    def add_text(self, output: str, part: str, percent: int, make: Callable[..., None], settings: object) -> None:
+        """Plans a step from the text of a split to an output.
+
+        Args:
+            percent: of the size of the text for training, which it has afterwards.
+            make: writes it, of keyword arguments of :func:`transform`.
+        """
+        is_train = part == "train"
+        if is_train:
+            self.train_bytes = self.train_bytes * percent // 100
+        compress = is_train and self.options.compress
+        make = partial(make, inputs=self.folders(part), workers=self.options.workers, compress=compress)
+        size = self.size_on_disk(self.train_bytes) if is_train else 0
+        needs = (*self.steps_of(part), *self.models)
+        self.plan.add(output, make, settings, needs, size=size, intermediate=True)
+
+    def tokenize(self, languages: tuple[str, ...], normalized: Collection[str], sample: Sample | None = None) -> None:
+        """Plans to tokenize the text.
+
+        Args:
+            languages: of its sides.
+            normalized: splits whose punctuation is normalised.
+            sample: of the text for training.
+        """
+        options = self.options
+        if options.subsample:
+            self.train_bytes = min(self.train_bytes, options.subsample * BYTES_OF_A_PAIR)
+        tools = [self.versions.get(tool) for tool in ("moses", "sacremoses", "regex")]
+        for part in filter(self.text.get, SPLITS):
+            how = (options.tokenizer, part in normalized, options.dash_splits, options.lowercase)
+            drawn = sample if part == "train" else None
+            make = partial(tokenize, tokenization=Tokenization(*how, options.moses), languages=languages, sample=drawn)
+            self.add_text(f"tokenized/{part}", part, 105, make, (*tools, how, languages, drawn))
+            self.text[part] = (f"tokenized/{part}",)
+
+    def clean(self) -> None:
+        """Plans to drop training pairs of no use."""
+        limits = {"max_length": self.options.max_length, "ratio": self.options.ratio}
+        self.add_text("cleaned/train", "train", 98, partial(clean, **limits), limits)
+        self.text["train"] = ("cleaned/train",)
+
+    def split(self, every: int) -> None:
+        """Plans to put every Nth training pair aside for validation."""
+        self.add_text("split", "train", 100, partial(split, every=every), every)
+        self.text |= {part: (f"split/{part}",) for part in ("train", "valid")}
+
+    def learn_subword(self) -> None:
+        """Plans to learn a subword model of the text for training, or one for each side."""
+        kind, suffix = self.options.subword, SUFFIXES[self.options.subword]
+        if self.options.separate_subword:
+            models = {f"{kind}.{side}.{suffix}": (side,) for side in self.sides}
+        else:
+            models = {f"{kind}.{suffix}": self.sides}
+        for model, sides in models.items():
+            self.plan.add(model, *self.learning(sides), self.steps_of("train"))
+        self.models = tuple(models)
+
+    def learning(self, sides: tuple[str, ...]) -> tuple[Callable[[Path], None], object]:
+        """What learns a model of the text of these sides, and its settings."""
+        options = self.options
+        (folder,) = self.folders("train")
+
+        def learn(output: Path) -> None:
+            files = [folder.file(side) for side in sides]
+            if options.subword == "bpe":
+                learn_bpe(files, options.merges, output, options.workers)
+            else:
+                learn_sentencepiece(files, options.vocab_size, output, options.model_type)
+
+        size = options.merges if options.subword == "bpe" else (options.model_type, options.vocab_size)
+        return learn, (options.subword, size, self.versions[TOOLS[options.subword]], sides)
+
+    def copy(self, name: str, folder: Path) -> None:
+        """Plans to take a file from a folder."""
+        self.plan.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
+
+    def apply_subword(self) -> None:
+        """Plans to segment the text by the subword models."""
+        kind = self.options.subword
+        for part in filter(self.text.get, SPLITS):
+            make = partial(segment, kind=kind, models=self.model_files())
+            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
+            self.text[part] = (f"subword/{part}",)
+
+    def binarize(self, make: Callable[..., None], settings: object, needs: tuple[str, ...] = ()) -> None:
+        """Plans to make the data.
+
+        Args:
+            make: writes it, of ``folders`` by split and ``workers``.
+            needs: further steps that it needs.
+        """
+        parts = [part for part in SPLITS if part in self.text]
+        folders = {part: self.folders(part)[0] for part in parts}
+        make = partial(make, folders=folders, workers=self.options.workers)
+        needs = (*self.steps_of(*parts), *self.models, *needs)
+        size = self.train_bytes * BINARISED // 100
+        self.plan.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)
