@@ -19,10 +19,10 @@ from checkpoints import save_loud
 from commands import ROOT
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs import data_facts
 from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.runs.trained_model import TrainedModel
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
+from ea_fairseq.experiments.scoring.evaluate import evaluate as evaluate_here
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.translation import Texts, best_lines, detokenizer
 
@@ -95,7 +95,7 @@ def test_results_say_what_was_evaluated_and_how(home, evaluated):
     assert results.settings["encoder_embed_dim"] == 16 and results.settings["ea_beta"] == 0.5
     assert results.settings["no_cross_conv"] is False
     assert results.training_command == "fairseq-train 'some data'"
-    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("bash scripts/evaluate.sh ")
+    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("ea-fairseq evaluate ")
     assert (results.train_curve[0].loss, results.valid_curve[0].updates) == (3.5, 12)
     assert results.training_device == "a device" and results.parameters > 0 and results.flops > 0
 
@@ -182,11 +182,11 @@ def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
         (["--checkpoint", "absent.pt"], "--checkpoint: there is no "),
         (["--subset", "valid"], "has no valid.de-en.de.bin: give a folder that has it"),
         (["--compound-split"], "--compound-split is not for some data: the papers split compounds of WMT'14"),
-        (["--beam", "0"], "--beam needs a whole number of at least 1, not '0'"),
-        (["--lenpen", "-1"], "--lenpen needs a number of at least 0, not '-1'"),
-        (["--average", "all"], "--average needs a whole number"),
+        (["--beam", "0"], "--beam: needs a whole number of at least 1, not '0'"),
+        (["--lenpen", "-1"], "--lenpen: needs a number of at least 0, not '-1'"),
+        (["--average", "all"], "--average: needs a whole number"),
         (["--reference", "/nowhere"], "--reference: there is no file /nowhere"),
-        (["--colour"], "there is no option --colour: see --help"),
+        (["--colour"], "unrecognized arguments: --colour: see --help"),
         (["/a", "/b"], "give two folders, DATA_BIN and CHECKPOINT_DIR, not 4"),
     ],
 )
@@ -211,21 +211,20 @@ def test_folders_that_are_not_what_they_should_be_are_named(home, folders, sente
     assert sentence in result.stderr and len(result.stderr.strip().splitlines()) == 1
 
 
-def test_data_of_other_words_are_refused(home, tmp_path, monkeypatch):
+def test_data_of_other_words_are_refused(home, tmp_path):
     run, data = tmp_path / "run", str(home / "some data")
     run.mkdir()
     TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
-    monkeypatch.setattr("sys.argv", ["data_facts.py", data, "--run", str(run), "--subset", "test"])
-    with pytest.raises(UserError, match="some data is not what the model was trained on"):
-        data_facts.main()
     (run / "checkpoint_best.pt").touch()
+    with pytest.raises(UserError, match="some data is not what the model was trained on"):
+        evaluate_here([data, str(run)])
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         TrainedModel.load(run, data=home / "some data")
 
 
 def test_help_has_an_example():
     shown = subprocess.run(["bash", ROOT / "scripts" / "evaluate.sh", "--help"], capture_output=True, text=True)
-    assert "example:\n  bash scripts/evaluate.sh " in shown.stdout
+    assert "example:\n  ea-fairseq evaluate " in shown.stdout
 
 
 def test_the_best_translations_are_taken_in_the_order_of_the_data():

@@ -265,13 +265,13 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
     [
         ([], "name a recipe"),
         (["--colour", NAME], "--colour"),
-        (["--out"], "--out needs a value"),
+        (["--out"], "--out: expected one argument"),
         (["toy/none"], "no recipe toy/none"),
         (["--data", "/none", NAME], "no folder /none"),
         ([NAME, "--seed"], "--seed needs a whole number"),
         ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
         ([NAME, "--save-dir", "x"], "--out"),
-        ([NAME, "--lr", "1", "--out"], "--out needs a value"),
+        ([NAME, "--lr", "1", "--out"], "--out: expected one argument"),
         ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
@@ -294,5 +294,5 @@ def test_the_gpus_of_a_training_are_those_it_sees(tmp_path, monkeypatch, visible
 
 def test_help_has_an_example_and_the_recipes(project):
     usage = train(project, "--help")
-    assert "example:\n  bash scripts/train.sh" in usage
+    assert "example:\n  ea-fairseq train" in usage
     assert "recipes, DATASET/MODEL:\n  toy:\n    ea_transformer_lite transformer_lite\n" in usage
