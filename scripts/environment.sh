@@ -126,10 +126,3 @@ prefer_torch_without_cuda() {
   logged "$3" "$1" -m pip install --retries 0 --timeout 20 --no-deps --index-url "$index" --constraint "$2" torch ||
     say "pip finds no torch without CUDA for Python $(version_of "$1") ($index is out of reach): it takes the one with CUDA from PyPI, 1.5 GB to download and 3 GB more on disk"
 }
-
-# use_huge_pages: lets glibc keep freed memory and hold it in huge pages. Training on a CPU takes and frees hundreds of
-# megabytes at every update, a wide beam at every step, and without this spends up to half of its time on page faults.
-use_huge_pages() {
-  export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
-  export MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=8000000000 MALLOC_TOP_PAD_=500000000
-}

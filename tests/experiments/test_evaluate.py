@@ -16,13 +16,13 @@ from sacrebleu.metrics import BLEU
 
 from binary_lines import write_binary
 from checkpoints import save_loud
-from commands import ROOT
+from commands import ROOT, run_python
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs import data_facts
 from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.runs.trained_model import TrainedModel
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
+from ea_fairseq.experiments.scoring import evaluate as evaluate_module
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.translation import Texts, best_lines, detokenizer
 
@@ -95,7 +95,7 @@ def test_results_say_what_was_evaluated_and_how(home, evaluated):
     assert results.settings["encoder_embed_dim"] == 16 and results.settings["ea_beta"] == 0.5
     assert results.settings["no_cross_conv"] is False
     assert results.training_command == "fairseq-train 'some data'"
-    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("bash scripts/evaluate.sh ")
+    assert "--lenpen 1.5" in results.commands[-1] and results.commands[-1].startswith("ea-fairseq evaluate ")
     assert (results.train_curve[0].loss, results.valid_curve[0].updates) == (3.5, 12)
     assert results.training_device == "a device" and results.parameters > 0 and results.flops > 0
 
@@ -141,6 +141,27 @@ def test_what_was_made_is_not_made_again_where_it_was_moved(home, evaluated, tmp
     assert "model.pt: already made" in moved.stdout and "generated: already made" in moved.stdout
 
 
+def test_fairseq_is_not_imported_where_nothing_is_made(home, evaluated):
+    code = "import sys; from ea_fairseq.experiments.scoring.evaluate import evaluate; evaluate(sys.argv[1:])"
+    words = ["--cpu", "--lenpen", "1.5", home / "some data", home / "a run"]
+    again = run_python(f"{code}; print('torch' in sys.modules)", *words, cwd=home)
+    assert again.stdout.endswith("\nFalse\n") and "making it" not in again.stdout, again.stdout + again.stderr
+
+
+def test_what_is_made_depends_on_all_code_that_runs_a_model_and_on_no_other(tmp_path):
+    imported = "import ea_fairseq.plugin, sys; from ea_fairseq.hub import encoder, time_series, translation"
+    listed = run_python(f"{imported}; print(*sys.modules)", cwd=tmp_path).stdout.split()
+    modules = {name.split(".")[1] for name in listed if name.startswith("ea_fairseq.")}
+    known = {Path(part).stem for part in evaluate_module.OF_MODELS}
+    assert modules - known == {"criterions", "errors", "explorer", "imports", "optim", "plain", "plugin"}
+    (tmp_path / "__init__.py").write_text("one")
+    before = evaluate_module.code([], tmp_path)
+    (tmp_path / "README.md").write_text("words")
+    assert evaluate_module.code([], tmp_path) == before
+    (tmp_path / "__init__.py").write_text("another")
+    assert evaluate_module.code([], tmp_path) != before
+
+
 @pytest.mark.slow
 def test_the_same_is_made_anew_after_any_loss_and_in_another_folder(home, evaluated):
     folder = home / "a run" / "evaluation"
@@ -182,11 +203,11 @@ def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
         (["--checkpoint", "absent.pt"], "--checkpoint: there is no "),
         (["--subset", "valid"], "has no valid.de-en.de.bin: give a folder that has it"),
         (["--compound-split"], "--compound-split is not for some data: the papers split compounds of WMT'14"),
-        (["--beam", "0"], "--beam needs a whole number of at least 1, not '0'"),
-        (["--lenpen", "-1"], "--lenpen needs a number of at least 0, not '-1'"),
-        (["--average", "all"], "--average needs a whole number"),
+        (["--beam", "0"], "--beam: needs a whole number of at least 1, not '0'"),
+        (["--lenpen", "-1"], "--lenpen: needs a number of at least 0, not '-1'"),
+        (["--average", "all"], "--average: needs a whole number"),
         (["--reference", "/nowhere"], "--reference: there is no file /nowhere"),
-        (["--colour"], "there is no option --colour: see --help"),
+        (["--colour"], "unrecognized arguments: --colour: see --help"),
         (["/a", "/b"], "give two folders, DATA_BIN and CHECKPOINT_DIR, not 4"),
     ],
 )
@@ -211,21 +232,20 @@ def test_folders_that_are_not_what_they_should_be_are_named(home, folders, sente
     assert sentence in result.stderr and len(result.stderr.strip().splitlines()) == 1
 
 
-def test_data_of_other_words_are_refused(home, tmp_path, monkeypatch):
+def test_data_of_other_words_are_refused(home, tmp_path):
     run, data = tmp_path / "run", str(home / "some data")
     run.mkdir()
     TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
-    monkeypatch.setattr("sys.argv", ["data_facts.py", data, "--run", str(run), "--subset", "test"])
-    with pytest.raises(UserError, match="some data is not what the model was trained on"):
-        data_facts.main()
     (run / "checkpoint_best.pt").touch()
+    with pytest.raises(UserError, match="some data is not what the model was trained on"):
+        evaluate_module.evaluate([data, str(run)])
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         TrainedModel.load(run, data=home / "some data")
 
 
 def test_help_has_an_example():
     shown = subprocess.run(["bash", ROOT / "scripts" / "evaluate.sh", "--help"], capture_output=True, text=True)
-    assert "example:\n  bash scripts/evaluate.sh " in shown.stdout
+    assert "example:\n  ea-fairseq evaluate " in shown.stdout
 
 
 def test_the_best_translations_are_taken_in_the_order_of_the_data():

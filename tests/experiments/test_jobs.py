@@ -4,8 +4,8 @@ import os
 import random
 import re
 import shlex
-import shutil
 import signal
+import sys
 import time
 from dataclasses import replace
 from statistics import mean
@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from commands import SIZES, program
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs import sweep
-from ea_fairseq.experiments.runs.sweep import ranking
+from ea_fairseq.experiments.reports.ranking import ranking, ranking_table
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from projects import (
     finish,
@@ -97,14 +96,13 @@ def test_the_ranking_is_by_the_mean_of_the_seeds_then_by_name_in_any_order(tmp_p
 @pytest.mark.parametrize(
     ("changes", "flaw"), [({"subset": "test"}, "valid and .* test: compare"), ({"checksum": "b"}, "different data")]
 )
-def test_scores_of_different_sentences_are_not_ranked(tmp_path, monkeypatch, changes, flaw):
+def test_scores_of_different_sentences_are_not_ranked(tmp_path, changes, flaw):
     for model in ("a", "b"):
         (tmp_path / model).mkdir()
         found = results(tmp_path / model, model, 1, 20.0)
         replace(found, dataset=replace(found.dataset, **(changes if model == "b" else {}))).write()
-    monkeypatch.setattr("sys.argv", ["sweep.py", *(str(tmp_path / model) for model in "ab")])
     with pytest.raises(UserError, match=flaw):
-        sweep.main()
+        ranking_table([tmp_path / "a", tmp_path / "b"])
 
 
 def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
@@ -115,7 +113,7 @@ def test_the_ablation_is_the_eight_rows_of_the_papers(project, tmp_path):
         assert "--subset" not in words(run, "evaluations")[0], "the recipe says on what it is scored"
         baseline = TrainingRun.read(run).model == "transformer_lite"
         assert TrainingRun.read(run).recipe == ("toy/transformer_lite" if baseline else RECIPE)
-    assert f"report.py '{tmp_path}/out'/*/*/evaluation" in output
+    assert f"ea-fairseq report {tmp_path}/out/*/*/evaluation" in output
 
 
 @pytest.mark.slow
@@ -178,7 +176,7 @@ def test_seeds_are_named_by_their_own_flag(project, tmp_path, script):
 
 
 def test_seeds_are_written_in_one_way(project):
-    assert "--seeds needs whole numbers" in refusal(project, *TWO, "--seeds", "1,01")
+    assert "--seeds: needs whole numbers" in refusal(project, *TWO, "--seeds", "1,01")
 
 
 @pytest.mark.parametrize("flag", ["--seed", "--autocast"])
@@ -214,7 +212,7 @@ def test_what_stops_a_sweep_stops_all_that_it_started(project, tmp_path, number,
     assert not is_at_work(sweep.pid)
 
 
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv, of util-linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_no_training_outlives_a_sweep_that_is_killed(project, tmp_path):
     sweep = start(project, *TWO, "--out", tmp_path, PAUSE="3")
     wait_until(lambda: len(starts(tmp_path)) == 2)

@@ -11,7 +11,7 @@ from commands import ROOT
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.costs import profile
 from ea_fairseq.experiments.costs.profile_tables import size
-from ea_fairseq.experiments.reports.papers import DATASETS, FLAGS, PAPER
+from ea_fairseq.experiments.reports.papers import DATASETS, PAPER, paper_flags
 from recipes import flags_of
 
 LITE = ["--arch", "ea_transformer_lite", "--share-all-embeddings", "--vocab", "8848"]
@@ -137,7 +137,7 @@ def test_the_flags_of_a_recipe_are_taken(profiles):
 @pytest.mark.parametrize("other", [{"parameters": "2.48M"}, {"flops": "165.00M"}, {"flops": "161.00M"}])
 def test_figures_other_than_the_papers_end_with_a_sentence(other, profiles, monkeypatch):
     label = "ea_transformer_lite"
-    monkeypatch.setattr(profile, "FLAGS", {label: FLAGS[label]})
+    monkeypatch.setattr(profile, "paper_flags", lambda: {label: paper_flags()[label]})
     assert "2,485,224" in profiles("--all")
     monkeypatch.setitem(PAPER, label, replace(PAPER[label], **other))
     with pytest.raises(UserError, match=label):
@@ -165,7 +165,7 @@ def test_a_user_dir_that_cannot_be_imported_is_named_with_its_line(profiles, mon
 
 
 def test_every_model_of_the_paper_has_flags_and_scores():
-    assert list(FLAGS) == list(PAPER)
+    assert list(paper_flags()) == list(PAPER)
     assert all(set(model.bleu) == set(DATASETS) for model in PAPER.values())
 
 

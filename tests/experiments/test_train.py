@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from commands import run_python
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import gpus
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
@@ -265,13 +266,13 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
     [
         ([], "name a recipe"),
         (["--colour", NAME], "--colour"),
-        (["--out"], "--out needs a value"),
+        (["--out"], "--out: expected one argument"),
         (["toy/none"], "no recipe toy/none"),
         (["--data", "/none", NAME], "no folder /none"),
         ([NAME, "--seed"], "--seed needs a whole number"),
         ([NAME, "--seed", "one"], "--seed needs a whole number, not 'one'"),
         ([NAME, "--save-dir", "x"], "--out"),
-        ([NAME, "--lr", "1", "--out"], "--out needs a value"),
+        ([NAME, "--lr", "1", "--out"], "--out: expected one argument"),
         ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
@@ -294,5 +295,13 @@ def test_the_gpus_of_a_training_are_those_it_sees(tmp_path, monkeypatch, visible
 
 def test_help_has_an_example_and_the_recipes(project):
     usage = train(project, "--help")
-    assert "example:\n  bash scripts/train.sh" in usage
+    assert "example:\n  ea-fairseq train" in usage
     assert "recipes, DATASET/MODEL:\n  toy:\n    ea_transformer_lite transformer_lite\n" in usage
+
+
+@pytest.mark.parametrize("command", ["train", "sweep", "ablation"])
+def test_a_refusal_waits_for_no_library(tmp_path, command):
+    code = (
+        f"from ea_fairseq.experiments.runs import {command}; import sys; print({{'numpy', 'torch'}} & {{*sys.modules}})"
+    )
+    assert run_python(code, cwd=tmp_path).stdout == "set()\n"

@@ -1,25 +1,16 @@
-"""The recipes of ea_fairseq/experiments/recipes, each in one piece, as scripts/recipe.sh puts it together."""
+"""The recipes of ea_fairseq/experiments/recipes, each in one piece, as train puts it together."""
 
-import subprocess
 from functools import cache
 
-from commands import ROOT
+from ea_fairseq.experiments.runs.recipe import names, recipe_text
 
 SECTIONS = ("data", "train", "evaluate")
-TEXTS = """
-source scripts/lib.sh
-source scripts/recipe.sh
-for name in $(list_recipes); do
-  printf '%s\\n%s\\f' "$name" "$(recipe_text "$name")"
-done
-"""
 
 
 @cache
 def recipe_texts() -> dict[str, str]:
     """By name, DATASET/MODEL."""
-    printed = subprocess.run(["bash", "-euc", TEXTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return dict(text.split("\n", 1) for text in printed.split("\f")[:-1])
+    return {name: recipe_text(name) for name in names()}
 
 
 def section(name: str, of: str) -> list[str]:

@@ -7,17 +7,14 @@ says there what to run. All but what is in WARM it leaves to the true ones.
 import os
 import sys
 from functools import cache
-from multiprocessing.connection import Client, Listener
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from threading import Thread
 
-WARM = (
-    " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (".cli average", " maps"))
-    + " | '-P -m ea_fairseq.experiments.scoring.'*"
-)
+WARM = " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (" evaluate", " maps"))
 PYTHON = """#!/bin/sh
 case "$*" in {warm}) exec '{python}' -I '{client}' '{address}' "$@" ;; esac
-exec '{python}' "$@"
+exec '{own}' "$@"
 """
 COMMAND = """#!/bin/sh
 exec '{python}' -I '{client}' '{address}' {name} "$@"
@@ -30,7 +27,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 MODULE = """
 import os, runpy, sys
-sys.path.insert(0, os.environ["PYTHONPATH"])
+sys.executable = {own!r}
+sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
@@ -38,29 +36,35 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 @cache
 def folder_of_python() -> Path:
     """Starts to listen; the folder of the `python`."""
+    from environments import make_environment
+
     listener = Listener(family="AF_UNIX")
     folder = Path(listener.address).parent  # multiprocessing's own, which it removes at the end
     parts = {"python": sys.executable, "client": __file__, "address": listener.address, "warm": WARM}
-    texts = {"python": PYTHON, "fairseq-train": COMMAND, "fairseq-generate": COMMAND}
-    for name, text in texts.items():
-        (folder / name).write_text(text.format(name=name, **parts))
-        (folder / name).chmod(0o755)
-    Thread(target=serve, args=(listener,), daemon=True).start()
+    commands = {name: COMMAND.format(name=name, **parts) for name in ("fairseq-train", "fairseq-generate")}
+    own = str(make_environment(folder / "environment", commands) / "python")
+    (folder / "python").write_text(PYTHON.format(own=own, **parts))
+    (folder / "python").chmod(0o755)
+    Thread(target=serve, args=(listener, own), daemon=True).start()
     return folder
 
 
-def serve(listener: Listener):
+def serve(listener: Listener, own: str):
+    while True:
+        Thread(target=answer, args=(listener.accept(), own), daemon=True).start()
+
+
+def answer(connection: Connection, own: str):
     from forked import run_forked
 
-    while True:
-        with listener.accept() as connection:
-            command, cwd, environment = connection.recv()
-            if command[:2] == ["-P", "-m"]:
-                command, code = command[2:], MODULE
-            else:
-                code = SCRIPT if command[0].endswith(".py") else None
-            result = run_forked(*command, cwd=cwd, code=code, **environment)
-            connection.send((result.returncode, result.stdout, result.stderr))
+    with connection:
+        command, cwd, environment = connection.recv()
+        if command[:2] == ["-P", "-m"]:
+            command, code = command[2:], MODULE.format(own=own)
+        else:
+            code = SCRIPT if command[0].endswith(".py") else None
+        result = run_forked(*command, cwd=cwd, code=code, **environment)
+        connection.send((result.returncode, result.stdout, result.stderr))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.papers import FLAGS, PAPER
+from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
 from ea_fairseq.experiments.text_table import table
 from ea_fairseq.plain.commands import Parser, at_least
 
@@ -154,7 +154,7 @@ def print_papers_models(parser: Parser) -> None:
     side = Side(VOCABULARY, LENGTH)
     rows = [["", "parameters", "rounded", "paper", "difference", "FLOPs", "paper", "difference"]]
     wrong = []
-    for label, flags in FLAGS.items():
+    for label, flags in paper_flags().items():
         model = profiled(flags, side, side, parser)
         paper, (parameters, flops) = PAPER[label], model.as_published
         apart = [difference(short(parameters), paper.parameters), difference(short(flops), paper.flops)]

@@ -51,7 +51,9 @@ PAPER = {
     "with 1x1": table_6(33.15, 21.20, 33.52),
     "with 5x5": table_6(33.54, 21.40, 34.08),
 }
-FLAGS = {  # of fairseq-train, that make each of the models
-    **{model: model_flags(model) for model, row in PAPER.items() if row.source == TABLE_5},
-    **{label: [*model_flags("ea_transformer_lite"), *flags] for label, flags in ablation().items()},
-}
+
+
+def paper_flags() -> dict[str, list[str]]:
+    """The flags of fairseq-train that make each of the models, by its name."""
+    found = {model: model_flags(model) for model, row in PAPER.items() if row.source == TABLE_5}
+    return found | {label: [*model_flags("ea_transformer_lite"), *flags] for label, flags in ablation().items()}

@@ -148,9 +148,18 @@ def main() -> None:
     parser.add_user_dir()
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     args = parser.parse_args()
-    checkpoints = in_order(chosen(args))
-    if args.data:
-        checkpoints[-1].require_data(read_data(args.data))
-    Checkpoint(args.output, average(checkpoints, args.half)).write()
+    write_average(chosen(args), args.output, args.data, args.half)
+
+
+def write_average(checkpoints: list[Checkpoint], output: Path, data: Path | None = None, half: bool = False) -> None:
+    """Writes the average of checkpoints, in float16 if ``half``, and prints which they are.
+
+    Raises:
+        UserError: where the model is of other languages or of another vocabulary than the data.
+    """
+    checkpoints = in_order(checkpoints)
+    if data:
+        checkpoints[-1].require_data(read_data(data))
+    Checkpoint(output, average(checkpoints, half)).write()
     print(f"the average of {len(checkpoints)} checkpoints:" if len(checkpoints) > 1 else "one checkpoint:")
     print(*(f"  {printable(str(checkpoint))}" for checkpoint in checkpoints), sep="\n")

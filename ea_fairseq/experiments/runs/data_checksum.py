@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from ea_fairseq.data.manifest import sha256
-from ea_fairseq.plain.commands import Parser
 
 MANIFEST = "manifest.json"
 OF_FILES = "files:"  # before a checksum of the data's own files
@@ -56,14 +55,3 @@ def is_same(one: str | None, other: str | None) -> bool | None:
     if None in (one, other) or one.startswith(OF_FILES) != other.startswith(OF_FILES):
         return None
     return one == other
-
-
-def main() -> None:
-    """Prints the checksum of a folder of data, its test set included."""
-    parser = Parser("data_checksum.py", "Prints a checksum of data for scripts/jobs.sh.", "see scripts/jobs.sh")
-    parser.add_argument("folder", type=Path)
-    print(data_checksum(parser.parse_args().folder, test=True))
-
-
-if __name__ == "__main__":
-    main()

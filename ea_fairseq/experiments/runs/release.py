@@ -2,10 +2,11 @@
 
 import shlex
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 from ea_fairseq.data.manifest import sha256
@@ -15,11 +16,11 @@ from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.model_card import CARD, card
 from ea_fairseq.experiments.runs.preparation import PREPARATION, Preparation
 from ea_fairseq.experiments.runs.trained_model import recorded_data
-from ea_fairseq.experiments.scoring.evaluation import portable
+from ea_fairseq.experiments.scoring.evaluate import evaluate
 from ea_fairseq.experiments.scoring.results import COUNTS, NAME, RELEASED, Results
-from ea_fairseq.plain.commands import Parser
+from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
-from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.project import PROJECT, portable
 
 MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
 EXAMPLE = (
@@ -35,11 +36,11 @@ def main() -> None:
         "without its optimizer, dictionaries, subword model, a card with the scores of just this model, and checksums.",
         EXAMPLE,
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training, evaluated by evaluate.sh")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training that is evaluated")
     parser.add_argument("out", type=Path, metavar="DIR", help="folder to write; its name is the model's")
     parser.add_argument("--about", type=Path, required=True, metavar="FILE", help="what the card says of data and use")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
-    parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate.sh")
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate")
     parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")
     args = parser.parse_args()
     if not args.about.is_file():
@@ -55,7 +56,7 @@ def main() -> None:
     data = args.data or recorded_data(args.run / "evaluation" / MODEL)
     require_replaceable(args, data)
     results = evaluated(args, halved(args.run), data)
-    commands = [*trained.commands, portable(shlex.join(["ea-fairseq", "release", *sys.argv[1:]]))]
+    commands = [*trained.commands, portable(shlex.join([PROGRAM, "release", *sys.argv[1:]]))]
     release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
 
 
@@ -79,10 +80,15 @@ def forget_places(options: dict | None) -> None:
 def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
     """The results of the model as it is released."""
     out = args.run / RELEASED
-    command = ["bash", PROJECT / "scripts/evaluate.sh", "--checkpoint", checkpoint.name, "--out", out]
-    command += ["--reference", args.reference] if args.reference else []
-    if subprocess.run([*command, data, args.run], stdout=subprocess.DEVNULL).returncode:
-        raise UserError(f"evaluating {checkpoint} failed: see above.")
+    words = [
+        "--checkpoint",
+        checkpoint.name,
+        "--out",
+        out,
+        *(["--reference", args.reference] if args.reference else []),
+    ]
+    with redirect_stdout(StringIO()):
+        evaluate([*map(str, words), str(data), str(args.run)])
     return Results.read(out)
 
 

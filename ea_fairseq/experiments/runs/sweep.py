@@ -1,40 +1,89 @@
-"""The models of a sweep, the best on the validation set first."""
+"""``ea-fairseq sweep``: a search of hyper-parameters on the validation set."""
 
+import sys
+from itertools import product
 from pathlib import Path
-from statistics import mean
 
-from ea_fairseq.experiments.reports.comparison import Spread, require_same_data
-from ea_fairseq.experiments.reports.comparison_table import spread
-from ea_fairseq.experiments.scoring.results import Results
-from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, digits_of
-from ea_fairseq.experiments.text_table import table
-from ea_fairseq.plain.commands import Parser, run
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.jobs import Jobs, add_options, split_flags
+from ea_fairseq.experiments.runs.recipe import Recipe
+from ea_fairseq.experiments.runs.train import NOT_IN_NAMES, find_data
+from ea_fairseq.plain.commands import PROGRAM, Parser
+from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.project import PROJECT
+
+DESCRIPTION = """\
+Trains by a recipe with every combination of the values to try, each as train does, evaluates each on the validation
+set, in its folder validation, and prints them, the best first. Stopped at any moment, the same command goes on; what is
+done is not done again. What fails is told at the end; the rest goes on meanwhile."""
+EXAMPLE = f"""\
+{PROGRAM} sweep iwslt14-deen/ea_transformer_lite --try --lr 1e-4 5e-4 1e-3 --try --dropout 0.1 0.2 0.3
+  {PROGRAM} sweep iwslt14-deen/ea_transformer_lite --out runs/alpha-beta \\
+    --try --ea-alpha 0.1 0.3 0.5 --try --ea-beta 0.1 0.3 0.5"""
 
 
-def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
-    """Each model with its first scores by seed, the best means first; equal ones in the order of their names."""
-    score, by_model = first_score(results), {}
-    for result in sorted(results, key=lambda result: result.seed):
-        by_model.setdefault(result.model, []).append(result.scores[score].score)
-    sign = 1 if score in LOW_IS_GOOD else -1
-    return sorted(by_model.items(), key=lambda item: (sign * mean(item[1]), item[0]))
-
-
-def first_score(results: list[Results]) -> str:
-    """The score that papers print first."""
-    return next(iter(results[0].scores))
+def parser() -> Parser:
+    """The options, of which ``--try`` is taken out before: its flags would look like options."""
+    usage = f"{PROGRAM} sweep RECIPE --try FLAG VALUE... [--try FLAG VALUE...] [options] [-- flags of fairseq-train]"
+    options = Parser("sweep", DESCRIPTION, EXAMPLE, usage=usage)
+    options.add_argument(
+        "recipes", nargs="*", metavar="RECIPE", help=f"which `{PROGRAM} train --help` lists, or a file"
+    )
+    text = "values of a flag of fairseq-train to try"
+    options.add_argument("--try", nargs="+", metavar=("FLAG", "VALUE"), help=text)
+    add_options(options, "1")
+    text = "the binarised data (default: what the recipe's [data] makes)"
+    options.add_argument("--data", type=Path, metavar="DIR", help=text)
+    text = "folder for all of it (default: runs/sweep/RECIPE)"
+    options.add_argument("--out", type=Path, metavar="DIR", help=text)
+    return options
 
 
 def main() -> None:
-    parser = Parser("sweep.py", __doc__, "see scripts/sweep.sh")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="folder", help="of an evaluation")
-    results = [Results.read(folder) for folder in parser.parse_args().folders]
-    require_same_data(results)
-    ranked, score = ranking(results), first_score(results)
-    rows = [[model, spread(Spread.of(scores), digits_of(score)), str(len(scores))] for model, scores in ranked]
-    print(table([["model", score, "seeds"], *rows]))
-    print(f"{score}: on the validation set, mean over the seeds ± their standard deviation.")
+    """Trains and evaluates all combinations, and prints them."""
+    words, of_all = split_flags(sys.argv[1:])
+    words, tried = split_tried(words)
+    args = parser().parse_intermixed_args(words)
+    if len(args.recipes) > 1:
+        raise UserError(f"name one recipe, not {' and '.join(args.recipes[:2])}: see --help.")
+    if not args.recipes:
+        raise UserError(f"name a recipe, DATASET/MODEL, which `{PROGRAM} train --help` lists.")
+    if not tried:
+        raise UserError("say what to try, such as --try --lr 5e-4 1e-3: see --help.")
+    recipe = Recipe.find(args.recipes[0])
+    data = find_data(args.data, recipe)
+    out = OutputFolder(args.out or PROJECT / "runs/sweep" / recipe.name, "sweep")
+    with out.opened():
+        jobs = Jobs(out, data, args, of_all, "valid")
+        for flags in product(*tried):
+            words = [word for flag in flags for word in flag]
+            jobs.add(" ".join(word.removeprefix("--") for word in words), recipe, [recipe.place, *words])
+        jobs.run()
+        if jobs.done():
+            from ea_fairseq.experiments.reports.ranking import ranking_table
+
+            print(ranking_table(jobs.done()), flush=True)
+        jobs.report_failures()
 
 
-if __name__ == "__main__":
-    run(main)
+def split_tried(words: list[str]) -> tuple[list[str], list[list[list[str]]]]:
+    """The words without those after each ``--try``, and of each flag that is tried itself with each value."""
+    others, tried = [], []
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        if word != "--try":
+            others.append(word)
+            continue
+        taken = []
+        while words and (not taken or not words[0].startswith("--")):
+            taken.append(words.pop(0))
+        flag, *values = taken or [""]
+        if not flag.startswith("--") or not values:
+            raise UserError(
+                f"--try needs a flag and its values, such as --try --lr 5e-4 1e-3, not '{' '.join(taken)}'."
+            )
+        if flag in NOT_IN_NAMES:
+            raise UserError(f"--try: {flag} tells no models apart, so there is nothing to rank; seeds are for --seeds.")
+        tried.append([[flag, value] for value in values])
+    return others, tried

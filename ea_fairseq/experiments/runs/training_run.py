@@ -11,7 +11,6 @@ from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.command_flags import DATA, OURS, USER_DIR, differences, flags_of, told
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
 from ea_fairseq.experiments.runs.training_log import length
-from ea_fairseq.plain.commands import Parser, run
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json
 from ea_fairseq.plain.whole_files import replacing
@@ -182,23 +181,3 @@ def is_trained(folder: Path) -> bool:
     log = folder / LOG
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return "done training" in text.rstrip().rpartition("\n")[2]
-
-
-def main() -> None:
-    parser = Parser("training_run.py", "Writes run.json for scripts/train.sh.", "see scripts/train.sh")
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--recipe", required=True)
-    parser.add_argument("--called", required=True)
-    parser.add_argument("--overrides", type=int, default=0, help="how many of the last words are overrides")
-    parser.add_argument("command", nargs="+", help="the call of fairseq-train, after --")
-    args = parser.parse_args()
-    overrides = args.command[len(args.command) - args.overrides :]
-    data = Path(args.command[1])
-    facts = data_checksum(data), dictionaries(data)
-    if not record(TrainingRun(args.model, args.recipe, overrides, args.command, [], args.called, *facts), args.folder):
-        print(f"{args.folder}: all is trained, nothing to do")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,8 +1,6 @@
 """The evaluation of a trained model: from what it made of a subset to scores and results.json."""
 
-import logging
 import shlex
-import warnings
 from argparse import Namespace
 from pathlib import Path
 
@@ -22,8 +20,7 @@ from ea_fairseq.experiments.scoring.sentence_prediction import SentencePredictio
 from ea_fairseq.experiments.scoring.series_prediction import SeriesPredictions
 from ea_fairseq.experiments.scoring.task_scores import digits_of
 from ea_fairseq.experiments.scoring.translation import Translations
-from ea_fairseq.plain.commands import Parser, run
-from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.project import PROJECT, portable
 from ea_fairseq.plain.text_lines import writing
 
 OUTCOMES: dict[str, type[Outcome]] = {
@@ -35,7 +32,11 @@ OUTCOMES: dict[str, type[Outcome]] = {
 
 
 def evaluate(args: Namespace) -> tuple[Results, Outcome]:
-    """What there is to say of a model whose translations or predictions are there."""
+    """What there is to say of a model whose translations or predictions are there.
+
+    Args:
+        args: the options of evaluate.py, defaults filled in.
+    """
     data = read_data(args.data)
     checkpoint = Checkpoint.read(args.out / "model.pt")
     outcome = OUTCOMES[data.task].read(args, checkpoint)
@@ -80,15 +81,7 @@ def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
     prepared = data_command(args.folder / RECIPE)
     made = prepared and PROJECT / prepared.split()[-1] / "data-bin"
     called = training.called and portable(training.called, training.project)
-    return [prepared if made == args.data else None, called, args.command]
-
-
-def portable(command: str, project: Path | None = None) -> str:
-    """A command to type in this project's folder, its paths there, or in the one where ``project`` was, relative."""
-    words = shlex.split(command)
-    for folder in filter(None, (PROJECT, project)):
-        words = [word.removeprefix(f"{folder}/") for word in words]
-    return shlex.join(words)
+    return [prepared if made and made.resolve() == args.data.resolve() else None, called, args.command]
 
 
 def table(results: Results, outcome: Outcome) -> str:
@@ -110,23 +103,8 @@ def table(results: Results, outcome: Outcome) -> str:
     return "\n".join(map(printable, [*lines, *([""] if notes else []), *notes]))
 
 
-def main() -> None:
-    """Scores what the model of evaluate.sh made: writes texts and results.json, and a table to a file."""
-    parser = Parser("evaluation.py", "Scores a trained model for scripts/evaluate.sh.", "see scripts/evaluate.sh")
-    for name in ("data", "folder", "out", "table"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--subset", required=True)
-    parser.add_argument("--beam", type=int)
-    parser.add_argument("--lenpen", type=float)
-    parser.add_argument("--command", required=True)
-    parser.add_argument("--reference", type=Path)
-    parser.add_argument("--model")
-    parser.add_argument("--compound-split", action="store_true")
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_user_dir()
-    args = parser.parse_args()
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
+def score(args: Namespace, output: Path) -> None:
+    """Scores what the model made: writes texts and results.json into the folder, and a table to a file."""
     results, outcome = evaluate(args)
     (args.out / NAME).unlink(missing_ok=True)  # results.json is there only where all beside it belongs to it
     for name, lines in outcome.files().items():
@@ -134,8 +112,4 @@ def main() -> None:
             for line in lines:
                 write_line(line)
     results.write()
-    args.table.write_text(table(results, outcome) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    run(main)
+    output.write_text(table(results, outcome) + "\n", encoding="utf-8")

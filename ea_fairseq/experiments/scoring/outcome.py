@@ -42,7 +42,7 @@ class Outcome(ABC):
         """Reads it from the folder of the evaluation.
 
         Args:
-            args: of evaluation.py.
+            args: the options of evaluate.py.
 
         Raises:
             UserError: where it is not what belongs to the data.

@@ -1,7 +1,5 @@
 """Predictions of a trained encoder for each example of a subset, by fairseq's task and its batches."""
 
-import logging
-import warnings
 from pathlib import Path
 
 import torch
@@ -14,7 +12,6 @@ from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.encoder_outcome import EncoderOutcome
 from ea_fairseq.experiments.scoring.evaluation import OUTCOMES
 from ea_fairseq.experiments.scoring.predictions import write_predictions
-from ea_fairseq.plain.commands import Parser, at_least, run
 
 
 @torch.inference_mode()
@@ -55,25 +52,10 @@ def require_short(longest: int, positions: int, max_tokens: int) -> None:
         raise UserError(f"the data has an example of {longest} tokens: give --max-tokens of at least that.")
 
 
-def main() -> None:
+def predict(data: Path, checkpoint: Path, output: Path, subset: str, max_tokens: int, cpu: bool) -> None:
     """Writes predictions.tsv."""
-    parser = Parser("predicting.py", "Predicts for scripts/evaluate.sh.", "see scripts/evaluate.sh")
-    for name in ("data", "model", "output"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--subset", required=True)
-    parser.add_argument("--max-tokens", type=at_least(1), required=True)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_user_dir()
-    args = parser.parse_args()
-    logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")
-    outcome = OUTCOMES[Checkpoint.read(args.model).task]
-    options = {"data": str(args.data), **outcome.overrides}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(args.model)], options)
-    device = torch.device("cuda" if torch.cuda.is_available() and not args.cpu else "cpu")
-    rows = predictions(outcome, model, task, args.subset, args.max_tokens, device)
-    write_predictions(args.output, outcome.header, rows)
-
-
-if __name__ == "__main__":
-    run(main)
+    outcome = OUTCOMES[Checkpoint.read(checkpoint).task]
+    options = {"data": str(data), **outcome.overrides}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], options)
+    device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+    write_predictions(output, outcome.header, predictions(outcome, model, task, subset, max_tokens, device))

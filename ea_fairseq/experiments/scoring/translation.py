@@ -93,7 +93,7 @@ class Translations(Outcome):
     """Translations of a subset.
 
     Args:
-        args: of evaluation.py.
+        args: the options of evaluate.py.
     """
 
     definitions = DEFINITIONS

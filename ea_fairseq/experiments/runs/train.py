@@ -1,0 +1,129 @@
+"""``ea-fairseq train``: trains a model by a recipe, resumes the training and records it."""
+
+import os
+import re
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+from typing import TextIO
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries
+from ea_fairseq.experiments.runs.recipe import RECIPE, Recipe, described, last_value
+from ea_fairseq.experiments.runs.training_run import TrainingRun, record
+from ea_fairseq.plain.commands import PROGRAM, Parser
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.output_folder import say, wait_for_lock
+from ea_fairseq.plain.processes import program
+from ea_fairseq.plain.project import PACKAGE, PROJECT, portable
+from ea_fairseq.plain.whole_files import replacing
+
+# Flags of the seed, the code, the device, the speed and the log, which are not part of a run's name.
+NOT_IN_NAMES = (
+    *("--seed", "--user-dir", "--cpu", "--fp16", "--autocast", "--fast-dropout", "--num-workers", "--log-interval"),
+    *("--log-format", "--tensorboard-logdir", "--wandb-project"),
+)
+LONGEST_NAME = 255  # bytes of a folder's, on most disks
+DESCRIPTION = """\
+Trains by a recipe: a file, or DATASET/MODEL. Flags of fairseq-train after it take the place of the recipe's; the
+options below may stand anywhere. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and
+the machine go into one folder. Stopped at any moment, the same command goes on; when all is trained it does nothing."""
+
+
+def parser() -> Parser:
+    """The options; recipe and flags of fairseq-train are what it does not know."""
+    options = Parser(
+        "train",
+        DESCRIPTION,
+        f"{PROGRAM} train multi30k-deen/ea_transformer_lite --seed 2\n\n"
+        f"These flags tell no models apart:\n{textwrap.indent(textwrap.fill(' '.join(NOT_IN_NAMES), 110), '  ')}\n\n"
+        f"recipes, DATASET/MODEL:\n{described()}",
+        usage=f"{PROGRAM} train [options] RECIPE [flags of fairseq-train]",
+    )
+    add = options.add_argument
+    text = "folder of the binarised data (default: what the recipe's [data] makes)"
+    add("--data", type=Path, metavar="DIR", help=text)
+    text = "folder of the training (default: runs/RECIPE/seed-N, with the flags where some tell models apart)"
+    add("--out", type=Path, metavar="DIR", help=text)
+    text = "what tables call the model (default: the recipe's name, with the flags that tell models apart)"
+    add("--model", metavar="NAME", help=text)
+    return options
+
+
+def main() -> None:
+    """Becomes fairseq-train, unless all is trained."""
+    args, words = parser().parse_known_args()
+    if not words:
+        raise UserError("name a recipe: see --help for those there are.")
+    name, *overrides = words
+    if name.startswith("-"):
+        raise UserError(f"there is no option {name} before the recipe: see --help.")
+    recipe = Recipe.find(name)
+    if last_value("--save-dir", overrides) is not None:
+        raise UserError("--save-dir is for train to give: name the folder with --out.")
+    data = find_data(args.data, recipe)
+    flags = recipe.training_flags(overrides)
+    seed = last_value("--seed", flags) or ""
+    if not re.fullmatch("[0-9]+", seed):
+        raise UserError(f"--seed needs a whole number, not '{seed}': give it, or add it to [train] of {recipe.place}.")
+    different = distinguishing(overrides)
+    out = args.out or PROJECT / f"runs/{recipe.name}{as_folder(different)}/seed-{seed}"
+    out = out.absolute()
+    if any(len(os.fsencode(name)) > LONGEST_NAME for name in require_path(out).parts):
+        raise UserError("the name of the folder is longer than a disk takes: name another with --out.")
+    fairseq_train = program("fairseq-train")
+    command = ["fairseq-train", str(data), "--user-dir", str(PACKAGE), "--save-dir", str(out)]
+    command += ["--log-file", f"{out}/train.log", "--log-format", "json", *flags]
+    with locked(out):
+        training = TrainingRun(
+            model=args.model or recipe.name.rpartition("/")[2] + different,
+            recipe=recipe.name,
+            overrides=overrides,
+            command=command,
+            starts=[],
+            called=portable(shlex.join([PROGRAM, "train", *sys.argv[1:]])),
+            data=data_checksum(data),
+            dictionaries=dictionaries(data),
+        )
+        if not record(training, out):
+            say(f"{out}: all is trained, nothing to do")
+            return
+        with replacing(out / RECIPE) as unfinished:
+            unfinished.write_bytes(recipe.text.encode("utf-8", "surrogateescape"))
+        os.execve(fairseq_train, [str(fairseq_train), *command[1:]], os.environ | HUGE_PAGES)
+
+
+def find_data(folder: Path | None, recipe: Recipe) -> Path:
+    """The binarised data: a folder that is named, or what the recipe makes; raises UserError where it is not there."""
+    if folder and not folder.is_dir():
+        raise UserError(f"--data: there is no folder {folder}.")
+    return require_path(folder.absolute() if folder else recipe.data_folder())
+
+
+def distinguishing(flags: list[str]) -> str:
+    """A space and each of the words that tell models apart, values like their flags."""
+    kept, found = True, ""
+    for word in flags:
+        if word.startswith("--"):
+            kept = word.partition("=")[0] not in NOT_IN_NAMES
+        found += f" {word}" if kept else ""
+    return found
+
+
+def as_folder(words: str) -> str:
+    """Words as the name of a folder, without spaces."""
+    return re.sub("[^A-Za-z0-9.-]+", "_", words)
+
+
+def locked(out: Path) -> TextIO:
+    """Makes a folder and waits until no other training is at work in it; what this process becomes keeps the lock."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / "lock").open("a")
+    except OSError:
+        raise UserError(f"cannot write in {out}: check its permissions and the space on its disk.") from None
+    wait_for_lock(lock, lambda: say(f"waiting for another run in {out} to end"))
+    os.set_inheritable(lock.fileno(), True)
+    return lock

@@ -1,0 +1,163 @@
+"""``ea-fairseq evaluate``: translates or predicts a subset with a trained model, and scores what comes out."""
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import warnings
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.environment import versions
+from ea_fairseq.experiments.runs.binarised import Binarised
+from ea_fairseq.experiments.runs.training_log import NAME as LOG
+from ea_fairseq.experiments.runs.training_run import NAME as RUN
+from ea_fairseq.experiments.runs.training_run import require_words
+from ea_fairseq.experiments.scoring import results
+from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
+from ea_fairseq.plain.commands import imported_user_dir
+from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
+from ea_fairseq.plain.project import PACKAGE
+
+TEXTS = (results.COUNTS, results.TRANSLATION, results.REFERENCE, *results.TOKENIZED)
+# The code that what a model makes of a subset depends on, and that of its scores.
+OF_MODELS = (
+    *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
+    *("search", "series", "subwords", "tasks", "terms", "experiments/scoring/predicting.py"),
+    *(f"experiments/scoring/{name}.py" for name in ("masked_words", "sentence_prediction", "series_prediction")),
+)
+OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")
+SOURCES = {".py", ".c", ".h"}
+MODEL, SCORES = "model.pt", "scores.txt"
+
+
+def main() -> None:
+    """Evaluates, in a process that glibc's settings hold for."""
+    if not HUGE_PAGES.items() <= os.environ.items():
+        os.execve(sys.executable, own_command(*sys.argv), own_environment() | HUGE_PAGES)
+    evaluate(sys.argv[1:])
+
+
+def evaluate(words: list[str]) -> None:
+    """Evaluates a model as the words after ``ea-fairseq evaluate`` ask for."""
+    args, data = options_of(words)
+    checkpoints = named_checkpoints(args)
+    dataset = data.dataset(args.subset)
+    require_words(args.folder, args.data)
+    with OutputFolder(args.out, "evaluate").opened() as out:
+        facts = [data.task, dataset.manifest, dataset.checksum, *data.facts]
+        of_checkpoints = "\n".join(map(str, [args.selection, *map(identity, checkpoints), *facts]))
+        out.stage(MODEL, of_checkpoints, partial(take_model, args))
+        found = [args.subset, args.beam, args.lenpen, args.max_tokens, args.cpu, code(OF_MODELS, args.user_dir)]
+        of_search = "\n".join([of_checkpoints, *map(str, found)])
+        if data.task == "translation":
+            out.stage("generated", of_search, partial(generate, args, data, out))
+        else:
+            out.stage(results.PREDICTIONS, of_search, partial(predict, args, out))
+        written = [results.NAME, *(TEXTS if data.task == "translation" else ())]
+        if not all((out.path / name).is_file() for name in written):
+            out.discard(SCORES)
+        read = [args.folder / RUN, args.folder / LOG, *([args.reference] if args.reference else [])]
+        found = [args.command, args.model, args.compound_split, args.reference, checksum(read), code(OF_SCORES)]
+        out.stage(SCORES, "\n".join([of_search, *map(str, found)]), partial(score, args))
+        print(f"\n{(out.path / SCORES).read_text(encoding='utf-8')}", end="")
+        out.say(f"all of this is in {out.path}")
+
+
+def identity(path: Path) -> str:
+    """By what a checkpoint is known again, wherever its folder is moved."""
+    return f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
+
+def code(parts: Iterable[str], user_dir: Path | None = None) -> str:
+    """The versions of PyTorch and fairseq, and a checksum of files and folders of this package and of a user-dir."""
+    places = [*(PACKAGE / part for part in parts), *([user_dir] if user_dir else [])]
+    files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
+    files = [path for path in files if path.suffix in SOURCES]
+    return f"{[versions().get(tool) for tool in ('torch', 'fairseq')]} {checksum(files)}"
+
+
+def checksum(files: Iterable[Path]) -> str:
+    """A checksum of what those of the files have that are there."""
+    digest = hashlib.sha256()
+    for path in sorted(filter(Path.is_file, files)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def quietly(args: Namespace) -> None:
+    """Lets fairseq log no more than warnings, and imports the user-dir."""
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    if args.user_dir:
+        try:
+            imported_user_dir(str(args.user_dir))
+        except ArgumentTypeError as error:
+            raise UserError(f"--user-dir: {error}.") from None
+
+
+def take_model(args: Namespace, output: Path) -> None:
+    """Writes the model: the average of checkpoints, or one without its optimizer."""
+    quietly(args)
+    from ea_fairseq.experiments.runs.averaging import EPOCH, UPDATES, best, last, write_average
+    from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+
+    match args.selection:
+        case "last", count:
+            checkpoints = last(args.folder, count, EPOCH, UPDATES)
+        case "best", count:
+            checkpoints = best(args.folder, count)
+        case name:
+            checkpoints = [Checkpoint.read(args.folder / name)]
+    write_average(checkpoints, output, args.data)
+
+
+def generate(args: Namespace, data: Binarised, out: OutputFolder, output: Path) -> None:
+    """Has fairseq-generate translate the subset; raises UserError where it fails, naming its log."""
+    source, target, remove_bpe = data.facts
+    log = out.path / "logs/generate.log"
+    out.say(f"translating with a beam of {args.beam}; the log is {log}")
+    command = [program("fairseq-generate"), args.data, "--source-lang", source, "--target-lang", target]
+    command += ["--user-dir", args.user_dir or PACKAGE, "--path", out.path / MODEL, "--gen-subset", args.subset]
+    command += ["--beam", args.beam, "--lenpen", f"{args.lenpen:g}", "--max-tokens", args.max_tokens]
+    command += ["--required-batch-size-multiple", 1, "--results-path", output]
+    command += ["--remove-bpe", remove_bpe] if remove_bpe else []
+    command += ["--cpu"] if args.cpu else []
+    with log.open("wb") as file:
+        status = subprocess.run(
+            list(map(str, command)),
+            env=os.environ | HUGE_PAGES,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            pass_fds=[out.lock],
+        ).returncode
+    if status < 0:
+        raise UserError(
+            f"making generated was stopped by signal {-status} (9 often means too little memory): the same command "
+            "goes on from there."
+        )
+    if status:
+        raise UserError(f"translating failed ({last_line(log)}): see the end of {log}.")
+
+
+def predict(args: Namespace, out: OutputFolder, output: Path) -> None:
+    """Writes the predictions of the subset."""
+    out.say(f"predicting {args.subset}")
+    quietly(args)
+    from ea_fairseq.experiments.scoring.predicting import predict
+
+    predict(args.data, out.path / MODEL, output, args.subset, args.max_tokens, args.cpu)
+
+
+def score(args: Namespace, output: Path) -> None:
+    """Writes texts, results.json and, as the output, a table of the scores."""
+    quietly(args)
+    from ea_fairseq.experiments.scoring.evaluation import score
+
+    score(args, output)

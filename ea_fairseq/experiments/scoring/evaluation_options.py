@@ -1,0 +1,153 @@
+"""The options of ``ea-fairseq evaluate``, those of a recipe beside the checkpoints where the command has none."""
+
+import re
+import shlex
+from argparse import ArgumentTypeError, Namespace
+from functools import partial
+from pathlib import Path
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.binarised import Binarised
+from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.experiments.runs.recipe import Recipe
+from ea_fairseq.experiments.scoring.results import RELEASED
+from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.project import portable
+
+DESCRIPTION = """\
+Averages checkpoints, lets the model do a subset of the data, and scores what it makes of it: of translations tokenized
+BLEU as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures; of sentences with
+labels what the criterion reports of a training (accuracy, Matthews, F1, Pearson, Spearman); of masked words the
+perplexity, the same words for all models. Prints a table and writes results.json, translations and references or
+predictions.tsv, and the averaged model.pt into one folder. Stopped at any moment, the same command goes on; what was
+made with the same options is not made again.
+
+Where train has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model, --out
+and --reference are for the command alone. Sentence pairs without preparation.json are taken for Moses' tokens with
+BPE."""
+EXAMPLE = f"""\
+{PROGRAM} evaluate --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
+  {PROGRAM} evaluate data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1"""
+# What a recipe beside checkpoints may set, and whether it has a value.
+OF_RECIPES = dict.fromkeys(
+    ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
+) | {"--compound-split": False, "--cpu": False}
+OF_TRANSLATIONS = ("beam", "lenpen", "reference")
+
+
+def parser() -> Parser:
+    """The options."""
+    options = Parser("evaluate", DESCRIPTION, EXAMPLE, usage=f"{PROGRAM} evaluate [options] DATA_BIN CHECKPOINT_DIR")
+    add = options.add_argument
+    text = "the binarised data, and the folder of a training"
+    add("folders", type=Path, nargs="*", metavar="DATA_BIN CHECKPOINT_DIR", help=text)
+    for flag, which, text in (
+        ("--average", "last", "the last N epochs, or of the last N saved by updates where no epoch was saved"),
+        ("--average-best", "best", "the N best checkpoints by validation"),
+    ):
+        add(flag, dest="selection", type=partial(average_of, which), metavar="N", help=f"take the average of {text}")
+    text = "take this checkpoint (default: checkpoint_best.pt, or checkpoint_last.pt where there is none)"
+    add("--checkpoint", dest="selection", type=checkpoint_name, metavar="NAME", help=text)
+    add("--subset", default="test", metavar="NAME", help="test or valid (default: test)")
+    add("--max-tokens", type=at_least(1), default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
+    add("--beam", type=at_least(1), metavar="N", help="of translations, width of the beam (default: 5)")
+    text = "of translations, length penalty, higher for longer ones (default: 1)"
+    add("--lenpen", type=at_least(0, float), metavar="F", help=text)
+    text = "of translations, count BLEU with words split at their hyphens, too; for WMT'14 English-German"
+    add("--compound-split", action="store_true", help=text)
+    text = "of translations, raw references (default: those of the data, detokenized)"
+    add("--reference", type=Path, metavar="FILE", help=text)
+    add("--user-dir", type=Path, metavar="DIR", help="a user-dir of your own, where it brings the model's architecture")
+    add("--model", metavar="LABEL", help="what tables call the model (default: what train called it)")
+    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--out", type=Path, metavar="DIR", help="folder of the results (default: CHECKPOINT_DIR/evaluation)")
+    return options
+
+
+def average_of(which: str, text: str) -> tuple[str, int]:
+    """The last or the best checkpoints, and how many."""
+    return which, at_least(1)(text)
+
+
+def checkpoint_name(text: str) -> str:
+    """The name of a file in CHECKPOINT_DIR."""
+    if not re.fullmatch("[^/-][^/]*", text):
+        raise ArgumentTypeError(f"needs the name of a file in CHECKPOINT_DIR, not '{text}'")
+    return text
+
+
+def options_of(words: list[str]) -> tuple[Namespace, Binarised]:
+    """The options, those of the recipe beside the checkpoints where the words have none, and the data.
+
+    Raises:
+        UserError: naming the option or folder that is not there or is something else.
+    """
+    args = parser().parse_intermixed_args(words)
+    if len(args.folders) != 2:
+        count = len(args.folders)
+        raise UserError(f"give two folders, DATA_BIN and CHECKPOINT_DIR, not {count}: see --help for an example.")
+    data, folder = args.folders
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: give the --save-dir of a training, CHECKPOINT_DIR.")
+    folder = folder.absolute()
+    if recipe := Recipe.beside(folder):
+        args = parser().parse_intermixed_args([*recipe.flags("evaluate", OF_RECIPES), *words])
+    if not data.is_dir():
+        raise UserError(f"there is no folder {data}: give that of the binarised data, DATA_BIN.")
+    args.data, args.folder = require_path(data.absolute()), folder
+    args.command = portable(shlex.join([PROGRAM, "evaluate", *words]))
+    args.out = args.out or own_folder(folder / "evaluation")
+    OutputFolder(args.out, "evaluate")  # which refuses others' folders
+    if args.reference and not args.reference.is_file():
+        raise UserError(f"--reference: there is no file {args.reference}.")
+    if args.user_dir and not args.user_dir.is_dir():
+        raise UserError(f"--user-dir: there is no folder {args.user_dir}.")
+    args.out, args.reference = args.out.absolute(), args.reference and args.reference.resolve()
+    args.user_dir = args.user_dir and args.user_dir.absolute()
+    args.selection = args.selection or usual_checkpoint(folder)
+    data = read_data(args.data)
+    if args.compound_split and not isinstance(data, DataBin):
+        raise UserError(f"--compound-split is for translations, and {data.folder} is for --task {data.task}.")
+    if args.compound_split:
+        data.require_compounds()
+    for name in () if data.task == "translation" else OF_TRANSLATIONS:
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name} is for translations, and {data.folder} has data for --task {data.task}.")
+    if data.task == "translation":
+        args.beam, args.lenpen = args.beam or 5, 1.0 if args.lenpen is None else args.lenpen
+    return args, data
+
+
+def own_folder(folder: Path) -> Path:
+    """The folder of an evaluation beside checkpoints; raises UserError where it is or has a link to elsewhere."""
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_symlink():
+            raise UserError(
+                f"{path} is a link, and what is written to it would be elsewhere: name a folder with --out."
+            )
+    return folder
+
+
+def usual_checkpoint(folder: Path) -> str:
+    """The name of the best checkpoint, or of the last where there is none; raises UserError where there is neither."""
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
+        if (folder / name).is_file():
+            return name
+    raise UserError(f"{folder} has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR.")
+
+
+def named_checkpoints(args: Namespace) -> list[Path]:
+    """The checkpoints that the model depends on: the one that is named, or those of which some are averaged."""
+    if isinstance(args.selection, str):
+        path = args.folder / args.selection
+        if not path.is_file():
+            raise UserError(f"--checkpoint: there is no {path}.")
+        return [path]
+    saved = sorted(path for path in args.folder.glob("checkpoint*.pt") if path.stem != f"checkpoint_{RELEASED}")
+    if not saved:
+        raise UserError(f"{args.folder} has no checkpoints: give the --save-dir of a training, CHECKPOINT_DIR.")
+    numbered = [path for path in saved if re.fullmatch(r"checkpoint(_\d+_)?\d+\.pt", path.name)]
+    return numbered if numbered and args.selection[0] == "last" else saved
