@@ -34,7 +34,6 @@ def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
 
 def read_series(path: Path, input: Path):
     """The series of a file that came from ``input``; raises UserError naming the line of it that is wrong."""
-    from ea_fairseq.errors import UserError
     from ea_fairseq.series.ts_file import read_ts
 
     try:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ea_fairseq.data import apply_subword
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.apply_subword import Segments, make_segmenters
+from ea_fairseq.data.apply_subword import make_segmenters
 from ea_fairseq.data.clean_pairs import PairFilter
 from ea_fairseq.data.history import History
 from ea_fairseq.data.learn_subword import count_words, learn_bpe
@@ -24,6 +24,7 @@ from ea_fairseq.data.tokenize_text import make_tokenizers
 from ea_fairseq.data.transform import transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
+from ea_fairseq.text.subwords import Segments
 
 LANGUAGES = ("xx", "yy")
 

@@ -142,7 +142,9 @@ def test_what_cannot_be_done_is_said_in_a_sentence(home, classifier, tmp_path):
     torch.save({"model": tmp_path}, tmp_path / "checkpoint_last.pt")
     with pytest.raises(UserError, match=r"is refused: it wants to run pathlib"):
         load(tmp_path, ".", home / PAIRS)
-    (home / BERT / "preparation.json").write_text('{"tokenizer": "none", "subword": "none", "models": []}')
+    (home / BERT / "preparation.json").write_text(
+        '{"tokenizer": "none", "lowercase": false, "subword": "none", "models": []}'
+    )
     with pytest.raises(UserError, match=r"is an encoder: load it with EARobertaModel"):
         load(home, BERT, model=EATransformerModel)
 
