@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.text.preparation import Preparation
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def find_model(folder: Path, names: str | None = None, data: Path | None = None)
     from ea_fairseq.experiments.runs.training_run import require_words
     from ea_fairseq.hub.files import ModelFiles
 
-    files = ModelFiles.read(folder, names, data and data.absolute())
-    require_words(folder, files.data)
+    files = ModelFiles.read(require_path(folder), names, data and require_path(data.absolute()))
+    require_words(folder, require_path(files.data))
     return files
 
 
