@@ -218,7 +218,7 @@ def test_data_of_other_words_are_refused(home, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["data_facts.py", data, "--run", str(run), "--subset", "test"])
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         data_facts.main()
-    shutil.copy(home / "a run/checkpoint_best.pt", run)
+    shutil.copy(home / "a run/checkpoint1.pt", run / "checkpoint_best.pt")
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         find_model(run, data=home / "some data")
 

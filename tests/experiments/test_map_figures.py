@@ -203,7 +203,7 @@ def test_as_many_pairs_as_asked_for(home, show, tmp_path):
         (["--source", " "], ["source sentence 1 is empty"]),
         (["--source", "abc", "--target", ""], ["target sentence 1 is empty"]),
         (["--source", "a" * 30], ["source sentence 1 has 31 tokens and the model reads at most 20"]),
-        ([*SENTENCE, "--data", "nowhere"], ["no", "nowhere/preparation.json"]),
+        ([*SENTENCE, "--data", "nowhere"], ["there is no folder", "nowhere", "--data"]),
         (["--statistics", "--subset", "valid"], ["there is no valid in", "--data"]),
         (["--statistics", "--alignment", "none"], ["there is no file", "none", "--alignment"]),
     ],
