@@ -73,7 +73,7 @@ class ModelFiles:
             data = folder / data_name_or_path if starts_with_dot else Path(data_name_or_path)
         if not data.is_dir():
             raise UserError(
-                f"there is no folder {data}: name that of the dictionaries with --data, in Python with data_name_or_path."
+                f"there is no folder {data}: name that of the dictionaries with --data, in Python data_name_or_path."
             )
         return cls(folder, names, states, data)
 

@@ -213,6 +213,19 @@ def test_text_is_prepared_as_the_data_was(home):
         assert list(map(preparation.preparer(language), raw)) == expected
 
 
+@pytest.mark.parametrize("checkpoints", ["a.pt", "a.pt:b.pt"])
+def test_a_checkpoint_is_read_once(home, monkeypatch, checkpoints):
+    read, torch_load = [], torch.load
+
+    def noting(path, *args, **options):
+        read.append(Path(path).name)
+        return torch_load(path, *args, **options)
+
+    monkeypatch.setattr(torch, "load", noting)
+    load(arguments(home / "a model", checkpoint=checkpoints))
+    assert read == checkpoints.split(":")
+
+
 def test_in_python_text_is_prepared_as_the_data_was_too(home, translator):
     hub = EATransformerModel.from_pretrained(home / "a model", "a.pt", home / "data-bin")
     assert hub.translate(RAW["de"], beam=3, lenpen=1, max_len_a=1, max_len_b=200) == translator(RAW["de"])

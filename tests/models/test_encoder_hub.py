@@ -1,5 +1,7 @@
 """A trained encoder in Python: from_pretrained, predict, features, fill_mask and attention."""
 
+import json
+
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -115,6 +117,19 @@ def test_masked_words_are_filled_by_their_probability(home):
     hub.task.cfg.shorten_method = "truncate"
     with pytest.raises(UserError, match=r"^<mask> stands beyond the 16 tokens"):
         hub.fill_mask("a " * 16 + "<mask>")
+
+
+def test_a_folder_is_all_it_takes_and_text_is_prepared_as_its_data_was(home, classifier, monkeypatch):
+    monkeypatch.chdir(home)
+    description = {"tokenizer": "moses", "lowercase": True, "subword": "none", "models": []}
+    (home / PAIRS / "preparation.json").write_text(json.dumps(description))
+    try:
+        hub = EARobertaModel.from_pretrained(BERT)
+        assert torch.equal(hub.encode("A  b\u2028C."), classifier.encode("a b c ."))
+        given = EARobertaModel.from_pretrained(BERT, tokenizer=None)
+        assert torch.equal(given.encode("A b"), classifier.encode("A b"))
+    finally:
+        (home / PAIRS / "preparation.json").unlink()
 
 
 @each_classifier
