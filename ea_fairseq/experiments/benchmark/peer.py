@@ -15,7 +15,7 @@ from ea_fairseq.experiments.benchmark.cases import Case, Variant
 from ea_fairseq.experiments.benchmark.translation import LONGEST, Translation
 from ea_fairseq.experiments.benchmark.workloads import Generation
 from ea_fairseq.plain.model_folder import usual_checkpoint
-from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.project import PACKAGE
 
 LANGUAGES = ("source", "target")  # of models that nobody trained
 
@@ -39,7 +39,7 @@ class Engine:
 
         threads = torch.get_num_threads()
         with TemporaryDirectory() as folder:
-            converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PROJECT / "ea_fairseq"))
+            converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PACKAGE))
             model = converter.convert(f"{folder}/model")
             self.translators = [
                 Translator(model, compute_type=compute_type, inter_threads=workers, intra_threads=each)
