@@ -7,6 +7,7 @@ installed.
 import hashlib
 import re
 import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -198,8 +199,6 @@ class QuickStart:
         Raises:
             UserError: naming a training that failed, when the others are stopped.
         """
-        import sys
-
         from ea_fairseq.experiments.runs.progress import Progress, draw, follow, log
 
         self.folder.say(f"training {' and '.join(self.models)}; fairseq's logs are {self.out}/*/train.log")

@@ -88,9 +88,14 @@ class ModelFiles:
         return task_options(self.states[0])
 
     @property
+    def task_name(self) -> str:
+        """fairseq's ``--task`` that the model was trained for, by what its checkpoint says."""
+        return self.task.get("_name") or self.task.get("task") or "translation"
+
+    @property
     def is_encoder(self) -> bool:
         """Whether the model is an encoder alone, by what its checkpoint says."""
-        return self.task.get("_name") in OF_ENCODERS
+        return self.task_name in OF_ENCODERS
 
     @contextmanager
     def built(self, options: dict, without: tuple[str, ...] = ()) -> Iterator[tuple[list, DictConfig, object]]:

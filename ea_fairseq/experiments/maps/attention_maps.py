@@ -144,7 +144,7 @@ def main() -> None:
         announce(show_series(args, out), out if args.html is None else args.html.parent)
         return
     files = [find(path, args.data) for path in checkpoints(args)]
-    if files[0].task.get("_name") == SeriesData.task:
+    if files[0].task_name == SeriesData.task:
         raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
     with redirect_stdout(sys.stderr):
         models = (load_encoders if files[0].is_encoder else load_all)(args, files)
