@@ -7,6 +7,7 @@ from ea_fairseq.plain.commands import PROGRAM, run
 
 # Of each command, its module and what it does.
 COMMANDS = {
+    "quickstart": ("experiments.quickstart", "trains a small model and its baseline, and shows what they translate"),
     "info": ("installation", "versions, what computes attention, and what is missing, for bug reports"),
     "prepare": ("data.prepare", "makes binarised data of archives or raw text"),
     "shortlist": ("data.learn_shortlist", "learns which target words translate which source words"),

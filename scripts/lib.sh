@@ -97,15 +97,11 @@ open_out_dir() {
 # then this one holds it, and those it starts. It is that of flock, which not every machine has: Python locks the file
 # that stays open here, and ends.
 wait_for_lock() {
-  local lock='
-import fcntl, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-fcntl.flock(9, sum(getattr(fcntl, name) for name in sys.argv[1:]))
-'
   exec 9>>"$1"
-  "$python" -I -c "$lock" LOCK_EX LOCK_NB 2>/dev/null && return
+  "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null && return
   say "waiting for another run in ${2:-$OUT_DIR} to end"
-  "$python" -I -c "$lock" LOCK_EX 2>/dev/null || die "cannot lock $1: give a folder on a disk that knows locks."
+  "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' 2>/dev/null ||
+    die "cannot lock $1: give a folder on a disk that knows locks."
 }
 
 # release_lock: gives the lock back before this process ends.

@@ -13,6 +13,8 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
+from ea_fairseq.errors import UserError
+
 ARCHIVE = Path(__file__).with_name("embedded-corpus.tar.bz2")
 SHA256 = "854451ae39bb3d283b78655480e02205f4941fb6255e3977afba53d0315b845f"
 GLOSSES = "test.word-for-word.en"  # which no other corpus has
@@ -21,26 +23,26 @@ SIZES |= {"test.de": 24834, "test.en": 22682, GLOSSES: 22802}
 
 
 def unpack() -> dict[str, bytes]:
-    """The content of each file; raises ValueError where the archive is not the one that this script belongs to."""
+    """The content of each file; raises UserError where the archive is not the one that this script belongs to."""
     packed = ARCHIVE.read_bytes() if ARCHIVE.is_file() else b""
     if sha256(packed).hexdigest() == SHA256:
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
             files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
         if {name: len(content) for name, content in files.items()} == SIZES:
             return files
-    raise ValueError(f"{ARCHIVE} is missing, damaged or another file: take it from the repository again")
+    raise UserError(f"{ARCHIVE} is missing, damaged or another file: take it from the repository again")
 
 
 def write(out: Path, files: dict[str, bytes]) -> None:
     """Write the files into `out`, each under a temporary name first; on an error none is left.
 
-    Raises ValueError where there are others that it may be meant to be a folder of.
+    Raises UserError where there are others that it may be meant to be a folder of.
     """
     out.mkdir(parents=True, exist_ok=True)
     temporary = {out / f"{name}.tmp": out / name for name in sorted(files, key=GLOSSES.__ne__)}
     there = set(out.iterdir()) - temporary.keys()
     if there and out / GLOSSES not in there:
-        raise ValueError(f"{out} holds other files: give a new folder, or that of an earlier run")
+        raise UserError(f"{out} holds other files: give a new folder, or that of an earlier run")
     try:
         for path, final in temporary.items():
             path.write_bytes(files[final.name])
@@ -58,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
     out = parser.parse_args(arguments).out
     try:
         write(out, unpack())
-    except ValueError as error:
+    except UserError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
         sys.exit(f"error: cannot write {error.filename or out}: {error.strerror}")

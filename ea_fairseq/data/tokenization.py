@@ -9,6 +9,7 @@ from pathlib import Path
 from ea_fairseq.data.moses import run_script
 from ea_fairseq.data.selections import Selection
 from ea_fairseq.data.transform import Transform, transform
+from ea_fairseq.text.tokens import make_tokenizer
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,11 @@ class Tokenization:
         It is slow to make and fast to call, so make one for each process. With ``moses``, each call starts perl, so
         lists should be long.
         """
-        if self.tokenizer == "none":
-            tokenize = partial(map, lowercase if self.lowercase else str)
-        elif self.moses:
+        if self.tokenizer == "moses" and self.moses:
             tokenize = partial(self._by_scripts, language)
         else:
-            tokenize = self._by_port(language)
+            settings = self.normalize, self.dash_splits, self.lowercase
+            tokenize = partial(map, make_tokenizer(self.tokenizer, language, *settings))
         return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
 
     def _by_scripts(self, language: str, lines: list[str]) -> list[str]:
@@ -53,19 +53,6 @@ class Tokenization:
         for script, *arguments in steps:
             lines = run_script(self.moses, script, *arguments, lines=lines)
         return lines
-
-    def _by_port(self, language: str) -> Callable[[list[str]], list[str]]:
-        """A function that tokenizes lines with the port in ``moses_port.py``."""
-        from ea_fairseq.plain.moses_port import make_tokenizer
-
-        return partial(map, make_tokenizer(language, self.normalize, self.dash_splits, self.lowercase))
-
-
-def lowercase(line: str) -> str:
-    """The line in lower case as perl does it."""
-    from ea_fairseq.plain.moses_port import lowercase_as_perl
-
-    return lowercase_as_perl(line)
 
 
 def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> Transform:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from itertools import islice
 from pathlib import Path
@@ -17,8 +17,9 @@ from typing import IO
 from tqdm import tqdm
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.trained_model import CHECKPOINTS, TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.model_folder import CHECKPOINTS
 from ea_fairseq.plain.text_lines import tidy
 
 # Where a text that is too long is cut, the best place first.
@@ -29,11 +30,10 @@ EXAMPLE = "ea-fairseq translate runs/quickstart/ea_transformer_lite <<<'Der Arzt
 
 
 class Translator:
-    """A model with the preparation of its text, and how to search with it."""
+    """A model, and how to search with it."""
 
-    def __init__(self, hub, prepare: Callable[[str], str], search: dict[str, float]):
+    def __init__(self, hub, search: dict[str, float]):
         self.hub = hub
-        self.prepare = prepare
         self.search = search
         self.most_tokens = hub.max_positions[0]
 
@@ -57,7 +57,7 @@ class Translator:
 
     def cut(self, text: str, number: int) -> list:
         """The tokens of a text, cut near the middle again and again until no part is too long."""
-        tokens = self.hub.binarize(self.prepare(text))
+        tokens = self.hub.encode(text)
         if len(tokens) <= self.most_tokens:
             return [tokens]
         for end in ENDS:
@@ -79,18 +79,20 @@ class Progress(tqdm):
 
 def load(args: argparse.Namespace) -> Translator:
     """The translator that the arguments ask for."""
-    model = TrainedModel.load(
-        args.model_dir, args.checkpoint, args.data, args.cpu, max_tokens=args.max_tokens, batch_size=None
-    )
+    from ea_fairseq.search.generation_options import require_bfloat16
+    from ea_fairseq.search.shortlist import Shortlist
+
+    files = find_model(args.model_dir, args.checkpoint, args.data)
+    hub = load_translation(files, args.cpu, max_tokens=args.max_tokens, batch_size=None)
     # fairseq ends every translation after 200 tokens; only a long source needs more.
     search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
     if args.shortlist:
-        model.require_shortlist(args.shortlist)
+        Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
         search["shortlist"] = str(args.shortlist)
     if args.bf16:
-        model.require_bfloat16("--bf16")
+        require_bfloat16("--bf16")
         search["native_bf16"] = True
-    return Translator(model.hub, model.preparer("source"), search)
+    return Translator(hub, search)
 
 
 def read_lines(file: IO[bytes]) -> Iterator[str]:

@@ -17,7 +17,7 @@ Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
 
 import argparse
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,9 +26,11 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import FairseqDataset
 from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 from fairseq.utils import resolve_max_positions
+from omegaconf import OmegaConf
 
 from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
@@ -130,7 +132,15 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, 
     return state
 
 
-def load_model_ensemble_and_task(filenames: list[str], arg_overrides: dict | None = None, *args, **kwargs) -> tuple:
+def load_model_ensemble_and_task(
+    filenames: list[str],
+    arg_overrides: dict | None = None,
+    task=None,
+    strict: bool = True,
+    suffix: str = "",
+    num_shards: int = 1,
+    state: dict | None = None,
+) -> tuple:
     """Loads an ensemble of models, one a file, as fairseq does.
 
     Returns:
@@ -140,15 +150,58 @@ def load_model_ensemble_and_task(filenames: list[str], arg_overrides: dict | Non
         UserError: naming the file, where its options are not those of a translation model or contradict each other.
         OSError: where a file is not there.
     """
-    for path in filenames:
-        local = Path(PathManager.get_local_path(path))
-        if local.is_file():  # else it is in shards, or fairseq says that it is missing
-            state = read_checkpoint(local)
-            with refusing(path):
-                flatten((state.get("cfg") or {}).get("model"), complete=True)
-                require_known(state, arg_overrides or ())
-    with building(", ".join(filenames)):
-        return fairseq_load_models(filenames, arg_overrides, *args, **kwargs)
+    files = [Path(PathManager.get_local_path(f"{path}")) for path in filenames]
+    if state is not None or suffix or num_shards > 1 or not all(map(Path.is_file, files)):  # or fairseq says what lacks
+        with building(", ".join(filenames)):
+            return fairseq_load_models(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+    return build_models(filenames, list(map(read_checkpoint, files)), arg_overrides or {}, task, strict)
+
+
+def build_models(
+    filenames: list[str],
+    states: list[dict],
+    overrides: dict,
+    task=None,
+    strict: bool = True,
+    given: Collection[str] | None = None,
+) -> tuple:
+    """Builds an ensemble of models of what :func:`read_checkpoint` has read, one a file.
+
+    Args:
+        overrides: options that take the place of the checkpoints'.
+        given: names of options, or of whole groups, that are not taken from the checkpoints; by default the overrides.
+
+    Returns:
+        The models, their configuration and their task.
+
+    Raises:
+        UserError: naming the file, where its options are not those of a translation model or contradict each other.
+    """
+    given = overrides if given is None else given
+    for path, state in zip(filenames, states, strict=True):
+        with refusing(path):
+            flatten((state.get("cfg") or {}).get("model"), complete=True)
+            require_known(state, given)
+    models, cfg = [], None
+    for path, state in zip(filenames, states, strict=True):
+        with refusing(path):
+            state = upgraded(state, overrides)
+            flatten((state.get("cfg") or {}).get("model"), complete=True)
+            without_foreign_choices(state, overrides)
+        with building(", ".join(filenames)):
+            (model,), cfg, task = fairseq_load_models([path], overrides, task, strict, state=state)
+        models.append(model)
+    return models, cfg, task
+
+
+def upgraded(state: dict, overrides: dict) -> dict:
+    """A state that was read, as fairseq's ``load_checkpoint_to_cpu`` returns it: overridden, and without old names."""
+    if state.get("args") is not None:
+        vars(state["args"]).update(overrides)
+    if state.get("cfg") is not None:
+        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+        overwrite_args_by_name(state["cfg"], overrides)
+    return checkpoint_utils._upgrade_state_dict(state)
 
 
 def save_whole(state: dict, path: str, async_write: bool = False):

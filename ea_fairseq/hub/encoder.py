@@ -1,6 +1,6 @@
 """Trained encoders in Python: classes, features, masked words and attention maps of raw text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
-from ea_fairseq.hub.files import loaded, require_subword_file
+from ea_fairseq.hub.files import ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction
+from ea_fairseq.text.preparation import Preparation
 
 MASK = "<mask>"
 BATCH = 32  # sentences, unless the configuration has another number
@@ -41,46 +42,72 @@ class FilledMask:
 class EncoderHub(nn.Module):
     """A trained encoder or classifier, for raw text.
 
-    Methods apply the tokenizer and the subword model that :meth:`load` was given, and put a sentence, or a pair,
-    together as fairseq's task did in training.
+    Methods apply the tokenizer and the subword model that :meth:`load` was given or found, and put a sentence, or a
+    pair, together as fairseq's task did in training.
     """
 
-    def __init__(self, cfg: DictConfig, task, model: nn.Module):
+    def __init__(
+        self,
+        cfg: DictConfig,
+        task,
+        model: nn.Module,
+        preparation: Preparation | None = None,
+        prepared: Collection[str] = (),
+    ):
         """
         Args:
             cfg, task: of the training, as fairseq reads them from the checkpoint.
+            preparation: what preparation.json says.
+            prepared: which of ``tokenizer`` and ``bpe`` are as it says, not as ``cfg`` does.
 
         Raises:
             UserError: where a subword model's file is not named or not there.
         """
         super().__init__()
         require_subword_file(cfg.bpe)
-        self.cfg, self.task, self.model = cfg, task, model.eval()
+        self.cfg, self.task, self.model, self.preparation = cfg, task, model.eval(), preparation
         self.tokenizer, self.bpe = encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe)
+        if "tokenizer" in prepared:
+            self.tokenizer = preparation.tokens()
+        if "bpe" in prepared:
+            self.bpe = preparation.subwords()
         self.dictionary = task.source_dictionary
 
     @classmethod
-    def load(cls, folder: str | Path, checkpoint_file: str, data_name_or_path: str | Path, **options) -> "EncoderHub":
-        """Loads a model; the arguments are those of :meth:`ea_fairseq.EARobertaModel.from_pretrained`.
+    def from_pretrained(
+        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options
+    ) -> "EncoderHub":
+        """What ``from_pretrained`` of :class:`ea_fairseq.EARobertaModel` returns."""
+        return cls.load(ModelFiles.read(folder, names, data), **options)
+
+    @classmethod
+    def load(cls, files: ModelFiles, **options) -> "EncoderHub":
+        """Builds a model of its files; ``preparation.json`` beside them says what options do not.
 
         Raises:
-            UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used, or the
-                checkpoint is of no encoder.
+            UserError: where a dictionary or subword model is not there or cannot be used, or the checkpoint is of no
+                encoder.
         """
-        with loaded(Path(folder), checkpoint_file, data_name_or_path, options) as found:
-            model = found["models"][0]
-            reads_words = hasattr(model, "classification_heads") and found["task"].source_dictionary is not None
-            if len(found["models"]) > 1 or not reads_words:
+        preparation = Preparation.find(files.data, files.folder, translates=False)
+        options, prepared = completed(options, preparation)
+        with files.built(options, without=prepared) as (models, cfg, task):
+            reads_words = hasattr(models[0], "classification_heads") and task.source_dictionary is not None
+            if len(models) > 1 or not reads_words:
                 raise UserError(
                     "it must be one checkpoint of an encoder: translate with EATransformerModel, and take EATimeSeries "
                     "for time series"
                 )
-            return cls(found["args"], found["task"], model)
+            return cls(cfg, task, models[0], preparation, prepared)
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+    @property
+    def subword(self) -> str:
+        """How words were cut, as preparation.json says; ``none`` where there is none."""
+        return self.preparation.subword if self.preparation else "none"
 
     def pieces(self, text: str) -> str:
         """The symbols of a raw text, separated by spaces."""
@@ -233,6 +260,24 @@ class EncoderHub(nn.Module):
                 raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
             yield {"id": torch.arange(len(lengths)), "net_input": {"src_tokens": tokens}}, records
 
+    def subset(self, name: str) -> list[Tensor]:
+        """The tokens (S,) of each example of a subset of the binarised data, none of them masked.
+
+        Raises:
+            UserError: where there is no such subset.
+        """
+        try:
+            self.task.load_dataset(name)
+        except (AssertionError, FileNotFoundError):  # sentence_prediction asserts
+            raise UserError(
+                f"there is no {name} in {self.task.cfg.data}: name a subset, and with --data the folder of the data."
+            ) from None
+        dataset, pad = self.task.dataset(name), self.dictionary.pad()
+        examples = (dataset[number] for number in range(len(dataset)))
+        if hasattr(self.task, "label_dictionary"):
+            return [example["net_input.src_tokens"] for example in examples]
+        return [unmasked(example["net_input.src_tokens"], example["target"], pad) for example in examples]
+
     def encoded(self, texts: Iterable[Text]) -> list[Tensor]:
         """Token ids (S,) of each raw sentence or pair."""
         return [self.encode(*((text,) if isinstance(text, str) else text)) for text in texts]
@@ -249,6 +294,11 @@ class EncoderHub(nn.Module):
         """What the model returns of token ids (B, S), on the CPU; it may be in training meanwhile."""
         with utils.model_eval(self.model):
             return self.model(tokens.to(self.device), **options)[0].cpu()
+
+
+def unmasked(tokens: Tensor, target: Tensor, pad: int) -> Tensor:
+    """Tokens (S,), what masks hide of them in the place of masks; ``target`` is padding elsewhere."""
+    return tokens.where(target.eq(pad), target)
 
 
 def refuse_second(second: str | None) -> None:

@@ -1,63 +1,179 @@
-"""The files of a trained model: checkpoints, the folder of its dictionaries, subword models."""
+"""The files of a trained model, found and read once: checkpoints, dictionaries and how its text was prepared."""
 
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from os.path import normpath, relpath
 from pathlib import Path
 
-from fairseq import hub_utils
+from fairseq import utils
 from omegaconf import DictConfig, OmegaConf
 
-from ea_fairseq.checkpoint.file import building
+from ea_fairseq.checkpoint.config import entries
+from ea_fairseq.checkpoint.file import building, read_checkpoint
 from ea_fairseq.errors import FileError, UserError
+from ea_fairseq.fairseq_patches.checkpoints import build_models
+from ea_fairseq.plain.model_folder import find_checkpoints, usual_checkpoint
+from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.text.preparation import ENCODERS, Preparation
 
+DICTIONARIES = ("dict.*.txt", "dict.txt", "input0/dict.txt")  # of translation, of text, of sentences with labels
+OF_ENCODERS = ("masked_lm", "sentence_prediction")
 SUBWORD_FILES = ("bpe_codes", "sentencepiece_model", "sentencepiece_model_path", "wordpiece_vocab")
+BESIDE = {  # files that fairseq takes from the folder of a checkpoint, and its options for them
+    "code": "bpe_codes",
+    "bpecodes": "bpe_codes",
+    "sentencepiece.bpe.model": "sentencepiece_model",
+    "merges.txt": "bpe_merges",
+    "vocab.json": "bpe_vocab",
+}
 
 
-@contextmanager
-def loaded(folder: Path, names: str, data_name_or_path: str | Path, options: dict[str, object]) -> Iterator[dict]:
-    """Loads a model, or an ensemble, and yields what ``fairseq.hub_utils.from_pretrained`` returns, to be built on.
+@dataclass(frozen=True)
+class ModelFiles:
+    """A trained model, or an ensemble, that is read but not built yet.
 
     Args:
+        folder: of the checkpoints.
         names: of the checkpoints, with colons between them.
-        data_name_or_path: folder of the dictionaries; relative to the checkpoints' where it starts with ".".
-        options: fairseq's, in place of those in the checkpoint.
-
-    Raises:
-        UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
+        states: of the checkpoints, as data.
+        data: the folder of the dictionaries.
     """
-    data = data_folder(folder, data_name_or_path)
-    find_checkpoints(folder, names)
-    if not data.is_dir():
-        raise UserError(f"there is no folder {data}: name that of the dictionaries with data_name_or_path.")
-    found = hub_utils.from_pretrained(str(folder), names, str(data.absolute()), **options)
-    bpe = found["args"].bpe
-    for name in SUBWORD_FILES:  # of which fairseq prefers those it finds in the folder to those that it is given
-        if bpe is not None and name in options and name in bpe:
-            bpe[name] = str(options[name])
-    require_own_subword_file(folder / names, bpe, options, data)
-    with building(str(folder / names)):
-        yield found
+
+    folder: Path
+    names: str
+    states: list[dict]
+    data: Path
+
+    @classmethod
+    def read(
+        cls, folder: str | Path, names: str | None = None, data_name_or_path: str | Path | None = None
+    ) -> "ModelFiles":
+        """Finds and reads them.
+
+        Args:
+            names: by default that of the first of CHECKPOINTS that is there.
+            data_name_or_path: relative to the checkpoints' folder where it starts with "."; by default that folder
+                where it has dictionaries, else the one that the model was trained on.
+
+        Raises:
+            UserError: naming the folder or the file that is not there or cannot be read.
+        """
+        folder = Path(folder)
+        names = names or usual_checkpoint(folder)
+        checkpoints = find_checkpoints(folder, names)
+        states = list(map(read_checkpoint, checkpoints))
+        if data_name_or_path is None:
+            has_dictionaries = any(any(folder.glob(name)) for name in DICTIONARIES)
+            data = folder if has_dictionaries else recorded_data(checkpoints[0], states[0])
+        else:
+            starts_with_dot = str(data_name_or_path).startswith(".")
+            data = folder / data_name_or_path if starts_with_dot else Path(data_name_or_path)
+        if not data.is_dir():
+            raise UserError(
+                f"there is no folder {data}: name that of the dictionaries with --data, in Python data_name_or_path."
+            )
+        return cls(folder, names, states, data)
+
+    @property
+    def path(self) -> Path:
+        """The checkpoints, as messages name them."""
+        return self.folder / self.names
+
+    @cached_property
+    def task(self) -> dict:
+        """fairseq's options of the task that the model was trained for."""
+        return task_options(self.states[0])
+
+    @property
+    def task_name(self) -> str:
+        """fairseq's ``--task`` that the model was trained for, by what its checkpoint says."""
+        return self.task.get("_name") or self.task.get("task") or "translation"
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the model is an encoder alone, by what its checkpoint says."""
+        return self.task_name in OF_ENCODERS
+
+    @contextmanager
+    def built(self, options: dict, without: tuple[str, ...] = ()) -> Iterator[tuple[list, DictConfig, object]]:
+        """Builds the models and yields them, their configuration and their task, to be built on.
+
+        Args:
+            options: fairseq's, in place of those in the checkpoint.
+            without: groups of the checkpoint's options that something else takes the place of: ``tokenizer``, ``bpe``.
+
+        Raises:
+            UserError: where a dictionary or a subword model is not there, or something cannot be used.
+        """
+        beside = {option: str(self.folder / name) for name, option in BESIDE.items() if (self.folder / name).exists()}
+        if "user_dir" in options:
+            utils.import_user_module(Namespace(user_dir=options["user_dir"]))
+        overrides = beside | options | {"data": str(self.data.absolute())}
+        paths = [str(self.folder / name) for name in self.names.split(":")]
+        models, cfg, task = build_models(paths, self.states, overrides, given=(*overrides, *without))
+        for group in without:
+            cfg[group] = None
+        for name in SUBWORD_FILES:
+            if cfg.bpe is not None and name in overrides and name in cfg.bpe:
+                cfg.bpe[name] = str(overrides[name])
+        self.require_own_subword_file(cfg.bpe, options)
+        with building(str(self.path)):
+            yield models, cfg, task
+
+    def require_own_subword_file(self, bpe: DictConfig | None, given: dict) -> None:
+        """Refuses a subword model that a checkpoint names outside of its own folder and the data's: it is untrusted.
+
+        Args:
+            given: the user's own options, which may name any file.
+
+        Raises:
+            UserError: naming the file and the option to give it with.
+        """
+        for name in SUBWORD_FILES:
+            if bpe is None or name in given or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
+                continue
+            path = Path(bpe[name]).resolve()
+            if not any(path.is_relative_to(folder.resolve()) for folder in (self.folder, self.data)):
+                raise UserError(f"{self.path} names the subword model {bpe[name]!r}, not beside it: give it as {name}.")
 
 
-def data_folder(folder: Path, data_name_or_path: str | Path) -> Path:
-    """The folder of the dictionaries, relative to the checkpoints' where it starts with "."."""
-    data = Path(data_name_or_path)
-    return folder / data if str(data_name_or_path).startswith(".") else data
+def recorded_data(checkpoint: Path, state: dict) -> Path:
+    """The folder of the data that a model was trained on, where it is a likely one; elsewhere the user must name it."""
+    data = str(task_options(state).get("data") or "").split(":")[0]
+    save_dir = str(entries(entries(state.get("cfg")).get("checkpoint") or state.get("args")).get("save_dir") or "")
+    places = [Path(data)]
+    if data.startswith("/") and save_dir.startswith("/"):  # both may have been moved since
+        way = relpath(data, save_dir)
+        places = [*(Path(normpath(here / way)) for here in checkpoint.absolute().parents[:2]), *places]
+    likely = (Path.cwd(), PROJECT, checkpoint.absolute().parents[1])
+    found = [place for place in places if any(Path(normpath(place.absolute())).is_relative_to(near) for near in likely)]
+    for place in found:
+        if place.is_dir():
+            return place
+    flaw = "is not there" if Path(data) in found else "is neither beside it nor in this project or the current folder"
+    raise UserError(
+        f"{checkpoint.parent} has no dictionaries, and {data!r}, which the model was trained on, {flaw}: name the "
+        "folder of its data with --data, in Python with data_name_or_path."
+    )
 
 
-def find_checkpoints(folder: Path, names: str) -> list[Path]:
-    """The paths of the checkpoints of an ensemble, whose names are separated by colons: ``"a.pt:b.pt"``.
+def completed(options: dict, preparation: Preparation | None) -> tuple[dict, tuple[str, ...]]:
+    """fairseq's options for text that the user gives, and which of ``tokenizer`` and ``bpe`` a preparation is for."""
+    if preparation is None:
+        return options, ()
+    gives_subwords = not {"bpe", *SUBWORD_FILES}.isdisjoint(options)
+    if gives_subwords and preparation.subword != "none":
+        options = {"bpe": ENCODERS[preparation.subword]} | options
+    given = {"tokenizer": "tokenizer" in options, "bpe": gives_subwords}
+    return options, tuple(part for part, is_given in given.items() if not is_given)
 
-    Raises:
-        UserError: naming the folder or the file that is not there.
-    """
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give the folder of a trained model.")
-    checkpoints = [folder / name for name in names.split(":")]
-    for checkpoint in checkpoints:
-        if not checkpoint.is_file():
-            raise UserError(f"there is no checkpoint {checkpoint}: name one that is there.")
-    return checkpoints
+
+def task_options(state: dict) -> dict:
+    """fairseq's options of the task in a checkpoint's state."""
+    return entries(entries(state.get("cfg")).get("task") or state.get("args"))
 
 
 def require_subword_file(bpe: DictConfig | None):
@@ -82,20 +198,3 @@ def require_version(codes: Path):
     with codes.open("rb") as file:
         if not file.readline(99).startswith(b"#version:"):
             raise FileError(f"line 1 of {codes} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
-
-
-def require_own_subword_file(checkpoint: Path, bpe: DictConfig | None, options: dict, data: Path):
-    """Refuses a subword model that a checkpoint names outside of its own folder and the data's: it is untrusted input.
-
-    Args:
-        options: the user's own, which may name any file.
-
-    Raises:
-        UserError: naming the file and the option to give it with.
-    """
-    for name in SUBWORD_FILES:
-        if bpe is None or name in options or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
-            continue
-        path = Path(bpe[name]).resolve()
-        if not any(path.is_relative_to(folder.resolve()) for folder in (checkpoint.parent, data)):
-            raise UserError(f"{checkpoint} names the subword model {bpe[name]!r}, not beside it: give it as {name}.")

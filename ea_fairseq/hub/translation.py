@@ -2,7 +2,7 @@
 
 import copy
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import compress
@@ -17,11 +17,10 @@ from torch import Tensor
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
-from ea_fairseq.hub.files import SUBWORD_FILES, data_folder, find_checkpoints, loaded, require_subword_file
+from ea_fairseq.hub.files import SUBWORD_FILES, ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.hub.preparation import PreparedText, completed, find_preparation
 from ea_fairseq.hub.sentences import require_length, require_words
-from ea_fairseq.plain.preparation import TextPreparation
+from ea_fairseq.text.preparation import LANGUAGES, Codec, Preparation
 
 # What translate takes besides fairseq's options of generation.
 OPTIONS = ("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist", "native_bf16")
@@ -61,17 +60,19 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         cfg: DictConfig,
         task,
         models,
-        target_subword: str | None = None,
-        preparation: TextPreparation | None = None,
+        target_subword: str | Path | None = None,
+        preparation: Preparation | None = None,
+        prepared: Collection[str] = (),
     ):
-        """Takes what ``fairseq.hub_utils.from_pretrained`` loads.
-
+        """
         Args:
+            cfg, task, models: as fairseq loads them.
             target_subword: file of the target's own subword model.
-            preparation: by which text becomes words; by default fairseq's tokenizer does it.
+            preparation: what preparation.json says.
+            prepared: which of ``tokenizer`` and ``bpe`` are as it says, not as ``cfg`` does.
 
         Raises:
-            UserError: where a subword model's file is not named or not there.
+            UserError: where a subword model's file is not named, not there or none.
         """
         require_subword_file(cfg.bpe)
         target_tokenizer, target_bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))
@@ -79,18 +80,35 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
             cfg.tokenizer.update(languages)
             target_tokenizer.update(dict.fromkeys(languages, task.cfg.target_lang))
-        if target_subword is not None:
+        if target_subword is not None and "bpe" not in prepared:
             if target_bpe is None:
                 raise UserError("target_subword needs bpe, the kind of the subword model.")
             target_bpe.update({name: str(target_subword) for name in SUBWORD_FILES if name in target_bpe})
             require_subword_file(target_bpe)
         super().__init__(cfg, task, models)
+        self.preparation = preparation
         self.target_tokenizer = encoders.build_tokenizer(target_tokenizer)
         self.target_bpe = encoders.build_bpe(target_bpe)
-        if preparation is not None:
-            source, target = (preparation.tokenizer_for(task.cfg[name]) for name in ("source_lang", "target_lang"))
-            self.tokenizer = PreparedText(source, self.tokenizer)
-            self.target_tokenizer = PreparedText(target, self.target_tokenizer)
+        source, target = self.languages
+        if "tokenizer" in prepared:
+            tokenizers = preparation.tokens(source), preparation.tokens(target)
+            self.target_tokenizer = tokenizers[1]
+            self.tokenizer = Codec(tokenizers[0].encode, tokenizers[1].decode)  # which decodes translations
+        if "bpe" in prepared:
+            self.bpe = self.target_bpe = preparation.subwords(source)
+            own = target_subword or preparation.own_model_for(target)
+            if own is not None:
+                self.target_bpe = preparation.subwords(target, own)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target."""
+        return self.task.cfg.source_lang, self.task.cfg.target_lang
+
+    @property
+    def subword(self) -> str:
+        """How words were cut, as preparation.json says; ``none`` where there is none."""
+        return self.preparation.subword if self.preparation else "none"
 
     def translate(
         self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options
@@ -133,28 +151,31 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             raise UserError("print_alignment: alignments are printed with verbose=True alone")
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        checkpoint_file: str,
-        data_name_or_path: str | Path,
-        **options,
+    def from_pretrained(
+        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options
     ) -> "TranslationHub":
-        """Loads models; the arguments are those of :meth:`ea_fairseq.EATransformerModel.from_pretrained`.
+        """What ``from_pretrained`` of :class:`ea_fairseq.EATransformerModel` returns."""
+        return cls.load(ModelFiles.read(folder, names, data), **options)
+
+    @classmethod
+    def load(cls, files: ModelFiles, target_subword: str | Path | None = None, **options) -> "TranslationHub":
+        """Builds models of their files; ``preparation.json`` beside them says what options do not.
+
+        Languages are the checkpoint's, which may translate in either direction; it does not know them where fairseq
+        inferred them from the names of its data.
 
         Raises:
-            UserError: where a folder, checkpoint, dictionary or subword model is not there or cannot be used.
+            UserError: where a dictionary or a subword model is not there or cannot be used.
         """
-        folder, tokenizer_is_given = Path(folder), "tokenizer" in options
-        preparation = find_preparation(data_folder(folder, data_name_or_path), folder)
+        preparation = Preparation.find(files.data, files.folder, translates=True)
+        options, prepared = completed(options, preparation)
         if preparation is not None:
-            options = completed(options, preparation, find_checkpoints(folder, checkpoint_file)[0])
-        target_subword = options.pop("target_subword", None)
-        with loaded(folder, checkpoint_file, data_name_or_path, options) as found:
-            if any(hasattr(model, "classification_heads") for model in found["models"]):
+            for name in LANGUAGES:
+                options[name] = options.get(name) or files.task.get(name) or getattr(preparation, name)
+        with files.built(options, without=prepared) as (models, cfg, task):
+            if any(hasattr(model, "classification_heads") for model in models):
                 raise UserError("it is an encoder: load it with EARobertaModel")
-            prepared_by = None if tokenizer_is_given else preparation
-            return cls(found["args"], found["task"], found["models"], target_subword, prepared_by)
+            return cls(cfg, task, models, target_subword, preparation, prepared)
 
     def encode_target(self, sentence: str) -> Tensor:
         """Token ids (T,), int64, of a raw target sentence; :meth:`encode` is for source sentences."""
@@ -222,6 +243,22 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         }
         texts = self.src_dict.string(source), self.tgt_dict.string(target)
         return AttentionByName(found, texts=texts, model=self.cfg.model.arch)
+
+    def pairs(self, subset: str) -> tuple[list[Tensor], list[Tensor]]:
+        """The tokens (S,) and (T,) of the sources and of the targets of a subset of the binarised data.
+
+        Raises:
+            UserError: where there is no such subset.
+        """
+        try:
+            self.task.load_dataset(subset)
+        except FileNotFoundError:
+            raise UserError(
+                f"there is no {subset} in {self.task.cfg.data}: name a subset, and with --data the folder of the "
+                "binarised data."
+            ) from None
+        dataset = self.task.dataset(subset)
+        return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
 
     @torch.no_grad()
     def recorded_batches(

@@ -28,24 +28,25 @@ class MechanismModel:
     def from_pretrained(
         cls,
         model_name_or_path: str | Path,
-        checkpoint_file: str = "model.pt",
-        data_name_or_path: str | Path = ".",
+        checkpoint_file: str | None = None,
+        data_name_or_path: str | Path | None = None,
         **kwargs,
     ):
         """Loads a trained model for raw text: to translate and score with, or to classify and fill in words.
 
         Args:
             model_name_or_path: folder of the checkpoints.
-            checkpoint_file: a checkpoint in it or, of translation models, several for an ensemble: ``"a.pt:b.pt"``.
+            checkpoint_file: a checkpoint in it or, of translation models, several for an ensemble: ``"a.pt:b.pt"``; by
+                default ``checkpoint_best.pt``, ``checkpoint_last.pt`` or ``model.pt``, the first that is there.
             data_name_or_path: folder of the dictionaries; of classifiers, that of ``input0`` and ``label``. A path that
                 starts with "." is relative to the folder of the checkpoints, as always in fairseq, and any other
-                relative path to the current folder.
-            tokenizer, bpe, ...: fairseq's options, of a translation model as ``preparation.json`` beside its
-                dictionaries or checkpoints says where they are not given. ``tokenizer="moses"`` tokenizes by the
-                languages that the model was trained for; where `prepare-corpus.sh` made the data, add
-                ``moses_no_dash_splits=True`` and lower-case text that was lower-cased there. ``bpe="subword_nmt"``
-                needs ``bpe_codes``, ``bpe="sentencepiece"`` needs ``sentencepiece_model``: files, relative to the
-                current folder.
+                relative path to the current folder. By default it is that of the checkpoints where it has dictionaries,
+                else the one that the model was trained on.
+            tokenizer, bpe, ...: fairseq's options, where they are not given as ``preparation.json`` beside the
+                dictionaries or checkpoints says. ``tokenizer="moses"`` tokenizes by the languages that the model was
+                trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and lower-case
+                text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``, ``bpe="sentencepiece"``
+                needs ``sentencepiece_model``: files, relative to the current folder.
             target_subword: of translation models, file of the target language's subword model, where it has its own.
 
         Returns:
@@ -54,7 +55,7 @@ class MechanismModel:
         Raises:
             UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
         """
-        return cls.hub.load(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
+        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def hub_models(cls):

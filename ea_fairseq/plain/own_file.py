@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from ea_fairseq.errors import UserError
+from ea_fairseq.errors import FileError
 from ea_fairseq.plain.records import MEGABYTE
 
 
 def own_file(path: Path, largest: int) -> Path:
     """The path of a file; raises UserError where it is none, a link out of its folder, or of more bytes than that."""
     if not path.is_file():
-        raise UserError(f"there is no {path}: copy it from where the others in its folder are from.")
+        raise FileError(f"there is no {path}: copy it from where the others in its folder are from.")
     if path.resolve().parent != path.parent.resolve():
-        raise UserError(f"{path} is a link out of its folder: put the file itself there.")
+        raise FileError(f"{path} is a link out of its folder: put the file itself there.")
     if path.stat().st_size > largest:
-        raise UserError(f"{path} has more than {largest // MEGABYTE} MB, which no file of its kind has: remove it.")
+        raise FileError(f"{path} has more than {largest // MEGABYTE} MB, which no file of its kind has: remove it.")
     return path

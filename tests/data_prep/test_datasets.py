@@ -27,7 +27,7 @@ from datasets import (
     DataSet,
 )
 from ea_fairseq.data.tokenization import Tokenization
-from ea_fairseq.experiments.runs.preparation import Preparation
+from ea_fairseq.text.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect
 from moses_checkout import MOSES, needs_moses

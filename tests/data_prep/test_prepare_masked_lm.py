@@ -9,7 +9,7 @@ import pytest
 
 from commands import ROOT
 from corpora import checksums, warm_environment
-from ea_fairseq.experiments.runs.trained_encoder import Pieces
+from ea_fairseq.text.preparation import Preparation
 
 SCRIPT = ROOT / "data-prep" / "prepare-masked-lm.sh"
 SIZE = 10_000
@@ -62,7 +62,7 @@ def test_how_words_were_cut_goes_with_them(pairs: Path, tmp_path: Path, models: 
     manifest = json.loads((data / "manifest.json").read_text())
     assert {path.name for path in data.iterdir()} == {*manifest["files"], "manifest.json"}
     assert manifest["sources"] == [{"file": "manifest.json", "sha256": hashlib.sha256(b"some").hexdigest()}]
-    assert Pieces.read(data) == Pieces("bpe", "moses", True, [taken])
+    assert Preparation.read(data) == Preparation(data, "moses", True, "bpe", [taken])
 
 
 CUT = '"tokenizer": "none", "normalize": false, "dash_splits": false, "lowercase": false, "subword": "bpe"'

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data import apply_subword
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.apply_subword import Segments, make_segmenters
+from ea_fairseq.data.apply_subword import make_segmenters
 from ea_fairseq.data.clean_pairs import PairFilter, make_copier
 from ea_fairseq.data.history import History
 from ea_fairseq.data.learn_subword import count_words, learn_bpe
@@ -22,6 +21,8 @@ from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
 from ea_fairseq.data.transform import transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
+from ea_fairseq.text import subwords
+from ea_fairseq.text.subwords import Segments
 
 LANGUAGES = ("xx", "yy")
 
@@ -192,7 +193,7 @@ def test_segments_are_those_of_subword_nmt_however_few_are_remembered(text):
 
     codes = "#version: 0.2\na b\nab c</w>\n& -</w>\n"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply_subword, "CACHE_SIZE", 2)
+        patch.setattr(subwords, "CACHE_SIZE", 2)
         segments = Segments(StringIO(codes))
         bpe = BPE(StringIO(codes))
         for line in text:

@@ -1,6 +1,8 @@
 """scripts/attention_maps.py takes encoders and classifiers: a sentence, a pair, a whole data set."""
 
 import csv
+import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,8 @@ from ea_fairseq.data.tokenization import Tokenization
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.map_statistics import entropy
 from ea_fairseq.experiments.maps.subwords import labels, word_numbers
-from ea_fairseq.experiments.runs.trained_encoder import Pieces, unmasked
+from ea_fairseq.hub.encoder import unmasked
+from ea_fairseq.text.preparation import Preparation
 from forked import run_forked_well
 from sentence_data import PAIRS, SIZES, binarize_sentences, encoder_command
 
@@ -76,18 +79,23 @@ def test_what_cannot_be_shown_is_refused(show, flags, sentence):
         show(*flags)
 
 
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "lau", "##ft", "Lauft"]
+
+
 def test_pieces_are_cut_as_the_preparation_says(tmp_path):
-    assert Pieces.read(tmp_path).hub_options(tmp_path) == {}
-    path = tmp_path / "preparation.json"
-    path.write_text('{"subword": "wordpiece", "models": ["vocab.txt"], "something": 1}')
-    expected = {"bpe": "wordpiece", "wordpiece_vocab": str(tmp_path / "vocab.txt")}
-    assert Pieces.read(tmp_path).hub_options(tmp_path) == expected
-    path.write_text('{"subword": "cased_wordpiece", "models": ["vocab.txt"]}')
-    assert Pieces.read(tmp_path).hub_options(tmp_path) == expected | {"wordpiece_cased": True}
-    for text in ('{"subword": "bpe"}', '{"models": ["../vocab.txt"], "subword": "bpe"}', '{"subword": "other"}', "["):
-        path.write_text(text)
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
+    description = {"tokenizer": "none", "lowercase": False, "models": ["vocab.txt"], "something": 1}
+    for subword, expected in {"wordpiece": "lau ##ft", "cased_wordpiece": "Lauft"}.items():
+        (tmp_path / "preparation.json").write_text(json.dumps(description | {"subword": subword}))
+        preparation = Preparation.find(tmp_path, translates=False)
+        assert preparation.preparer()("Lauft\n") == expected
+        assert preparation.subwords().decode("lau ##ft") == "lauft"
+        assert Preparation.find(tmp_path, translates=True) is None
+    assert Preparation.find(tmp_path / "none", translates=False) is None
+    for change in ({"models": []}, {"models": ["../vocab.txt"]}, {"subword": "other"}):
+        (tmp_path / "preparation.json").write_text(json.dumps(description | {"subword": "bpe"} | change))
         with pytest.raises(UserError, match="is not what a preparation writes"):
-            Pieces.read(tmp_path)
+            Preparation.read(tmp_path)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -95,7 +103,8 @@ def test_words_are_cut_as_a_preparation_cuts_them(lowercase):
     """prepare-glue.sh's steps, hyphens and quotation marks included."""
     line = "A well-known “part-time” job."
     (expected,) = Tokenization("moses", lowercase=lowercase).tokenizer_for("en")([line])
-    assert Pieces(tokenizer="moses", lowercase=lowercase).words(f"{line}\n") == expected
+    preparation = Preparation(Path(), "moses", lowercase, "none", [])
+    assert preparation.tokens().encode(f"{line}\n") == expected
     assert "@-@" not in expected and "&quot;" in expected
 
 

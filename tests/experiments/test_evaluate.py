@@ -20,7 +20,7 @@ from commands import ROOT, run_python
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.data_bin import DataBin
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
 from ea_fairseq.experiments.scoring import evaluate as evaluate_module
 from ea_fairseq.experiments.scoring.results import Results
@@ -236,11 +236,11 @@ def test_data_of_other_words_are_refused(home, tmp_path):
     run, data = tmp_path / "run", str(home / "some data")
     run.mkdir()
     TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
-    (run / "checkpoint_best.pt").touch()
+    shutil.copy(home / "a run/checkpoint1.pt", run / "checkpoint_best.pt")
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         evaluate_module.evaluate([data, str(run)])
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
-        TrainedModel.load(run, data=home / "some data")
+        find_model(run, data=home / "some data")
 
 
 def test_help_has_an_example():

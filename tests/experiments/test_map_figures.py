@@ -24,7 +24,7 @@ from ea_fairseq.experiments.maps.map_statistics import Curve
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, evolution
 from ea_fairseq.experiments.maps.series_figures import draw_series_maps
 from ea_fairseq.experiments.maps.statistics_figures import draw_statistics
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from figure_texts import NAMES, texts_of, with_texts
 from mapped_models import PAIRS, write_models
 
@@ -65,9 +65,9 @@ def test_a_model_translates_the_source_itself_and_stands_beside_another(home, sh
     printed = show(
         "--source", "abc", "--compare", home / "plain model/checkpoint_best.pt", "--heads", "1", "--stages", "logits"
     )
-    model = TrainedModel.load(home / "ea model", cpu=True)
-    best = model.hub.generate(model.tokens("source", "abc"), beam=5)[0]["tokens"]
-    assert printed.splitlines()[1] == f"target: {model.hub.tgt_dict.string(best)}"
+    model = load_translation(find_model(home / "ea model"), cpu=True)
+    best = model.generate(model.encode("abc"), beam=5)[0]["tokens"]
+    assert printed.splitlines()[1] == f"target: {model.tgt_dict.string(best)}"
     assert_pictures(home / "ea model/attention_maps", [f"{name}-head-1" for name in ("encoder", "decoder", "cross")])
 
 
@@ -80,8 +80,8 @@ def test_a_model_translates_the_source_itself_and_stands_beside_another(home, sh
     ],
 )
 def test_what_changes_nothing_is_named_and_not_drawn(home, checkpoint, attention, labels):
-    model = TrainedModel.load(home / checkpoint, cpu=True)
-    maps = SentenceMaps.of_model("a model", model, model.tokens("source", "abc d"), model.tokens("target", "fd a"))
+    model = load_translation(find_model(home / checkpoint), cpu=True)
+    maps = SentenceMaps.of_model("a model", model, model.encode("abc d"), model.encode_target("fd a"))
     rows = evolution(maps, attention, "1", STAGES)
     assert [row.label for row in rows] == labels
     axes = maps.axes(attention)
@@ -203,7 +203,7 @@ def test_as_many_pairs_as_asked_for(home, show, tmp_path):
         (["--source", " "], ["source sentence 1 is empty"]),
         (["--source", "abc", "--target", ""], ["target sentence 1 is empty"]),
         (["--source", "a" * 30], ["source sentence 1 has 31 tokens and the model reads at most 20"]),
-        ([*SENTENCE, "--data", "nowhere"], ["no", "nowhere/preparation.json"]),
+        ([*SENTENCE, "--data", "nowhere"], ["there is no folder", "nowhere", "--data"]),
         (["--statistics", "--subset", "valid"], ["there is no valid in", "--data"]),
         (["--statistics", "--alignment", "none"], ["there is no file", "none", "--alignment"]),
     ],

@@ -14,7 +14,7 @@ from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment, 
 from ea_fairseq.experiments.maps.map_statistics import entropy, map_statistics, similarity
 from ea_fairseq.experiments.maps.subwords import labels, word_numbers
 from ea_fairseq.experiments.maps.word_alignment import AlignmentError, WordAlignment, read_alignments
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from mapped_models import PAIRS, write_models
 
 LAYERS = HEADS = 2
@@ -31,7 +31,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["ea model", "plain model"])
 def model(home, request):
-    return TrainedModel.load(home / request.param, cpu=True, max_tokens=100)
+    return load_translation(find_model(home / request.param), cpu=True, max_tokens=100)
 
 
 def draw_maps(seed: int, *shape: int):
@@ -56,7 +56,7 @@ def test_similarity_is_one_of_equal_maps_and_zero_of_those_that_share_no_key(see
 def test_the_statistics_of_a_pair_are_those_of_its_maps(model):
     sources, targets = model.pairs("test")
     statistics = map_statistics(model, sources[3:], targets[3:])
-    for attention, layers in by_layer(model.hub.attention_of_tokens(sources[3], targets[3])).items():
+    for attention, layers in by_layer(model.attention_of_tokens(sources[3], targets[3])).items():
         maps = torch.stack([layer.probabilities for layer in layers]).double()  # (L, K, T, S)
         maps = torch.cat([maps, maps.mean(1, keepdim=True)], 1)
         cosine = (maps[1:] * maps[:-1]).sum(-1) / (maps[1:].norm(dim=-1) * maps[:-1].norm(dim=-1))
@@ -70,10 +70,9 @@ def test_pairs_add_up_to_the_same_in_one_padded_batch_and_one_by_one(home, model
     gold = [WordAlignment.parse(line) for line in GOLD]
     found = []
     for max_tokens in (100, 1):
-        batches = TrainedModel(model.hub, model.preparation)
-        model.hub.cfg.dataset.max_tokens = max_tokens
-        alignment = AttentionAlignment(batches, gold)
-        found.append(map_statistics(batches, *model.pairs("test"), alignment))
+        model.cfg.dataset.max_tokens = max_tokens
+        alignment = AttentionAlignment(model, gold)
+        found.append(map_statistics(model, *model.pairs("test"), alignment))
         assert alignment.left_out == 1
     together, alone = found
     sizes = {"entropy": LAYERS, "similarity": LAYERS - 1, "alignment error": LAYERS}
@@ -90,7 +89,7 @@ def test_attention_links_the_words_that_are_predicted(model):
     """The alignment that the maps themselves make has no error, and one of other words has."""
     sources, targets = model.pairs("test")
     pair = 3
-    maps = by_layer(model.hub.attention_of_tokens(sources[pair], targets[pair]))["cross"][0].probabilities[0]
+    maps = by_layer(model.attention_of_tokens(sources[pair], targets[pair]))["cross"][0].probabilities[0]
     words = merge(maps, [0, 0, 1, 1, 2], [0, 0, 1, 1, 2, 3, 3, 4, 5])[:2, :5]  # the rows that predict the two words
     gold = [
         " ".join(f"{source}-{target}" for target, source in enumerate(links))

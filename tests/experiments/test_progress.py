@@ -2,21 +2,13 @@
 
 import io
 import json
-import os
-import pty
-import re
-import select
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import ROOT
-from ea_fairseq.experiments.runs.progress import BAR, PARTS, Progress, clock_time, follow, lines, log
+from ea_fairseq.experiments.runs.progress import BAR, PARTS, Progress, clock_time, draw, follow, lines, log
 from ea_fairseq.experiments.runs.training_log import NAME
 
 UPDATES = 1500
@@ -118,33 +110,17 @@ def test_no_line_is_wider_than_the_terminal_and_its_bar_makes_way(width, done):
         assert all("BLEU 99.9" in line for line in shown)
 
 
-def test_on_a_terminal_lines_are_drawn_in_place(tmp_path):
-    ours, theirs = pty.openpty()
-    folders = [tmp_path / name for name in ("transformer_lite", "ea_transformer_lite")]
-    for folder in folders:
-        folder.mkdir()
-        (folder / NAME).write_text('x {"num_updates": "750", "loss": "2.5"}\n')
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "ea_fairseq.experiments.runs.progress",
-        "--max-update",
-        str(UPDATES),
-        *map(str, folders),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
-    shown = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, env=environment)
-    os.close(theirs)
-    drawn = b""
-    deadline = time.monotonic() + 60
-    while b"\x1b[2A" not in drawn and time.monotonic() < deadline:
-        if select.select([ours], [], [], 1)[0]:
-            drawn += os.read(ours, 65536)
-    shown.stdin.close()
-    assert shown.wait(60) == 0
-    text = re.sub(r"\x1b\[2A", "", drawn.decode()).replace("\x1b[K", "")
-    rows = text.replace("\r", "").splitlines()
+def test_on_a_terminal_lines_are_drawn_in_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    trainings = [Progress(tmp_path / name, UPDATES) for name in ("transformer_lite", "ea_transformer_lite")]
+    for training in trainings:
+        training.folder.mkdir()
+        (training.folder / NAME).write_text('x {"num_updates": "750", "loss": "2.5"}\n')
+    terminal, looks = io.StringIO(), iter([False, True])
+    follow(trainings, draw(trainings, terminal), lambda _seconds: next(looks))
+    first, second = terminal.getvalue().split("\x1b[2A")
+    assert first == second
+    rows = second.replace("\x1b[K", "").splitlines()
     assert all(len(row) < 80 for row in rows)
-    assert [row.split()[0] for row in rows[:2]] == ["transformer_lite", "ea_transformer_lite"]
-    assert all("750/1,500 updates" in row for row in rows[:2])
+    assert [row.split()[0] for row in rows] == ["transformer_lite", "ea_transformer_lite"]
+    assert all("750/1,500 updates" in row for row in rows)

@@ -4,13 +4,12 @@ import gzip
 import json
 import re
 import shutil
-import sys
 
 import pytest
 
-from ea_fairseq.experiments.reports import summary
 from ea_fairseq.experiments.reports.comparison import find_results
 from ea_fairseq.experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS
+from ea_fairseq.experiments.reports.summary import summary
 from ea_fairseq.experiments.scoring.results import Results
 from fake_results import EVOLVING, PLAIN, SENTENCES, references
 
@@ -36,13 +35,10 @@ def home(two_models, tmp_path):
     return tmp_path
 
 
-def blocks(home, monkeypatch, capsys) -> list[list[str]]:
-    """The lines of each block that is printed."""
-    languages = ["--source-lang", "de", "--target-lang", "en"]
-    folders = [str(home / model) for model in (PLAIN, EVOLVING)]
-    monkeypatch.setattr(sys, "argv", ["summary.py", "--corpus", str(home), *languages, *folders])
-    summary.main()
-    return [block.splitlines() for block in capsys.readouterr().out.strip("\n").split("\n\n")]
+def blocks(home) -> list[list[str]]:
+    """The lines of each block."""
+    folders = [home / model for model in (PLAIN, EVOLVING)]
+    return [block.splitlines() for block in summary(folders, home, "de", "en").split("\n\n")]
 
 
 def cells(lines: list[str]) -> dict[str, list[str]]:
@@ -50,9 +46,9 @@ def cells(lines: list[str]) -> dict[str, list[str]]:
     return {name: values for name, *values in (re.split("  +", line) for line in lines)}
 
 
-def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch, capsys):
+def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch):
     monkeypatch.setattr("ea_fairseq.experiments.reports.seed_range.published", lambda: find_results([two_models]))
-    table, notes, *sentences = blocks(home, monkeypatch, capsys)
+    table, notes, *sentences = blocks(home)
     found = [Results.read(home / model / "evaluation") for model in (PLAIN, EVOLVING)]
     seeds = [Results.read(place) for place in sorted(two_models.iterdir())]
     scores = [[each.scores["BLEU"].score for each in seeds if each.model == model] for model in (PLAIN, EVOLVING)]
@@ -74,9 +70,9 @@ def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch, 
         assert lines == [f"{name:19}  {lines[number]}" for name, lines in texts.items()]
 
 
-def test_without_glosses_or_published_seeds_nothing_is_said_of_them(home, monkeypatch, capsys):
+def test_without_glosses_or_published_seeds_nothing_is_said_of_them(home, monkeypatch):
     monkeypatch.setattr("ea_fairseq.experiments.reports.seed_range.published", list)
     (home / "test.word-for-word.en").unlink()
-    table, notes, *_ = blocks(home, monkeypatch, capsys)
+    table, notes, *_ = blocks(home)
     assert f"BLEU of {OTHER_SEEDS}" not in cells(table) and notes[0] == ONE_SEED
     assert not any(OTHER_SEEDS in note.lower() for note in notes)

@@ -64,7 +64,7 @@ def test_a_text_or_model_that_is_not_there_is_named(text):
 def test_another_engine_finds_the_same_words(text):
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     side = PeerTranslation(text, of_trained(replace(PLAIN, peer="float32")), CPU, 0, 1)
-    hub = side.trained.hub
+    hub = side.hub
     for (sentences, longest), sample in zip(side.prepared, side.samples, strict=True):
         found = side.engine(sentences, max_decoding_length=longest)
         expected = hub.task.inference_step(side.generator, hub.models, sample)

@@ -19,13 +19,13 @@ from checkpoints import save_loud
 from commands import ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
 from ea_fairseq import EATransformerModel
-from ea_fairseq.data.apply_subword import make_segmenter
 from ea_fairseq.data.learn_subword import learn_sentencepiece
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.preparation import Preparation
 from ea_fairseq.experiments.scoring.translation import best_lines
 from ea_fairseq.experiments.translate import Translator, load, read_lines, uninterrupted
 from ea_fairseq.plain.text_lines import read_lines as prepared_lines
+from ea_fairseq.text.preparation import Preparation
+from ea_fairseq.text.subwords import make_segmenter
 from generation import generated
 
 SCRIPT = ROOT / "scripts" / "translate.sh"
@@ -213,6 +213,19 @@ def test_text_is_prepared_as_the_data_was(home):
         assert list(map(preparation.preparer(language), raw)) == expected
 
 
+@pytest.mark.parametrize("checkpoints", ["a.pt", "a.pt:b.pt"])
+def test_a_checkpoint_is_read_once(home, monkeypatch, checkpoints):
+    read, torch_load = [], torch.load
+
+    def noting(path, *args, **options):
+        read.append(Path(path).name)
+        return torch_load(path, *args, **options)
+
+    monkeypatch.setattr(torch, "load", noting)
+    load(arguments(home / "a model", checkpoint=checkpoints))
+    assert read == checkpoints.split(":")
+
+
 def test_in_python_text_is_prepared_as_the_data_was_too(home, translator):
     hub = EATransformerModel.from_pretrained(home / "a model", "a.pt", home / "data-bin")
     assert hub.translate(RAW["de"], beam=3, lenpen=1, max_len_a=1, max_len_b=200) == translator(RAW["de"])
@@ -249,11 +262,11 @@ def test_sentencepiece_goes_in_and_out_with_the_model_of_the_source(tmp_path):
         save_loud(tmp_path, tmp_path / "model.pt", *POSITIONS, languages=(source, target))
         translator = load(arguments(tmp_path))
         line = sentence(source, 3)
-        assert translator.prepare(line) == make_segmenter("sentencepiece", tmp_path / model)(line)
-        assert translator.hub.decode(translator.hub.binarize(translator.prepare(line))) == line
+        segmented = make_segmenter("sentencepiece", tmp_path / model)(line)
+        assert translator.hub.decode(translator.hub.binarize(segmented)) == line
         assert "\u2581" not in translator([line])[0]
         hub = EATransformerModel.from_pretrained(tmp_path)
-        assert hub.string(hub.encode(line)) == translator.prepare(line)
+        assert hub.string(hub.encode(line)) == segmented
 
 
 def test_ctrl_c_waits_until_a_window_is_written():

@@ -22,15 +22,15 @@ def test_only_a_line_feed_ends_a_line(lines):
 
 @given(st.text("ab .!?\u3002", max_size=60), st.integers(2, 12))
 def test_parts_hold_all_of_a_line_and_none_is_too_long(text, limit):
-    hub = SimpleNamespace(max_positions=(limit, 9), binarize=lambda text: [*text.replace(" ", ""), "</s>"])
-    parts = Translator(hub, str, {}).cut(text.strip(), 1)
+    hub = SimpleNamespace(max_positions=(limit, 9), encode=lambda text: [*text.replace(" ", ""), "</s>"])
+    parts = Translator(hub, {}).cut(text.strip(), 1)
     assert all(len(part) <= limit for part in parts)
     assert "".join(token for part in parts for token in part[:-1]) == text.replace(" ", "")
 
 
 def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
-    hub = SimpleNamespace(max_positions=(12, 9), binarize=lambda text: [*text, "</s>"])
-    translator = Translator(hub, str, {})
+    hub = SimpleNamespace(max_positions=(12, 9), encode=lambda text: [*text, "</s>"])
+    translator = Translator(hub, {})
 
     def parts(text):
         return ["".join(part[:-1]) for part in translator.cut(text, 1)]
@@ -40,4 +40,4 @@ def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
     assert parts("x" * 20) == ["x" * 10, "x" * 10]
     hub.max_positions = (1, 9)
     with pytest.raises(UserError, match="line 1 has a character of more than the 1 tokens"):
-        Translator(hub, str, {}).cut("x", 1)
+        Translator(hub, {}).cut("x", 1)

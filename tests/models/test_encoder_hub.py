@@ -1,5 +1,7 @@
 """A trained encoder in Python: from_pretrained, predict, features, fill_mask and attention."""
 
+import json
+
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -117,6 +119,19 @@ def test_masked_words_are_filled_by_their_probability(home):
         hub.fill_mask("a " * 16 + "<mask>")
 
 
+def test_a_folder_is_all_it_takes_and_text_is_prepared_as_its_data_was(home, classifier, monkeypatch):
+    monkeypatch.chdir(home)
+    description = {"tokenizer": "moses", "lowercase": True, "subword": "none", "models": []}
+    (home / PAIRS / "preparation.json").write_text(json.dumps(description))
+    try:
+        hub = EARobertaModel.from_pretrained(BERT)
+        assert torch.equal(hub.encode("A  b\u2028C."), classifier.encode("a b c ."))
+        given = EARobertaModel.from_pretrained(BERT, tokenizer=None)
+        assert torch.equal(given.encode("A b"), classifier.encode("A b"))
+    finally:
+        (home / PAIRS / "preparation.json").unlink()
+
+
 @each_classifier
 def test_attention_maps_are_those_of_translation(home, folder):
     hub = load(home, folder, model=EABertModel)
@@ -142,7 +157,9 @@ def test_what_cannot_be_done_is_said_in_a_sentence(home, classifier, tmp_path):
     torch.save({"model": tmp_path}, tmp_path / "checkpoint_last.pt")
     with pytest.raises(UserError, match=r"is refused: it wants to run pathlib"):
         load(tmp_path, ".", home / PAIRS)
-    (home / BERT / "preparation.json").write_text('{"tokenizer": "none", "subword": "none", "models": []}')
+    (home / BERT / "preparation.json").write_text(
+        '{"tokenizer": "none", "lowercase": false, "subword": "none", "models": []}'
+    )
     with pytest.raises(UserError, match=r"is an encoder: load it with EARobertaModel"):
         load(home, BERT, model=EATransformerModel)
 

@@ -18,6 +18,7 @@ LAYERS = (  # from top to bottom; those of one line know nothing of each other
     ("models",),
     ("search", "criterions"),
     ("tasks", "optim", "subwords"),
+    ("text",),
     ("checkpoint",),
     ("fairseq_patches", "analysis"),
     ("explorer",),

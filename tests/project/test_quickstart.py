@@ -1,35 +1,56 @@
 """scripts/quickstart.sh on a tiny corpus: it ends with a report, resumes after a kill and repeats nothing."""
 
+import os
 import random
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments import quickstart
 from ea_fairseq.experiments.reports.comparison_table import ONE_SEED
-from projects import finish, make_project, start
+from projects import wait_until
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scripts" / "quickstart.sh"
-PREPARE = """#!/usr/bin/env bash
-# A preparation that copies the corpus; ... CORPUS_DIR OUT_DIR [--dry-run].
-set -euo pipefail
-source "$(dirname "$0")/../scripts/lib.sh"
-while [[ $1 != --joined-dictionary ]]; do shift; done
-OUT_DIR=$3 settings=$(cat "$2"/* | cksum)
-if [[ ${4-} ]]; then
-  ! is_other data-bin "$settings" || echo '  data-bin  in place of other'
-else
-  find_python && open_out_dir && stage data-bin "$settings" cp -r "$2"
-fi
-"""
-PYTHON = """#!/bin/sh
-# Of all that the quick start asks, it trains alone.
-case "$*" in *' -m ea_fairseq train '*) exec '{}' "$@" ;; esac
+# The commands that the quick start calls, pretended: preparations are copies, trainings three updates.
+COMMANDS = """
+import os, shutil, sys, time
+from hashlib import sha256
+from pathlib import Path
+
+command, *words = sys.argv[1:]
+option = lambda name: words[words.index(name) + 1]
+if command == "prepare":
+    dry_run = "--dry-run" in words
+    corpus, out = map(Path, [word for word in words if word != "--dry-run"][-2:])
+    stamp, text = out / ".stages/data-bin", b"".join(path.read_bytes() for path in sorted(corpus.iterdir()))
+    checksum = sha256(text).hexdigest()
+    if dry_run:
+        print("data-bin  small", "in place of other" if stamp.exists() and stamp.read_text() != checksum else "")
+    elif not stamp.exists() or stamp.read_text() != checksum:
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(out / "data-bin", ignore_errors=True)
+        shutil.copytree(corpus, out / "data-bin")
+        stamp.write_text(checksum)
+elif command == "train":
+    out = Path(option("--out"))
+    (out / "started").write_text(f"{os.getpid()} {os.environ['OMP_NUM_THREADS']}")
+    if os.environ.get("FAILING") == out.name:
+        sys.exit("train: it is broken.")
+    time.sleep(float(os.environ.get("PAUSE", 0)))
+    if not (out / "checkpoint_last.pt").exists():
+        (out / "checkpoint_last.pt").write_text("3")
+    with (out / "train.log").open("a") as log:
+        print('x {"num_updates": "3", "loss": "2.5"}', file=log)
+else:
+    sys.exit(1)
 """
 
 
@@ -55,47 +76,67 @@ def run(*arguments):
 
 
 @pytest.fixture
-def project(tmp_path):
-    """A project whose environment is made and whose preparations and trainings are pretended, without Python."""
-    project = make_project(tmp_path / "a project")
-    code = project / "ea_fairseq"
-    (code / "kernels").unlink()
-    (code / "kernels/cpu").mkdir(parents=True)
-    for name in ("setup.py", "constraints.txt", "ea_fairseq/kernels/cpu/code.c"):
-        (project / name).touch()
-    (project / ".venv").mkdir()
-    for name in ("bin", "lib", "pyvenv.cfg"):
-        (project / name).rename(project / ".venv" / name)
-    programs = project / ".venv/bin"
-    (programs / "python").rename(programs / "true-python")
-    (programs / "python").write_text(PYTHON.format(programs / "true-python"))
-    (programs / "python").chmod(0o755)
-    (project / ".venv/complete").write_bytes(subprocess.run("cksum", input=b"", capture_output=True).stdout)
-    (project / "data-prep").mkdir()
-    (project / "data-prep/prepare-corpus.sh").write_text(PREPARE)
-    (project / "ea_fairseq/experiments/recipes/datasets/toy.recipe").rename(
-        project / "ea_fairseq/experiments/recipes/datasets/quickstart.recipe"
-    )
-    (project / "scripts/evaluate.sh").write_text("exit 1")
-    return project
+def start(monkeypatch, corpus, tmp_path):
+    """Runs the quick start in this process, with commands that are pretended; returns why it ended."""
+    monkeypatch.setattr(quickstart, "own_command", lambda *words: [sys.executable, "-S", "-c", COMMANDS, *words])
+
+    def start(*options, corpus=corpus, out=tmp_path / "an out [1]"):
+        monkeypatch.setattr("sys.argv", ["quickstart", *command(corpus, out, "--max-update", "3", *options)[2:]])
+        with pytest.raises(UserError) as ended:
+            quickstart.main()
+        return str(ended.value)
+
+    return start
 
 
-def test_other_data_or_settings_are_refused_before_they_take_the_place_of_those_there(project, corpus, tmp_path):
+def test_other_data_or_settings_are_refused_before_they_take_the_place_of_those_there(start, corpus, tmp_path):
     corpus, out = shutil.copytree(corpus, tmp_path / "my[v2]"), tmp_path / "an out [1]"
-    _, *options = map(str, command(corpus, out)[1:])
-
-    def error(*others):
-        status, _, errors = finish(start(project, "quickstart.sh", *options, *others))
-        assert status == 1
-        return errors
-
-    assert "evaluating transformer_lite failed" in error()  # after both trainings
+    assert "evaluating transformer_lite failed" in start(corpus=corpus)  # after both trainings
     checkpoint, text = out / "transformer_lite/checkpoint_last.pt", out / "data/my[v2]/data-bin/train.xx"
     before = checkpoint.stat().st_mtime_ns, text.stat().st_mtime_ns
-    assert "transformer_lite is a training with other settings" in error("--max-tokens", "7")
+    assert "transformer_lite is a training with other settings" in start("--max-tokens", "7", corpus=corpus)
     (corpus / "train.xx").write_text("others\n")
-    assert "transformer_lite is a training with other settings, on other data" in error()
+    assert "transformer_lite is a training with other settings, on other data" in start(corpus=corpus)
     assert (checkpoint.stat().st_mtime_ns, text.stat().st_mtime_ns) == before
+
+
+def test_models_are_trained_at_once_on_parts_of_the_cores_and_followed(start, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    start("--model", "shaw_lite")
+    folders = [tmp_path / "an out [1]" / name for name in ("transformer_lite", "shaw_lite")]
+    threads = {int((folder / "started").read_text().split()[1]) for folder in folders}
+    assert threads == {(len(os.sched_getaffinity(0)) + 1) // 2}
+    said = capsys.readouterr().out
+    assert all(re.search(rf"^{folder.name} +3/3 updates  loss 2.50  done$", said, re.MULTILINE) for folder in folders)
+
+
+def is_alive(process: int) -> bool:
+    state = Path(f"/proc/{process}/stat")
+    return state.exists() and state.read_text().split()[2] != "Z"
+
+
+def test_a_training_that_fails_is_named_and_the_other_stopped(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAILING", "ea_transformer_lite")
+    monkeypatch.setenv("PAUSE", "600")
+    assert "training ea_transformer_lite failed (train: it is broken.): see " in start()
+    assert not is_alive(int((tmp_path / "an out [1]/transformer_lite/started").read_text().split()[0]))
+
+
+def test_trainings_die_with_the_quick_start(corpus, tmp_path):
+    code = (
+        "import sys\nfrom ea_fairseq.experiments import quickstart\n"
+        "commands = sys.argv.pop(1)\n"
+        "quickstart.own_command = lambda *words: [sys.executable, '-S', '-c', commands, *words]\n"
+        "quickstart.main()"
+    )
+    options = command(corpus, tmp_path / "out", "--max-update", "3")[2:]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PAUSE": "600"}
+    started = subprocess.Popen([sys.executable, "-c", code, COMMANDS, *options], env=environment)
+    notes = [tmp_path / "out" / name / "started" for name in ("transformer_lite", "ea_transformer_lite")]
+    wait_until(lambda: all(note.exists() and note.read_text() for note in notes))
+    started.kill()
+    started.wait()
+    wait_until(lambda: not any(is_alive(int(note.read_text().split()[0])) for note in notes))
 
 
 @pytest.mark.slow

@@ -143,6 +143,10 @@ def test_a_broken_fairseq_is_refused_with_what_to_install(sources, tmp_path):
         path = tmp_path / "fairseq" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(source))
-    result = run_python("import ea_fairseq", cwd=tmp_path, PYTHONPATH=os.pathsep.join(map(str, [tmp_path, ROOT])))
+    result = run_python(
+        "from ea_fairseq import UserError, FAMILIES",
+        cwd=tmp_path,
+        PYTHONPATH=os.pathsep.join(map(str, [tmp_path, ROOT])),
+    )
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith(f"ImportError: {REMEDY}")

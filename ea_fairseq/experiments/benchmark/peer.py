@@ -14,8 +14,8 @@ from torch import Tensor
 from ea_fairseq.experiments.benchmark.cases import Case, Variant
 from ea_fairseq.experiments.benchmark.translation import LONGEST, Translation
 from ea_fairseq.experiments.benchmark.workloads import Generation
-from ea_fairseq.experiments.runs.trained_model import usual_checkpoint
-from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.model_folder import usual_checkpoint
+from ea_fairseq.plain.project import PACKAGE
 
 LANGUAGES = ("source", "target")  # of models that nobody trained
 
@@ -39,7 +39,7 @@ class Engine:
 
         threads = torch.get_num_threads()
         with TemporaryDirectory() as folder:
-            converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PROJECT / "ea_fairseq"))
+            converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PACKAGE))
             model = converter.convert(f"{folder}/model")
             self.translators = [
                 Translator(model, compute_type=compute_type, inter_threads=workers, intra_threads=each)
@@ -101,12 +101,9 @@ class PeerTranslation(Translation):
 
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         super().__init__(case, variant, device, tokens, seed)
-        hub, folder = self.trained.hub, Path(variant.model)
-        languages = hub.task.cfg.source_lang, hub.task.cfg.target_lang
+        hub, folder = self.hub, Path(variant.model)
         checkpoint = folder / usual_checkpoint(folder)
-        self.engine = Engine(
-            checkpoint, self.trained.preparation.folder, languages, variant.peer, {"beam_size": case.beam}
-        )
+        self.engine = Engine(checkpoint, Path(hub.task.cfg.data), hub.languages, variant.peer, {"beam_size": case.beam})
         self.prepared = [
             ([words_of(hub.src_dict, sentence) for sentence in batch], longest_hypothesis(batch))
             for batch in self.batches

@@ -10,7 +10,8 @@ from torch import Tensor
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Variant
 from ea_fairseq.experiments.benchmark.workloads import Workload
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
+from ea_fairseq.hub.translation import TranslationHub
 from ea_fairseq.plain.text_lines import read_lines
 
 EACH = 8  # of so many sentences one is translated where they go one by one
@@ -31,32 +32,30 @@ class Translation(Workload):
     def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
         self.case, self.variant, self.device = case, variant, device
         try:
-            self.trained = TrainedModel.load(Path(variant.model), cpu=device.type == "cpu")
+            self.hub = load_translation(find_model(Path(variant.model)), cpu=device.type == "cpu")
             lines = [line for line in read_lines(Path(case.text)) if line]
-        except (OSError, UserError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise UserError(str(error)) from None
-        self.batches = list(batches(self.trained, lines, case.sentences))
+        self.batches = list(batches(self.hub, lines, case.sentences))
         self.words = sum(len(sentence) for batch in self.batches for sentence in batch)
         self.samples = list(map(self.collated, self.batches))
-        hub = self.trained.hub
         search = Namespace(beam=case.beam, native_bf16=variant.native_bf16, **LONGEST)
-        self.generator = hub.task.build_generator(hub.models, search)
+        self.generator = self.hub.task.build_generator(self.hub.models, search)
 
     def collated(self, batch: list[Tensor]) -> dict:
         """A batch as fairseq makes it of sentences."""
-        dataset = self.trained.hub.task.build_dataset_for_inference(batch, list(map(len, batch)))
+        dataset = self.hub.task.build_dataset_for_inference(batch, list(map(len, batch)))
         return dataset.collater(list(map(dataset.__getitem__, range(len(batch)))))
 
     def step(self) -> None:
-        hub = self.trained.hub
         with self.autocast():
             for sample in self.samples:
-                hub.task.inference_step(self.generator, hub.models, sample)
+                self.hub.task.inference_step(self.generator, self.hub.models, sample)
 
 
-def batches(trained: TrainedModel, lines: list[str], size: int) -> Iterator[list[Tensor]]:
+def batches(hub: TranslationHub, lines: list[str], size: int) -> Iterator[list[Tensor]]:
     """The tokens of raw sentences, the shortest first, cut into batches."""
-    sentences = sorted((trained.tokens("source", line) for line in lines[:: EACH if size == 1 else 1]), key=len)
+    sentences = sorted((hub.encode(line) for line in lines[:: EACH if size == 1 else 1]), key=len)
     if not sentences:
         raise UserError("the text has no sentence")
     for first in range(0, len(sentences), size):

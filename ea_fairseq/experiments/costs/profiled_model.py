@@ -83,8 +83,8 @@ def building() -> Iterator[None]:
     """Turns what goes wrong while fairseq makes a model of flags into a UserError of one sentence."""
     try:
         yield
-    except UserError as error:
-        raise UserError(str(error)) from None
+    except UserError:
+        raise
     except (AssertionError, AttributeError, ImportError, RuntimeError, ValueError, ZeroDivisionError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.explorer_files import model_maps
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps
-from ea_fairseq.experiments.runs.trained_model import TrainedModel, require_same_task
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.explorer.page import attention_page
 from ea_fairseq.plain.text_lines import tidy
@@ -44,7 +44,7 @@ class Translators:
     """
 
     def __init__(self, folders: list[Path], cpu: bool = False):
-        models = [TrainedModel.load(folder, cpu=cpu) for folder in folders]
+        models = [load_translation(find_model(folder), cpu) for folder in folders]
         names = list(map(name_of, folders))
         if len({*names}) < len(names):
             names = list(map(str, folders))
@@ -72,12 +72,12 @@ class Translators:
     def _answer(self, text: str) -> Answer:
         found, target, maps = {}, None, []
         for name, model in self.models.items():
-            hypotheses = model.hub.generate(model.tokens("source", text), beam=BEAM)[:SHOWN]
+            hypotheses = model.generate(model.encode(text), beam=BEAM)[:SHOWN]
             found[name] = [
-                Hypothesis(tidy(model.hub.decode(one["tokens"].cpu())), float(one["score"])) for one in hypotheses
+                Hypothesis(tidy(model.decode(one["tokens"].cpu())), float(one["score"])) for one in hypotheses
             ]
             target = hypotheses[0]["tokens"].cpu() if target is None else target
-            maps.append(SentenceMaps.of_model(name, model, model.tokens("source", text), target))
+            maps.append(SentenceMaps.of_model(name, model, model.encode(text), target))
         return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
 
 

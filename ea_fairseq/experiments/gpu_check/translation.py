@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from ea_fairseq.experiments.gpu_check.rows import Row
 from ea_fairseq.experiments.gpu_check.settings import Settings, computed_by, exact_products
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
+from ea_fairseq.hub.translation import TranslationHub
 from ea_fairseq.kernels.self_check import first_line
 from ea_fairseq.plain.project import PROJECT
 
@@ -20,7 +21,7 @@ def check(settings: Settings) -> Iterator[Row]:
     sentences = (settings.text / "test.de").read_text(encoding="utf-8").splitlines()
     for name, folder in MODELS.items():
         try:
-            model = TrainedModel.load(PROJECT / "checkpoints" / folder, cpu=not settings.on_gpu)
+            model = load_translation(find_model(PROJECT / "checkpoints" / folder), cpu=not settings.on_gpu)
         except Exception as error:
             yield Row(name, {}, f"cannot be loaded ({type(error).__name__}: {first_line(error)})")
             continue
@@ -28,17 +29,17 @@ def check(settings: Settings) -> Iterator[Row]:
             yield compare(f"{name}, {search}", model, sentences[: None if settings.on_gpu else 100], beam, settings)
 
 
-def compare(name: str, model: TrainedModel, sentences: list[str], beam: int, settings: Settings) -> Row:
+def compare(name: str, model: TranslationHub, sentences: list[str], beam: int, settings: Settings) -> Row:
     """What a search finds, and how fast, beside the same by plain PyTorch."""
-    tokens = sum(len(model.hub.encode(sentence)) for sentence in sentences)
+    tokens = sum(len(model.encode(sentence)) for sentence in sentences)
     found, translations = {}, {}
     for backend, title in (("auto", "default"), ("reference", "EA_BACKEND=reference")):
         try:
             with computed_by(backend):
-                model.hub.translate(sentences, beam)  # cuDNN plans anew for maps of another size
+                model.translate(sentences, beam)  # cuDNN plans anew for maps of another size
                 settings.synchronize()
                 begin = time.perf_counter()
-                translations[backend] = model.hub.translate(sentences, beam)
+                translations[backend] = model.translate(sentences, beam)
         except Exception as error:
             return Row(name, found, f"{title} fails ({type(error).__name__}: {first_line(error)})")
         found[title] = f"{tokens / (time.perf_counter() - begin):,.0f}"

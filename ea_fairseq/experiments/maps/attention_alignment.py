@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.subwords import word_numbers
 from ea_fairseq.experiments.maps.word_alignment import AlignmentError, WordAlignment
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.hub.translation import TranslationHub
 
 
 class AttentionAlignment:
@@ -21,8 +21,8 @@ class AttentionAlignment:
         left_out: how many pairs do not count, because pieces of theirs are unknown and nobody can tell their words.
     """
 
-    def __init__(self, model: TrainedModel, alignments: list[WordAlignment]):
-        self.hub, self.subword = model.hub, model.preparation.subword
+    def __init__(self, hub: TranslationHub, alignments: list[WordAlignment]):
+        self.hub, self.subword = hub, hub.subword
         self.alignments = alignments
         self.errors = AlignmentError()
         self.left_out = 0

@@ -6,20 +6,25 @@ import sys
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.run_facts import MAPS
 from ea_fairseq.experiments.runs.series_data import SeriesData
-from ea_fairseq.experiments.runs.trained_encoder import TrainedEncoder, is_encoder
-from ea_fairseq.experiments.runs.trained_model import TrainedModel, require_same_task, usual_checkpoint
+from ea_fairseq.experiments.runs.trained_model import find_model, load_encoder, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
 
+if TYPE_CHECKING:
+    from ea_fairseq.hub.encoder import EncoderHub
+    from ea_fairseq.hub.files import ModelFiles
+    from ea_fairseq.hub.translation import TranslationHub
 
-def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
+
+def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "dict[str, TranslationHub]":
     """The model, and that to compare, by the names that figures give them.
 
     Raises:
@@ -27,13 +32,12 @@ def load_all(args: argparse.Namespace) -> dict[str, TrainedModel]:
     """
     if args.second is not None:
         raise UserError(f"--second: {args.checkpoint} translates: give a translation with --target.")
-    paths = checkpoints(args)
-    models = [load(path, args) for path in paths]
-    require_same_task(models, paths)
-    return named(paths, models)
+    models = [load_translation(found, args.cpu) for found in files]
+    require_same_task(models, checkpoints(args))
+    return named(checkpoints(args), models)
 
 
-def load_encoders(args: argparse.Namespace) -> dict[str, TrainedEncoder]:
+def load_encoders(args: argparse.Namespace, files: "list[ModelFiles]") -> "dict[str, EncoderHub]":
     """The encoder, and that to compare, by the names that figures give them.
 
     Raises:
@@ -42,21 +46,15 @@ def load_encoders(args: argparse.Namespace) -> dict[str, TrainedEncoder]:
     from ea_fairseq.experiments.maps.encoder_maps import refuse_options_of_translation, require_same_words
 
     refuse_options_of_translation(args)
-    paths = checkpoints(args)
-    models = [TrainedEncoder.load(file_of(path), args.data, args.cpu) for path in paths]
-    require_same_words(models, paths)
-    return named(paths, models)
+    models = [load_encoder(found, args.cpu) for found in files]
+    require_same_words(models, checkpoints(args))
+    return named(checkpoints(args), models)
 
 
-def named(paths: list[Path], models: list) -> dict[str, TrainedModel | TrainedEncoder]:
+def named(paths: list[Path], models: list) -> "dict[str, TranslationHub | EncoderHub]":
     """The models by their names or, where these are alike, by their paths."""
     names = list(map(name_of, paths, models))
     return dict(zip(names if len(set(names)) == len(names) else map(str, paths), models, strict=True))
-
-
-def file_of(checkpoint: Path) -> Path:
-    """The file of a checkpoint, or of a training's folder."""
-    return checkpoint / usual_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
@@ -64,31 +62,31 @@ def checkpoints(args: argparse.Namespace) -> list[Path]:
     return [args.checkpoint] if args.compare is None else [args.checkpoint, args.compare]
 
 
-def load(checkpoint: Path, args: argparse.Namespace) -> TrainedModel:
-    """The model of a checkpoint, or of a training's folder."""
+def find(checkpoint: Path, data: Path | None) -> "ModelFiles":
+    """The files of a checkpoint, or of a training's folder."""
     folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
-    return TrainedModel.load(folder, name, args.data, args.cpu)
+    return find_model(folder, name, data)
 
 
-def name_of(checkpoint: Path, model: TrainedModel | TrainedEncoder) -> str:
+def name_of(checkpoint: Path, model: "TranslationHub | EncoderHub") -> str:
     """What train.sh calls the model or, where something else trained it, its architecture."""
     run = TrainingRun.read(checkpoint if checkpoint.is_dir() else checkpoint.parent)
-    return run.model if run else model.hub.cfg.model.arch
+    return run.model if run else model.cfg.model.arch
 
 
-def draw_sentence(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path) -> list[Path]:
+def draw_sentence(models: "dict[str, TranslationHub]", args: argparse.Namespace, out: Path) -> list[Path]:
     """Draws the maps of one pair, says which it is, and returns the files."""
     from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw
 
     first = next(iter(models.values()))
-    source = first.tokens("source", args.source)
+    source = first.encode(args.source)
     if args.target is None:
-        target = first.hub.generate(source, beam=5)[0]["tokens"].cpu()
+        target = first.generate(source, beam=5)[0]["tokens"].cpu()
     else:
-        target = first.tokens("target", args.target)
+        target = first.encode_target(args.target)
     maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
-    print("source:", printable(first.hub.src_dict.string(source)))
-    print("target:", printable(first.hub.tgt_dict.string(target)))
+    print("source:", printable(first.src_dict.string(source)))
+    print("target:", printable(first.tgt_dict.string(target)))
     if args.html is not None:
         from ea_fairseq.experiments.maps.explorer_files import model_maps, write_explorer
 
@@ -101,7 +99,7 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
     return args.stages or (STAGES if args.compare is None else COMPARED)
 
 
-def measure(models: dict[str, TrainedModel], args: argparse.Namespace, out: Path) -> list[Path]:
+def measure(models: "dict[str, TranslationHub]", args: argparse.Namespace, out: Path) -> list[Path]:
     """Measures the maps of a test set, prints and draws what it finds, and returns the files."""
     from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment
     from ea_fairseq.experiments.maps.map_statistics import map_statistics
@@ -136,26 +134,21 @@ def main() -> None:
     require_matplotlib()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
-    from ea_fairseq.errors import UserError
-
     out = args.out or usual_folder(args.checkpoint)
     if args.centres:
         from ea_fairseq.experiments.maps.head_centres import draw_centres
 
         announce(draw_centres(args.checkpoint, out), out)
         return
-    try:
-        if args.series is not None:
-            announce(show_series(args, out), out if args.html is None else args.html.parent)
-            return
-        if Checkpoint.read(file_of(args.checkpoint)).task == SeriesData.task:
-            raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
-        with redirect_stdout(sys.stderr):
-            models = (load_encoders if is_encoder(file_of(args.checkpoint)) else load_all)(args)
-        paths = show(models, args, out)
-    except UserError as error:
-        raise UserError(str(error)) from None
-    announce(paths, out if args.html is None else args.html.parent)
+    if args.series is not None:
+        announce(show_series(args, out), out if args.html is None else args.html.parent)
+        return
+    files = [find(path, args.data) for path in checkpoints(args)]
+    if files[0].task_name == SeriesData.task:
+        raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
+    with redirect_stdout(sys.stderr):
+        models = (load_encoders if files[0].is_encoder else load_all)(args, files)
+    announce(show(models, args, out), out if args.html is None else args.html.parent)
 
 
 def usual_folder(checkpoint: Path) -> Path:
@@ -173,7 +166,8 @@ def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     paths = checkpoints(args)
     runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
     names = [run.model if run else path.name for run, path in zip(runs, paths, strict=True)]
-    models = dict(zip(names if len({*names}) == len(names) else map(str, paths), map(file_of, paths), strict=True))
+    files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
+    models = dict(zip(names if len({*names}) == len(names) else map(str, paths), files, strict=True))
     maps = maps_of_series(models, args.series, args.subset or "test", args.data)
     if args.html is None:
         return draw_series(maps, args.series, args.heads, stages_of(args), out)
@@ -184,11 +178,11 @@ def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     return write_explorer(pages, f"Attention of series {args.series}", args.html)
 
 
-def show(
-    models: dict[str, TrainedModel] | dict[str, TrainedEncoder], args: argparse.Namespace, out: Path
-) -> list[Path]:
+def show(models: "dict[str, TranslationHub | EncoderHub]", args: argparse.Namespace, out: Path) -> list[Path]:
     """Draws or measures the maps of translation models or of encoders; returns the files."""
-    if all(isinstance(model, TrainedModel) for model in models.values()):
+    from ea_fairseq.hub.translation import TranslationHub
+
+    if all(isinstance(model, TranslationHub) for model in models.values()):
         return (measure if args.statistics else draw_sentence)(models, args, out)
     from ea_fairseq.experiments.maps import encoder_maps
 

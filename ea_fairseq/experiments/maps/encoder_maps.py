@@ -10,10 +10,10 @@ from ea_fairseq.experiments.maps.map_statistics import statistics_of
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw
 from ea_fairseq.experiments.maps.statistics_figures import draw_statistics
 from ea_fairseq.experiments.maps.statistics_files import table, write_statistics
-from ea_fairseq.experiments.runs.trained_encoder import TrainedEncoder
+from ea_fairseq.hub.encoder import EncoderHub
 
 OF_TRANSLATION = ("target", "alignment")  # options that an encoder has no use for
-Models = dict[str, TrainedEncoder]  # by the names that figures give them
+Models = dict[str, EncoderHub]  # by the names that figures give them
 
 
 def refuse_options_of_translation(args: argparse.Namespace) -> None:
@@ -27,21 +27,20 @@ def refuse_options_of_translation(args: argparse.Namespace) -> None:
         raise UserError(f"--attention: {args.checkpoint} has the attention encoder alone.")
 
 
-def require_same_words(models: list[TrainedEncoder], paths: list[Path]) -> None:
+def require_same_words(models: list[EncoderHub], paths: list[Path]) -> None:
     """Raises UserError where two models to compare have other vocabularies."""
-    if models[0].hub.dictionary != models[-1].hub.dictionary:
+    if models[0].dictionary != models[-1].dictionary:
         raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
 
 
 def draw_sentence(models: Models, args: argparse.Namespace, stages: tuple[str, ...], out: Path) -> list[Path]:
     """Draws the maps of a sentence or a pair, says how the models read it, and returns the files."""
     first = next(iter(models.values()))
-    tokens = first.tokens(args.source, args.second)
+    tokens = first.encode(args.source, args.second)
     maps = [
-        SentenceMaps(name, by_layer(model.hub.attention_of_tokens(tokens)), model.pieces.subword)
-        for name, model in models.items()
+        SentenceMaps(name, by_layer(model.attention_of_tokens(tokens)), model.subword) for name, model in models.items()
     ]
-    print("tokens:", printable(" ".join(first.hub.dictionary[token] for token in tokens)))
+    print("tokens:", printable(" ".join(first.dictionary[token] for token in tokens)))
     if args.html is not None:
         return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
     return draw(maps, ("encoder",), args.heads, stages, out)
@@ -52,7 +51,7 @@ def measure(models: Models, args: argparse.Namespace, paths: list[Path], out: Pa
     subset = args.subset or "test"
     sentences = next(iter(models.values())).subset(subset)[: args.max_pairs]
     statistics = {
-        name: statistics_of(model.hub.recorded_batches(sentences), len(sentences), model.hub.dictionary.pad())
+        name: statistics_of(model.recorded_batches(sentences), len(sentences), model.dictionary.pad())
         for name, model in models.items()
     }
     print(f"{table(statistics)}\n\n{len(sentences)} sentences or pairs of {subset}.")

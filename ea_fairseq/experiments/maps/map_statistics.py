@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.hub.translation import TranslationHub
 
 DEFINITIONS = {
     "entropy": "of the probabilities that a query gives the keys it sees, in bits; mean over all queries",
@@ -72,16 +72,15 @@ def with_mean(maps: Tensor) -> Tensor:
 
 
 def map_statistics(
-    model: TrainedModel, sources: list[Tensor], targets: list[Tensor], alignment: AttentionAlignment | None = None
+    model: TranslationHub, sources: list[Tensor], targets: list[Tensor], alignment: AttentionAlignment | None = None
 ) -> Statistics:
     """The statistics of a model's attention while it reads pairs of token sequences.
 
     Raises:
-        UserError: where a sentence is empty or too long.
-        UserError: naming the line of the alignment that does not fit its pair.
+        UserError: naming a sentence that is empty or too long, or the line of the alignment that does not fit its pair.
     """
-    batches = model.hub.recorded_batches(sources, targets)
-    return statistics_of(batches, len(sources), model.hub.tgt_dict.pad(), alignment)
+    batches = model.recorded_batches(sources, targets)
+    return statistics_of(batches, len(sources), model.tgt_dict.pad(), alignment)
 
 
 def statistics_of(

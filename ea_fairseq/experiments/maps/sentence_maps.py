@@ -11,7 +11,7 @@ from ea_fairseq.attention.maps import AttentionMaps, by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
 from ea_fairseq.experiments.maps.subwords import labels
-from ea_fairseq.experiments.runs.trained_model import TrainedModel
+from ea_fairseq.hub.translation import TranslationHub
 
 STAGES = {
     "own": "own logits",
@@ -42,10 +42,10 @@ class SentenceMaps:
     subword: str
 
     @classmethod
-    def of_model(cls, name: str, model: TrainedModel, source: Tensor, target: Tensor) -> "SentenceMaps":
+    def of_model(cls, name: str, model: TranslationHub, source: Tensor, target: Tensor) -> "SentenceMaps":
         """The maps while a model reads a pair of token sequences."""
-        maps = model.hub.attention_of_tokens(source, target)
-        return cls(name, by_layer(maps), model.preparation.subword)
+        maps = model.attention_of_tokens(source, target)
+        return cls(name, by_layer(maps), model.subword)
 
     def axes(self, attention: str) -> Axes:
         """Cross-attention is shown by the target words that are predicted, self-attention by those that are read."""

@@ -7,7 +7,8 @@ from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution
 from ea_fairseq.experiments.maps.series_figures import draw_series_maps
-from ea_fairseq.experiments.runs.trained_model import recorded_data
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.series.folder import SeriesFolder
 from ea_fairseq.series.ts_file import SeriesFile
@@ -29,10 +30,10 @@ def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path
         data: folder of the series; by default the one that the first model was trained on.
 
     Raises:
-        UserError: where there is no such series.
-        UserError: where a model or the data cannot be used.
+        UserError: where there is no such series, or a model or the data cannot be used.
     """
-    file = SeriesFolder(data or recorded_data(next(iter(models.values())))).read(subset)
+    first = next(iter(models.values()))
+    file = SeriesFolder(data or recorded_data(first, Checkpoint.read(first).state)).read(subset)
     if number > len(file.series):
         raise UserError(f"--series: {file.path} has {len(file.series):,} series, and there is no number {number:,}.")
     loaded = {name: EATimeSeries.from_pretrained(path.parent, path.name) for name, path in models.items()}

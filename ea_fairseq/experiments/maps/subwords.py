@@ -1,6 +1,6 @@
 """Which word a piece of a word belongs to."""
 
-from ea_fairseq.data.apply_subword import WORDPIECE
+from ea_fairseq.text.subwords import WORDPIECE
 
 END = "</s>"
 CONTINUED = "\u00b7"  # a raised dot

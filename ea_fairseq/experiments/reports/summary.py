@@ -11,7 +11,6 @@ from ea_fairseq.experiments.runs.training_log import speeds
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
 from ea_fairseq.experiments.text_table import table
-from ea_fairseq.plain.commands import Parser, run
 from ea_fairseq.plain.text_lines import read_lines
 
 SHOWN = 10
@@ -76,24 +75,18 @@ def translations(results: list[Results], source: list[str], reference: list[str]
     )
 
 
-def main() -> None:
-    """Print it."""
-    parser = Parser("summary.py", "Prints the report of the quick start.", "see scripts/quickstart.sh")
-    parser.add_argument("folders", type=Path, nargs="+", help="of trained and evaluated models")
-    for name in ("--corpus", "--source-lang", "--target-lang"):
-        parser.add_argument(name, required=True)
-    args = parser.parse_args()
-    corpus = Path(args.corpus)
-    results = [Results.read(folder / "evaluation") for folder in args.folders]
-    source, reference = (read_text(corpus, f"test.{language}") for language in (args.source_lang, args.target_lang))
-    glosses = corpus / f"test.word-for-word.{args.target_lang}"
+def summary(folders: list[Path], corpus: Path, source_lang: str, target_lang: str) -> str:
+    """All of it.
+
+    Args:
+        folders: of trained and evaluated models.
+        corpus: folder of the raw text.
+    """
+    results = [Results.read(folder / "evaluation") for folder in folders]
+    source, reference = (read_text(corpus, f"test.{language}") for language in (source_lang, target_lang))
+    glosses = corpus / f"test.word-for-word.{target_lang}"
     said = notes(results)
     if glosses.is_file():
         score = raw_score(SCORE, list(read_lines(glosses)), reference).score
         said.insert(0, f"Translating word for word, in the order of the source, scores BLEU {score:.2f}.")
-    blocks = [costs(args.folders, results), "\n".join(said), translations(results, source, reference)]
-    print("\n\n".join(blocks))
-
-
-if __name__ == "__main__":
-    run(main)
+    return "\n\n".join([costs(folders, results), "\n".join(said), translations(results, source, reference)])

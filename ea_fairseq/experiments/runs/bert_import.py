@@ -66,7 +66,7 @@ def checkpoint(bert: Bert, pieces: list[str]) -> dict:
     """The state of a checkpoint of a plain ``ea_bert``, whose skip connection and convolution weigh nothing.
 
     Raises:
-        UserError, UserError: where a parameter does not fit the others, or the vocabulary.
+        UserError: where a parameter does not fit the others, or the vocabulary.
     """
     flags = ["--arch", ARCH, "--task", "masked_lm", "--criterion", "masked_lm", "--ea-alpha", "0", "--ea-beta", "0"]
     for name, value in bert.options().items():

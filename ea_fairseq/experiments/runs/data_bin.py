@@ -9,7 +9,7 @@ from ea_fairseq.data.layout import Layout
 from ea_fairseq.data.manifest import dictionary_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import OWN, Binarised, Manifest
-from ea_fairseq.experiments.runs.preparation import PREPARATION, Preparation
+from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
 SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
@@ -47,7 +47,7 @@ class DataBin(Binarised):
         manifest = Manifest.read(folder)
         if not (folder / PREPARATION).is_file():
             return cls(folder, *languages_of(folder), "moses", "bpe", False, manifest)
-        found = Preparation.described(folder)
+        found = Preparation.read(folder).require_languages()
         languages = found.source_lang, found.target_lang
         return cls(folder, *languages, found.tokenizer, found.subword, found.dash_splits, manifest)
 

@@ -1,8 +1,6 @@
 """How far trainings are: a line for each model, drawn in place on a terminal, one after the other in a log."""
 
-import select
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import TextIO
 
 from ea_fairseq.experiments.runs.training_log import NAME, entry_of
-from ea_fairseq.plain.commands import Parser, at_least, run
 
 SECONDS = 1.0  # between two looks at the logs
 BAR, GAP = 20, "  "
@@ -138,25 +135,3 @@ def follow(trainings: list[Progress], shown: Iterator[None], ended: Callable[[fl
         for training in trainings:
             training.look()
         next(shown)
-
-
-def closed(file: TextIO) -> Callable[[float], bool]:
-    """Whether a pipe that nobody writes to has been closed by all who could."""
-    return lambda seconds: bool(select.select([file], [], [], seconds)[0])
-
-
-def main() -> None:
-    """Follow trainings until they close the standard input of this."""
-    parser = Parser(
-        "progress.py", "Shows how far trainings are, until standard input ends.", "see scripts/quickstart.sh"
-    )
-    parser.add_argument("--max-update", type=at_least(1), required=True, help="updates of each training")
-    parser.add_argument("folders", type=Path, nargs="+", help="of the trainings")
-    args = parser.parse_args()
-    trainings = [Progress(folder, args.max_update) for folder in args.folders]
-    shown = draw if sys.stdout.isatty() else log
-    follow(trainings, shown(trainings, sys.stdout), closed(sys.stdin))
-
-
-if __name__ == "__main__":
-    run(main)

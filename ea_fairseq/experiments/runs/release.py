@@ -14,13 +14,13 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.averaging import average
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.model_card import CARD, card
-from ea_fairseq.experiments.runs.preparation import PREPARATION, Preparation
-from ea_fairseq.experiments.runs.trained_model import recorded_data
 from ea_fairseq.experiments.scoring.evaluate import evaluate
 from ea_fairseq.experiments.scoring.results import COUNTS, NAME, RELEASED, Results
+from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.project import PROJECT, portable
+from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
 EXAMPLE = (
@@ -53,7 +53,8 @@ def main() -> None:
     trained = Results.read(args.run / "evaluation")
     if trained.is_encoder:
         raise UserError(f"{args.run} has an encoder, and release.py is for models that translate.")
-    data = args.data or recorded_data(args.run / "evaluation" / MODEL)
+    evaluated_model = args.run / "evaluation" / MODEL
+    data = args.data or recorded_data(evaluated_model, Checkpoint.read(evaluated_model).state)
     require_replaceable(args, data)
     results = evaluated(args, halved(args.run), data)
     commands = [*trained.commands, portable(shlex.join([PROGRAM, "release", *sys.argv[1:]]))]

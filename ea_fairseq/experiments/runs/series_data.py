@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import Binarised
 
 
@@ -21,16 +22,12 @@ class SeriesData(Binarised):
 
     def file_names(self, subset: str) -> list[str]:
         """The file of a subset; series for validation may be those of the training set that are split off."""
-        from ea_fairseq.errors import UserError
         from ea_fairseq.series.folder import SPLITS, SeriesFolder
 
         if subset not in SPLITS:
             raise UserError(f"--subset: time series have {', '.join(SPLITS)}, not {subset}.")
         files = SeriesFolder(self.folder)
-        try:
-            path = files.find(subset) or (files.find("train") if subset == "valid" else None)
-        except UserError as error:
-            raise UserError(f"{str(error).removesuffix('.')}.") from None
+        path = files.find(subset) or (files.find("train") if subset == "valid" else None)
         return [path.name if path else f"{subset}.ts"]
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:

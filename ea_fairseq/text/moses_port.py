@@ -81,7 +81,7 @@ class Tokenizer(MosesTokenizer):
         return text.islower()
 
 
-def make_tokenizer(language: str, normalize: bool, dash_splits: bool, lowercase: bool) -> Callable[[str], str]:
+def make_moses_tokenizer(language: str, normalize: bool, dash_splits: bool, lowercase: bool) -> Callable[[str], str]:
     """A function from a tidied line to its tokens as Moses makes them, separated by spaces.
 
     Args:

@@ -1,0 +1,295 @@
+"""``ea-fairseq quickstart``: trains a model and its baseline alike on a small corpus, and shows what they translate.
+
+Importing this takes no package but Python's own, so that --help and bad options are answered before anything is
+installed.
+"""
+
+import hashlib
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from os import environ
+from pathlib import Path
+
+from ea_fairseq.data import embedded_corpus
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.recipe import names, recipe_text
+from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.output_folder import LOGS, STAMPS, OutputFolder, without_place
+from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment
+from ea_fairseq.plain.project import PROJECT
+
+BASELINE = "transformer_lite"
+RECIPES = "quickstart"  # the data set whose recipes are taken
+OF_EMBEDDED = {"merges": 5000, "max_update": 1450, "max_tokens": 900}
+OF_OTHERS = {"merges": 8000, "max_update": 20000, "max_tokens": 4096}
+DESCRIPTION = """\
+Prepares a corpus, trains ea_transformer_lite, or the model of --model, and its baseline transformer_lite alike on it,
+translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and writes a page
+with tables and learning curves. Without --corpus it unpacks a small German-English corpus of its own: about seven
+minutes on two CPU cores; scripts/quickstart.sh makes the Python environment .venv before. Run again, it goes on where
+it stopped, trains no baseline a second time, and prints the report again when all is done. The learning rate falls to
+zero at the last update, so another number of updates is another training."""
+EXAMPLE = (
+    "bash scripts/quickstart.sh --corpus data/multi30k --source-lang de --target-lang en --max-update 4000\n"
+    "  ea-fairseq quickstart --corpus data/multi30k --source-lang de --target-lang en --max-update 4000"
+)
+
+
+def options() -> Parser:
+    parser = Parser("quickstart", DESCRIPTION, EXAMPLE)
+    add, count = parser.add_argument, at_least(1)
+    text = "model beside the baseline, a recipe of ea_fairseq/experiments/recipes/models (default: ea_transformer_lite)"
+    add("--model", default="ea_transformer_lite", metavar="NAME", help=text)
+    text = "folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line"
+    add("--corpus", type=Path, metavar="DIR", help=text)
+    text = "language of the source, the suffix of its files (default: de)"
+    add("--source-lang", default="de", metavar="xx", help=text)
+    text = "language of the target, the suffix of its files (default: en)"
+    add("--target-lang", default="en", metavar="yy", help=text)
+    texts = {"merges": "BPE merges", "max_update": "updates of each training", "max_tokens": "target tokens in a batch"}
+    for name, what in texts.items():
+        text = f"{what} (default: {OF_EMBEDDED[name]}; for --corpus {OF_OTHERS[name]})"
+        add(f"--{name.replace('_', '-')}", type=count, metavar="N", help=text)
+    add("--seed", type=count, default=1, metavar="N", help="seed of both trainings (default: 1)")
+    text = (
+        "folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy; with a --seed "
+        "other than 1, -seed-N is added)"
+    )
+    add("--out", type=Path, metavar="DIR", help=text)
+    add("--check", action="store_true", help="only say whether these options and that folder will do")
+    return parser
+
+
+def completed(args: Namespace) -> Namespace:
+    """The options, with those that depend on others; raises UserError where they do not go together."""
+    models = [name.partition("/")[2] for name in names() if name.startswith(f"{RECIPES}/")]
+    models.remove(BASELINE)
+    if args.model not in models:
+        raise UserError(
+            f"--model: there is no {args.model} to train beside the baseline: give one of {' '.join(models)}."
+        )
+    if args.corpus and not args.corpus.is_dir():
+        raise UserError(f"--corpus: there is no folder {args.corpus}.")
+    if not args.corpus and (args.source_lang, args.target_lang) != ("de", "en"):
+        raise UserError("the corpus of the quick start is German-English: use --corpus for other languages.")
+    for name, usual in (OF_OTHERS if args.corpus else OF_EMBEDDED).items():
+        if getattr(args, name) is None:
+            setattr(args, name, usual)
+    args.corpus = args.corpus and args.corpus.absolute()
+    name = f"{args.corpus.name}-{args.source_lang}-{args.target_lang}" if args.corpus else "quickstart"
+    args.out = args.out or PROJECT / "runs" / (name + (f"-seed-{args.seed}" if args.seed != 1 else ""))
+    return args
+
+
+class QuickStart:
+    """What the options ask for, made in their folder.
+
+    Raises:
+        UserError: where that folder will not do.
+    """
+
+    def __init__(self, args: Namespace):
+        self.args = args
+        self.models = (BASELINE, args.model)
+        self.folder = OutputFolder(args.out, "quickstart")
+        self.out = self.folder.path
+        self.corpus = args.corpus or self.out / "corpus"
+        self.data = self.out / "data" / (args.corpus.name if args.corpus else "embedded-corpus")
+        self.data_bin = require_path(self.data / "data-bin")
+        self.folders = [self.out / model for model in self.models]
+
+    @cached_property
+    def flags(self) -> list[str]:
+        """The flags of fairseq-train beside those of the recipes."""
+        args = self.args
+        found = ["--max-tokens", args.max_tokens, "--max-update", args.max_update]
+        found += ["--total-num-update", args.max_update, "--seed", args.seed]
+        if args.corpus:
+            search = '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}'
+            found = ["--warmup-updates", args.max_update // 10 + 1, "--dropout", 0.2, *found]
+            found = [*found, "--save-interval-updates", 500, "--eval-bleu-args", search]
+        return list(map(str, found))
+
+    def settings(self, model: str) -> str:
+        """What a training depends on beside its data."""
+        recipe = recipe_text(f"{RECIPES}/{model}").encode("utf-8", "surrogateescape")
+        return f"{hashlib.sha256(recipe).hexdigest()} {' '.join(self.flags)}"
+
+    def stamp(self, model: str) -> str:
+        """What a training depends on."""
+        data = (self.data / STAMPS / "data-bin").read_text(encoding="utf-8").rstrip("\n")
+        return without_place(f"{data} {self.settings(model)}")
+
+    def run(self) -> None:
+        """Does what is not done yet, and prints the report."""
+        trained = self.require_same_trainings()
+        if not self.args.corpus:
+            self.unpack(trained)
+        self.prepare(trained)
+        self.claim()
+        self.train()
+        for model in self.models:
+            self.evaluate(model)
+        self.report()
+        self.folder.say(f"tables and learning curves are in {self.out}/report/report.html, and all else in {self.out}")
+
+    def require_same_trainings(self) -> list[str]:
+        """The models of which there are checkpoints; raises UserError where one was trained with other settings.
+
+        That is before anything is made anew on which those trainings may depend.
+        """
+        trained = [model for model in self.models if self.has_checkpoints(model)]
+        for model in trained:
+            if not (self.folder.found_stamp(model) or "").endswith(f" {without_place(self.settings(model))}"):
+                self.refuse(model)
+        return trained
+
+    def has_checkpoints(self, model: str) -> bool:
+        """Whether there is something that was trained."""
+        return any((self.out / model).glob("checkpoint*.pt"))
+
+    def refuse(self, model: str) -> None:
+        """Raises UserError because a training is not the one that is asked for."""
+        raise UserError(
+            f"{self.out / model} is a training with other settings, on other data or by another version: give another "
+            "--out, or remove that folder."
+        )
+
+    def unpack(self, trained: list[str]) -> None:
+        """Makes the corpus of the quick start."""
+        if trained and self.folder.is_other("corpus", embedded_corpus.SHA256):
+            self.refuse(trained[0])
+        self.folder.stage(
+            "corpus", embedded_corpus.SHA256, lambda path: embedded_corpus.write(path, embedded_corpus.unpack())
+        )
+
+    def prepare(self, trained: list[str]) -> None:
+        """Makes the binarised data, unless it would take the place of what models were trained on."""
+        args = self.args
+        words = ["prepare", "corpus", "--source-lang", args.source_lang, "--target-lang", args.target_lang]
+        words += ["--merges", str(args.merges), "--joined-dictionary", str(self.corpus), str(self.data)]
+        if trained:
+            plan = subprocess.run(
+                own_command(*words, "--dry-run"), env=own_environment(), stdout=subprocess.PIPE, text=True
+            )
+            if re.search("data-bin .*in place of other", plan.stdout):
+                self.refuse(trained[0])
+        if subprocess.run(own_command(*words), env=own_environment(), preexec_fn=die_with_parent).returncode:
+            raise UserError(f"preparing {self.corpus} failed, see above.")
+
+    def claim(self) -> None:
+        """Makes the folders of trainings that are to begin."""
+        for model, folder in zip(self.models, self.folders, strict=True):
+            if not self.folder.is_made(model, self.stamp(model)):
+                if self.has_checkpoints(model):
+                    self.refuse(model)
+                self.folder.discard(model)
+                folder.mkdir()
+                self.folder.stamp(model, self.stamp(model))
+
+    def train(self) -> None:
+        """Trains all models at once, each on its part of the cores, and shows how far they are.
+
+        Raises:
+            UserError: naming a training that failed, when the others are stopped.
+        """
+        from ea_fairseq.experiments.runs.progress import Progress, draw, follow, log
+
+        self.folder.say(f"training {' and '.join(self.models)}; fairseq's logs are {self.out}/*/train.log")
+        trainings = [Progress(folder, self.args.max_update) for folder in self.folders]
+        with self.trainings() as processes:
+
+            def ended(seconds: float) -> bool:
+                running = [process for process in processes.values() if process.poll() is None]
+                if running:
+                    with suppress(subprocess.TimeoutExpired):
+                        running[0].wait(seconds)
+                self.require_success(processes)
+                return all(process.poll() is not None for process in processes.values())
+
+            shown = draw if sys.stdout.isatty() else log
+            follow(trainings, shown(trainings, sys.stdout), ended)
+            self.require_success(processes)
+
+    @contextmanager
+    def trainings(self) -> Iterator[dict[str, subprocess.Popen]]:
+        """Starts the trainings, which go on from their last checkpoints; none of them outlives the context."""
+        from ea_fairseq.experiments.environment import cores
+
+        threads = (len(cores()) + 1) // len(self.models)
+        variables = own_environment() | {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS", str(threads))}
+        processes = {}
+        try:
+            for model in self.models:
+                words = ["--data", str(self.data_bin), "--out", str(self.out / model), "--model", model]
+                with self.log(model, "out").open("w") as output, self.log(model, "err").open("w") as errors:
+                    processes[model] = subprocess.Popen(
+                        own_command("train", *words, f"{RECIPES}/{model}", *self.flags),
+                        env=variables,
+                        stdout=output,
+                        stderr=errors,
+                        preexec_fn=die_with_parent,
+                    )
+            yield processes
+        finally:
+            for process in processes.values():
+                process.kill()
+                process.wait()
+
+    def require_success(self, processes: dict[str, subprocess.Popen]) -> None:
+        """Raises UserError where a training has ended otherwise than well."""
+        for model, process in processes.items():
+            if process.poll():
+                log = self.log(model, "err")
+                raise UserError(f"training {model} failed ({last_line(log)}): see {log}.")
+
+    def log(self, name: str, kind: str) -> Path:
+        """The file of what a command prints."""
+        return self.out / LOGS / f"{name}.{kind}"
+
+    def evaluate(self, model: str) -> None:
+        """Translates the test set and scores it; raises UserError where that fails."""
+        self.folder.say(f"translating the test set with {model}")
+        reference = self.corpus / f"test.{self.args.target_lang}"
+        if not reference.is_file():
+            reference = reference.with_name(f"{reference.name}.gz")
+        words = ["evaluate", "--reference", str(reference), str(self.data_bin), str(self.out / model)]
+        self.run_logged(words, self.log(model, "scores"), f"evaluating {model}")
+
+    def report(self) -> None:
+        """Writes the page, and prints what it says in short."""
+        from ea_fairseq.experiments.reports.summary import summary
+
+        args = self.args
+        words = ["report", "--out", str(self.out / "report"), "--score", "BLEU"]
+        words += ["--title", f"Quick start: {args.source_lang} to {args.target_lang}"]
+        words += [str(folder / "evaluation") for folder in self.folders]
+        self.run_logged(words, self.log("report", "log"), "making the report")
+        print(summary(self.folders, self.corpus, args.source_lang, args.target_lang))
+
+    def run_logged(self, words: list[str], log: Path, what: str) -> None:
+        """Runs a command of this package; raises UserError where it fails, whose reason stands above, or in the log."""
+        with log.open("w") as output:
+            done = subprocess.run(own_command(*words), env=own_environment(), stdout=output, preexec_fn=die_with_parent)
+        if done.returncode:
+            raise UserError(f"{what} failed: see above and {log}.")
+
+
+def main() -> None:
+    """Trains and compares."""
+    args = completed(options().parse_args())
+    quick_start = QuickStart(args)
+    if args.check:
+        return
+    with quick_start.folder.opened():
+        quick_start.run()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,140 @@
+"""preparation.json: how the text that a model learnt from was prepared, so that nobody has to tell it again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from ea_fairseq.errors import FileError
+from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json
+from ea_fairseq.plain.text_lines import tidy
+from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
+from ea_fairseq.text.tokens import make_detokenizer, make_tokenizer
+
+PREPARATION = "preparation.json"
+LANGUAGES = ("source_lang", "target_lang")
+OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated, as in data-prep/sentences.sh
+# fairseq's --bpe of each kind of subwords.
+ENCODERS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"} | dict.fromkeys(WORDPIECE, "wordpiece")
+LARGEST_MODEL = 100 * MEGABYTE
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A step of a preparation and its way back, as fairseq's hub calls a tokenizer or a subword model."""
+
+    encode: Callable[[str], str]
+    decode: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What preparation.json beside a model's dictionaries says.
+
+    Args:
+        folder: of the file and of the subword models.
+        models: of subwords, one for each language or one for both; none where the subword is ``none``.
+        source_lang, target_lang: None where the data is not translated.
+    """
+
+    folder: Path
+    tokenizer: Literal["moses", "none"]
+    lowercase: bool
+    subword: Literal["bpe", "sentencepiece", "wordpiece", "cased_wordpiece", "none"]
+    models: list[FileName]
+    normalize: bool = True
+    dash_splits: bool = False
+    source_lang: Language | None = None
+    target_lang: Language | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> "Preparation":
+        """Reads it; a subword model is read where it is used first.
+
+        Raises:
+            UserError: naming the file, and the field, that is missing or not what it should be.
+        """
+        path = require_path(folder) / PREPARATION
+        if not path.is_file():
+            raise FileError(f"there is no {path}: copy it from the folder of the binarised data.")
+        try:
+            return cls.of_json(read_json(own_file(path, MEGABYTE)), folder)
+        except ValueError as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{path} is not what a preparation writes ({error}): copy it again.") from None
+
+    @classmethod
+    def find(cls, *folders: Path, translates: bool) -> "Preparation | None":
+        """What preparation.json says in the first of the folders that has one; None where none has.
+
+        Args:
+            translates: whether those of data that is not translated are passed over.
+        """
+        found = (cls.read(folder) for folder in folders if (folder / PREPARATION).is_file())
+        return next((preparation for preparation in found if preparation.translates or not translates), None)
+
+    @classmethod
+    def of_json(cls, found: object, folder: Path) -> "Preparation":
+        """What the JSON in a folder says; raises ValueError where it is not what a preparation writes."""
+        preparation = as_record(cls, found, folder=folder)
+        for name in LANGUAGES:
+            if preparation.translates and getattr(preparation, name) is None:
+                raise ValueError(f"it has no '{name}'")
+        if preparation.translates and preparation.source_lang == preparation.target_lang:
+            raise ValueError("'source_lang' and 'target_lang' must differ")
+        if preparation.translates and preparation.subword in WORDPIECE:
+            raise ValueError("'subword' must be bpe or sentencepiece or none where text is translated")
+        if len(preparation.models) not in ((0,) if preparation.subword == "none" else (1, 2)):
+            raise ValueError("'models' must be one or two, and none where 'subword' is none")
+        return preparation
+
+    @property
+    def translates(self) -> bool:
+        """Whether the data is of two languages."""
+        return self.source_lang is not None or self.target_lang is not None
+
+    def require_languages(self) -> "Preparation":
+        """This preparation; raises UserError where it is of data that is not translated."""
+        if not self.translates:
+            raise FileError(f"{self.folder / PREPARATION} has no 'source_lang': it is not of data for translation.")
+        return self
+
+    def model_for(self, language: str) -> Path:
+        """The file of a language's subword model, often one for both."""
+        return self.folder / self.models[-1 if language == self.target_lang else 0]
+
+    def own_model_for(self, target: str) -> Path | None:
+        """The file of the target's subword model, where the source has another."""
+        return self.model_for(target) if len(self.models) > 1 else None
+
+    def tokens(self, language: str = OF_ENCODERS) -> Codec:
+        """Raw lines to tokens, separated by single spaces; a language may be either of the two."""
+        settings = self.normalize, self.dash_splits, self.lowercase
+        tokenize = make_tokenizer(self.tokenizer, language, *settings)
+        return Codec(lambda line: tokenize(tidy(line)), make_detokenizer(self.tokenizer, language))
+
+    def subwords(self, language: str = OF_ENCODERS, model: Path | None = None) -> Codec:
+        """Tokens to subwords.
+
+        Args:
+            model: in place of the language's own.
+
+        Raises:
+            UserError: naming the subword model, where it is not there or none.
+        """
+        if self.subword == "none":
+            return Codec(str, str)
+        path = model or self.model_for(language)
+        if not path.is_file():
+            raise FileError(f"there is no subword model {path}: copy it from the folder of the data.")
+        segment = make_segmenter(self.subword, path if model else own_file(path, LARGEST_MODEL))
+        return Codec(segment, partial(join, self.subword))
+
+    def preparer(self, language: str = OF_ENCODERS) -> Callable[[str], str]:
+        """A function that makes subwords of a raw line, as the model reads them."""
+        tokens, subwords = self.tokens(language), self.subwords(language)
+        return lambda line: subwords.encode(tokens.encode(line))

@@ -1,0 +1,94 @@
+"""Subwords of tokens, and tokens of subwords again: BPE, sentencepiece and WordPiece."""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from ea_fairseq.errors import FileError
+
+CACHE_SIZE = 200_000  # words whose segments a process keeps
+WORDPIECE = ("wordpiece", "cased_wordpiece")
+VERSION = re.compile(r"#version: 0\.[12]\r?")
+MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+\r?")
+
+
+class Segments(dict):
+    """A cache of the BPE segments of words; emptied when it is full, so that memory does not grow with the corpus."""
+
+    def __init__(self, codes: IO[str]):
+        """Takes BPE codes, one merge a line, as :func:`read_codes` has checked them."""
+        from subword_nmt.apply_bpe import BPE
+
+        self.bpe = BPE(codes)
+
+    def __missing__(self, word: str) -> str:
+        """The segments of a word that is not cached, separated by spaces."""
+        if len(self) >= CACHE_SIZE:
+            self.clear()
+            self.bpe.cache.clear()
+        self[word] = self.bpe.segment(word)
+        return self[word]
+
+
+def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
+    """A function that segments a line of words separated by single spaces, for WordPiece of raw text.
+
+    Raises:
+        UserError: where the file is no model of this kind.
+    """
+    if kind == "bpe":
+        segments = Segments(io.StringIO(read_codes(model), newline="\n"))
+        return lambda line: " ".join(map(segments.__getitem__, line.split(" ")))
+    if kind in WORDPIECE:
+        return make_wordpiece(model, cased=kind == WORDPIECE[-1])
+    from sentencepiece import SentencePieceProcessor
+
+    try:
+        processor = SentencePieceProcessor(model_file=str(model))
+    except RuntimeError:
+        raise FileError(f"{model} is not a model of sentencepiece: copy it from the folder of the data.") from None
+    return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+def join(kind: str, pieces: str) -> str:
+    """The words of which these are the pieces, all separated by spaces."""
+    if kind == "bpe":
+        return f"{pieces} ".replace("@@ ", "").rstrip()
+    if kind == "sentencepiece":
+        return pieces.replace(" ", "").replace("\u2581", " ").strip()
+    return f" {pieces}".replace(" ##", "").removeprefix(" ")
+
+
+def make_wordpiece(vocabulary: Path, cased: bool) -> Callable[[str], str]:
+    """A function that segments a line of raw text as BERT does.
+
+    Raises:
+        UserError: where the vocabulary is none.
+    """
+    from ea_fairseq.subwords.wordpiece import WordPiece, WordPieceConfig
+
+    return WordPiece(WordPieceConfig(wordpiece_vocab=str(vocabulary), wordpiece_cased=cased)).encode
+
+
+def read_codes(model: Path) -> str:
+    """Reads BPE codes and checks each line, as subword-nmt exits in the middle of a line that is no merge.
+
+    Codes without the line of their version, which subword-nmt takes for version 0.1, segment otherwise than they were
+    learned.
+
+    Raises:
+        UserError: naming the line.
+    """
+    try:
+        codes = model.read_bytes().decode("utf-8").rstrip("\n")
+    except UnicodeDecodeError:
+        raise FileError(f"{model} is not UTF-8: copy it from the folder of the data.") from None
+    lines = codes.split("\n")
+    if not VERSION.fullmatch(lines[0]):
+        raise FileError(f"line 1 of {model} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
+    for number, line in enumerate(lines[1:] or [""], 2):
+        if not MERGE.fullmatch(line):
+            raise FileError(f"line {number} of {model} is not a merge of BPE: copy it from the folder of the data.")
+    return codes
