@@ -3,5 +3,5 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
-find_python
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq shortlist "$@"
+
+become shortlist "$@"

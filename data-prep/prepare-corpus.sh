@@ -4,5 +4,5 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
-find_python
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq prepare corpus "$@"
+
+become prepare corpus "$@"

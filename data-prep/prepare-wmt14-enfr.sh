@@ -5,5 +5,5 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
-find_python
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq prepare wmt14-enfr "$@"
+
+become prepare wmt14-enfr "$@"

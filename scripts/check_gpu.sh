@@ -56,4 +56,4 @@ find_or_make_python() {
 
 [[ " $* " == *' --help '* || " $* " == *' -h '* ]] || find_or_make_python
 find_python
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq check-gpu "$@"
+become check-gpu "$@"

@@ -11,4 +11,4 @@ if [[ " $* " != *' --help '* && " $* " != *' -h '* ]] && ! "$python" -c 'import 
   "$python" -m pip install -q --disable-pip-version-check --constraint "$repository/constraints.txt" starlette uvicorn ||
     die "installing starlette and uvicorn failed, see above: run 'pip install starlette uvicorn' in the environment of $python."
 fi
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq demo "$@"
+become demo "$@"

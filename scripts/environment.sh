@@ -24,17 +24,26 @@ enter_environment() {
     python=$(find_base_python venv)
     { : >>"$environment.lock"; } 2>/dev/null ||
       die "cannot write in $repository: check its permissions and the space on its disk."
-    wait_for_lock "$environment.lock" "$environment"
+    wait_for_lock "$environment"
     if ! is_complete "$environment" "$wanted"; then
       ! was_moved "$environment" || why=' anew, because it was made in another folder'
       say "making the Python environment in $environment$why: some minutes; pip's output is in $environment/pip.log"
       make_environment "$environment"
       printf '%s\n' "$wanted" >"$environment/complete"
     fi
-    release_lock
+    exec 9>&-
   fi
   export PATH=$environment/bin:$PATH
   hash -r
+}
+
+# wait_for_lock FOLDER: waits until no other process holds the lock beside a folder; then this one holds it, as file 9.
+wait_for_lock() {
+  exec 9>>"$1.lock"
+  "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null && return
+  say "waiting for another run in $1 to end"
+  "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' 2>/dev/null ||
+    die "cannot lock $1.lock: give a folder on a disk that knows locks."
 }
 
 # find_programs: sets `python` as find_python does, to one whose programs start; makes .venv anew where it was moved.

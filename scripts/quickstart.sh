@@ -12,4 +12,5 @@ python=$(find_base_python venv)
 PYTHONPATH=$repository "$python" -P -m ea_fairseq quickstart --check "$@"
 [[ " $* " != *' --help '* && " $* " != *' -h '* ]] || exit 0
 enter_environment
-PYTHONPATH=$repository exec "$repository/.venv/bin/python" -P -m ea_fairseq quickstart "$@"
+python=$repository/.venv/bin/python
+become quickstart "$@"

@@ -8,4 +8,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repository/scripts/environment.sh"
 
 find_programs
-PYTHONPATH=$repository${PYTHONPATH:+:$PYTHONPATH} exec "$python" -P -m ea_fairseq train "$@"
+become train "$@"

@@ -5,5 +5,4 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-find_python
-PYTHONPATH=$repository exec "$python" -P -m ea_fairseq translate "$@"
+become translate "$@"

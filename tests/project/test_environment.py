@@ -22,13 +22,13 @@ def test_a_python_without_the_project_is_told_in_a_sentence(command):
 
 
 MAKE = """
-OUT_DIR=''
+
 source "$0/scripts/lib.sh"
 source "$0/scripts/environment.sh"
 make_environment "$1"
 """
 ENTER = """
-OUT_DIR=''
+
 source "$0/scripts/lib.sh"
 source "$0/scripts/environment.sh"
 repository=$1
