@@ -13,7 +13,6 @@ from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.labels import Classes, Scores
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
-from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.read_table import take_table
 from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
@@ -83,17 +82,17 @@ class LabelledSentences(DataSet):
             options.subword = "cased_wordpiece" if options.cased else "wordpiece"
         archives = sources(options)
         output = self.output_folder(path, task.name)
-        plan = TextPlan(Plan(), output.path, options, SIDES[: task.sentences], tool_versions(options))
+        plan = TextPlan(output.path, options, SIDES[: task.sentences], tool_versions(options))
         if options.tsv:
             output.say(f"checking {options.tsv}")
             plan_own_tables(plan, task)
         else:
             for part, (form, archive) in task.tables.items():
-                needs = [archives.plan(plan.plan, archive)]
+                needs = [archives.plan(plan, archive)]
                 if task.without and part == "train":
-                    needs.append(archives.plan(plan.plan, task.without))
+                    needs.append(archives.plan(plan, task.without))
                 tables = [output.path / name for name in needs]
-                plan_table(plan, part, form, tables, plan.plan.steps[needs[0]].size, tuple(needs))
+                plan_table(plan, part, form, tables, plan.steps[needs[0]].size, tuple(needs))
         self.plan_data(plan, task, normalized, output)
 
     def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...], output: OutputFolder) -> None:
@@ -112,21 +111,18 @@ class LabelledSentences(DataSet):
             plan.copy("dict.txt", options.vocabulary)
             needs.append("dict.txt")
         named = {"dataset": self.maker, "task": task.name}
-        words = {
-            "dictionary": output.path / "dict.txt" if options.vocabulary else None,
-            "threshold": options.threshold,
-        }
         make = partial(
             binarize_sentences,
             labels={part: output.path / f"extracted/{part}" for part in plan.text},
             kind=task.labels,
             description=Description(named | settings, plan.versions, plan.model_files()),
-            **words,
+            dictionary=output.path / "dict.txt" if options.vocabulary else None,
+            threshold=options.threshold,
         )
         how = (task.name, options.threshold, bool(options.vocabulary), task.labels)
         plan.binarize(make, how, tuple(needs))
         counts = {part: count for part, count in zip(SPLITS, task.counts, strict=False) if part in plan.text}
-        replace(self, counts=counts).carry_out(plan.plan, output, options, strict=not options.subsample)
+        replace(self, counts=counts).carry_out(plan, output, options, strict=not options.subsample)
 
 
 def check_options(options: Namespace) -> None:
@@ -164,5 +160,5 @@ def plan_table(
         take_table, table=table, form=form, sides=plan.sides, without=without[0] if without else None, sample=sample
     )
     settings = (form, plan.sides, sample, None if needs else sha256(table))
-    output = plan.plan.add(f"extracted/{part}", make, settings, needs, size=size, intermediate=True)
+    output = plan.add(f"extracted/{part}", make, settings, needs, size=size, intermediate=True)
     plan.add_source(output, part, size if part == "train" else 0)

@@ -5,12 +5,31 @@ from itertools import islice
 from pathlib import Path
 
 from ea_fairseq.data.byte_pairs import learn_merges
+from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.word_counts import count_words, read_lines
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress
 
 MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
 THREADS = 16  # sentencepiece's rounding depends on it, so it is the same on every machine
+
+
+def learn_model(
+    output: Path,
+    *,
+    kind: str,
+    size: int,
+    model_type: str | None,
+    folder: TextFolder,
+    sides: tuple[str, ...],
+    workers: int,
+) -> None:
+    """Learns a model of the text of some sides of a text folder: ``kind`` is bpe or sentencepiece."""
+    files = [folder.file(side) for side in sides]
+    if kind == "bpe":
+        learn_bpe(files, size, output, workers)
+    else:
+        learn_sentencepiece(files, size, output, model_type)
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:

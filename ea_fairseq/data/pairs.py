@@ -1,6 +1,5 @@
 """Data sets of sentence pairs, for translation."""
 
-import re
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from ea_fairseq.data.download import Sources
 from ea_fairseq.data.extract import extract_verified
 from ea_fairseq.data.manifest import SPLITS
 from ea_fairseq.data.options import ARCHIVES, PAIRS, sources, text_settings
-from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.tool_versions import tool_versions
@@ -50,7 +48,7 @@ class ArchiveText:
         """Plans to get the archives and to extract the text."""
         names, needs = {}, []
         for role, language in zip(("src", "ref"), plan.sides, strict=True):
-            needs.append(archives.plan(plan.plan, self.archive.format(lang=language)))
+            needs.append(archives.plan(plan, self.archive.format(lang=language)))
             names[language] = [member.format(lang=language, role=role) for member in self.members]
         needs = list(dict.fromkeys(needs))  # both languages may be in one archive
         make = partial(
@@ -61,7 +59,7 @@ class ArchiveText:
             compress=plan.options.compress,
         )
         output, size = f"extracted/{self.name or self.split}", plan.size_on_disk(self.size)
-        plan.plan.add(output, make, (self.form, names), tuple(needs), size=size, intermediate=True)
+        plan.add(output, make, (self.form, names), tuple(needs), size=size, intermediate=True)
         plan.add_source(output, self.split, self.size)
 
 
@@ -91,37 +89,26 @@ class SentencePairs(DataSet):
         source, target = self.languages[0]
         return Namespace(**vars(super().default_options()) | {"source_lang": source, "target_lang": target})
 
-    def variant(self, options: Namespace) -> "SentencePairs":
-        """The data set that the options ask for."""
-        chosen = self
-        for switch, changes in self.variants.items():
-            if getattr(options, switch):
-                chosen = replace(chosen, **changes)
-        return chosen
-
     def prepare(self, options: Namespace) -> None:
         """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
         (path,) = options.given
-        self.check_languages(options)
-        archives = sources(options)
+        if (options.source_lang, options.target_lang) not in self.languages:
+            pairs = ", ".join(map("-".join, self.languages))
+            raise UserError(f"{self.name} has {pairs}, not {options.source_lang}-{options.target_lang}: see --help.")
+        chosen, archives = self, sources(options)
+        for switch, changes in self.variants.items():
+            if getattr(options, switch):
+                chosen = replace(chosen, **changes)
         folder = self.output_folder(path)
         plan = self.text_plan(folder, options)
-        chosen = self.variant(options)
         for text in chosen.texts:
             text.plan(plan, archives)
         chosen.plan_data(plan, folder)
 
-    def check_languages(self, options: Namespace) -> None:
-        """Raises UserError for languages that this data set does not have."""
-        check_languages(options)
-        if (options.source_lang, options.target_lang) not in self.languages:
-            pairs = ", ".join(map("-".join, self.languages))
-            raise UserError(f"{self.name} has {pairs}, not {options.source_lang}-{options.target_lang}: see --help.")
-
     def text_plan(self, folder: OutputFolder, options: Namespace) -> TextPlan:
         """A plan without steps."""
         sides = (options.source_lang, options.target_lang)
-        return TextPlan(Plan(), folder.path, options, sides, tool_versions(options))
+        return TextPlan(folder.path, options, sides, tool_versions(options))
 
     def plan_data(self, plan: TextPlan, folder: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""
@@ -141,16 +128,4 @@ class SentencePairs(DataSet):
         description = Description({"dataset": self.maker} | settings, plan.versions, plan.model_files())
         plan.binarize(partial(binarize, joined_dictionary=joined, description=description), joined)
         is_default = settings == text_settings(self.default_options(), SETTINGS, self.normalized)
-        self.carry_out(plan.plan, folder, options, strict=is_default)
-
-
-def check_languages(options: Namespace) -> None:
-    """Raises UserError for what are no two languages."""
-    for flag, language, example in (
-        ("--source-lang", options.source_lang, "de"),
-        ("--target-lang", options.target_lang, "en"),
-    ):
-        if not re.fullmatch("[A-Za-z0-9_]{1,64}", language):
-            raise UserError(f"{flag} needs a language, the suffix of its files (such as {example}), not '{language}'.")
-    if options.source_lang == options.target_lang:
-        raise UserError(f"--source-lang and --target-lang are both {options.source_lang}: they must differ.")
+        self.carry_out(plan, folder, options, strict=is_default)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ea_fairseq.data.apply_subword import segment
 from ea_fairseq.data.clean_pairs import clean, split
-from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
+from ea_fairseq.data.learn_subword import learn_model
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.selections import Sample
@@ -22,11 +22,10 @@ COMPRESSED = 35  # percent of its size that gzipped text has
 BINARISED = 80
 
 
-class TextPlan:
+class TextPlan(Plan):
     """A plan of steps that text goes through.
 
     Args:
-        plan: to which the steps are added.
         folder: of the preparation.
         options: of the command line.
         sides: of the text: languages, or input0 and input1.
@@ -38,10 +37,9 @@ class TextPlan:
         models: of subwords.
     """
 
-    def __init__(
-        self, plan: Plan, folder: Path, options: Namespace, sides: tuple[str, ...], versions: dict[str, str]
-    ) -> None:
-        self.plan, self.folder, self.options, self.sides, self.versions = plan, folder, options, sides, versions
+    def __init__(self, folder: Path, options: Namespace, sides: tuple[str, ...], versions: dict[str, str]) -> None:
+        super().__init__()
+        self.folder, self.options, self.sides, self.versions = folder, options, sides, versions
         self.text: dict[str, tuple[str, ...]] = {}
         self.train_bytes = 0
         self.models: tuple[str, ...] = ()
@@ -82,7 +80,7 @@ class TextPlan:
         make = partial(make, inputs=self.folders(part), workers=self.options.workers, compress=compress)
         size = self.size_on_disk(self.train_bytes) if is_train else 0
         needs = (*self.steps_of(part), *self.models)
-        self.plan.add(output, make, settings, needs, size=size, intermediate=True)
+        self.add(output, make, settings, needs, size=size, intermediate=True)
 
     def tokenize(self, languages: tuple[str, ...], normalized: Collection[str], sample: Sample | None = None) -> None:
         """Plans to tokenize the text.
@@ -116,33 +114,20 @@ class TextPlan:
 
     def learn_subword(self) -> None:
         """Plans to learn a subword model of the text for training, or one for each side."""
-        kind, suffix = self.options.subword, SUFFIXES[self.options.subword]
-        if self.options.separate_subword:
-            models = {f"{kind}.{side}.{suffix}": (side,) for side in self.sides}
-        else:
-            models = {f"{kind}.{suffix}": self.sides}
-        for model, sides in models.items():
-            self.plan.add(model, *self.learning(sides), self.steps_of("train"))
-        self.models = tuple(models)
-
-    def learning(self, sides: tuple[str, ...]) -> tuple[Callable[[Path], None], object]:
-        """What learns a model of the text of these sides, and its settings."""
-        options = self.options
+        options, kind = self.options, self.options.subword
         (folder,) = self.folders("train")
-
-        def learn(output: Path) -> None:
-            files = [folder.file(side) for side in sides]
-            if options.subword == "bpe":
-                learn_bpe(files, options.merges, output, options.workers)
-            else:
-                learn_sentencepiece(files, options.vocab_size, output, options.model_type)
-
-        size = options.merges if options.subword == "bpe" else (options.model_type, options.vocab_size)
-        return learn, (options.subword, size, self.versions[TOOLS[options.subword]], sides)
+        how = {"kind": kind, "size": options.merges if kind == "bpe" else options.vocab_size}
+        how["model_type"] = None if kind == "bpe" else options.model_type
+        parts = {f".{side}": (side,) for side in self.sides} if options.separate_subword else {"": self.sides}
+        models = {f"{kind}{part}.{SUFFIXES[kind]}": sides for part, sides in parts.items()}
+        for model, sides in models.items():
+            make = partial(learn_model, folder=folder, sides=sides, workers=options.workers, **how)
+            self.add(model, make, (how, self.versions[TOOLS[kind]], sides), self.steps_of("train"))
+        self.models = tuple(models)
 
     def copy(self, name: str, folder: Path) -> None:
         """Plans to take a file from a folder."""
-        self.plan.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
+        self.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
 
     def apply_subword(self) -> None:
         """Plans to segment the text by the subword models."""
@@ -164,4 +149,4 @@ class TextPlan:
         make = partial(make, folders=folders, workers=self.options.workers)
         needs = (*self.steps_of(*parts), *self.models, *needs)
         size = self.train_bytes * BINARISED // 100
-        self.plan.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)
+        self.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)

@@ -16,7 +16,6 @@ PROGRAM = "ea-fairseq"
 SENTENCES = {  # argparse's words, and ours
     "unrecognized arguments:": "there is no option",
     ": expected one argument": " needs a value",
-    ": needs ": " needs ",
 }
 
 
@@ -74,7 +73,8 @@ class Parser(argparse.ArgumentParser):
         """Ends the program with one sentence, which names the flag."""
         for words, ours in SENTENCES.items():
             message = message.replace(words, ours)
-        sys.exit(f"{self.prog.split()[1]}: {printable(message.removeprefix('argument '))}: see --help.")
+        name = self.prog.removeprefix(PROGRAM).split()[0]
+        sys.exit(f"{name}: {printable(message.removeprefix('argument '))}: see --help.")
 
 
 def at_least(least: float, parse: type = int) -> Callable[[str], float]:

@@ -132,7 +132,7 @@ def test_an_output_that_cannot_be_a_file_is_refused(data, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--words", "0", "a", "b"], "--words needs a whole number of at least 1, not '0'"),
+        (["--words", "0", "a", "b"], "--words: needs a whole number of at least 1, not '0'"),
         (["--fast", "a", "b"], "there is no option --fast"),
         (["--pairs"], "--pairs needs a value"),
         (["a"], "the following arguments are required: FILE"),

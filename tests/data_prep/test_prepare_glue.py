@@ -98,7 +98,7 @@ def test_it_is_described_like_other_data(own):
         (["--task", "cola", "--tsv", "nowhere", "out"], "--tsv: there is no folder nowhere"),
         (["--task", "cola", "--vocabulary", "nowhere", "out"], "has no vocab.txt and dict.txt"),
         (["--task", "cola", "--cased", "out"], "--cased is for WordPiece"),
-        (["--task", "cola", "--threshold", "0", "out"], "--threshold needs a whole number"),
+        (["--task", "cola", "--threshold", "0", "out"], "--threshold: needs a whole number"),
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(tmp_path, arguments, reason):

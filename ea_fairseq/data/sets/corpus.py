@@ -1,5 +1,6 @@
 """Sentence pairs of one's own."""
 
+import re
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
@@ -7,7 +8,8 @@ from pathlib import Path
 
 from ea_fairseq.data.check_corpus import check_corpus, link_split
 from ea_fairseq.data.options import PAIRS
-from ea_fairseq.data.pairs import SentencePairs, check_languages
+from ea_fairseq.data.pairs import SentencePairs
+from ea_fairseq.errors import UserError
 
 
 class OwnCorpus(SentencePairs):
@@ -24,10 +26,22 @@ class OwnCorpus(SentencePairs):
             make = partial(link_split, languages=plan.sides, files=files)
             checksums = [(file.path.name, file.checksum) for file in files]
             place = str(Path(corpus).absolute())
-            plan.plan.add(f"corpus/{part}", make, checksums, unsized="linked", place=place)
+            plan.add(f"corpus/{part}", make, checksums, unsized="linked", place=place)
             plan.add_source(f"corpus/{part}", part, sum(file.size for file in files) if part == "train" else 0)
         chosen = replace(self, normalized=()) if options.no_normalize else self
         chosen.plan_data(plan, folder)
+
+
+def check_languages(options: Namespace) -> None:
+    """Raises UserError for what are no two languages."""
+    for flag, language, example in (
+        ("--source-lang", options.source_lang, "de"),
+        ("--target-lang", options.target_lang, "en"),
+    ):
+        if not re.fullmatch("[A-Za-z0-9_]{1,64}", language):
+            raise UserError(f"{flag} needs a language, the suffix of its files (such as {example}), not '{language}'.")
+    if options.source_lang == options.target_lang:
+        raise UserError(f"--source-lang and --target-lang are both {options.source_lang}: they must differ.")
 
 
 DATA_SET = OwnCorpus(
