@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         """Ends the program with one sentence, which names the flag."""
-        sys.exit(f"{self.prog.split()[-1]}: {message.removeprefix('argument ')}: see --help.")
+        sys.exit(f"{self.prog.split()[-1]}: {printable(message.removeprefix('argument '))}: see --help.")
 
 
 def at_least(least: float, parse: type = int) -> Callable[[str], float]:

@@ -73,8 +73,10 @@ class OutputFolder:
             wait_for_lock(lock, lambda: self.say(f"waiting for another run in {self.path} to end"))
             self.lock = lock.fileno()
             self.check()
+            maker, name = self.path / STAMPS / MAKER, f"{self.made_by}\n"
             with self.writing("in"):
-                (self.path / STAMPS / MAKER).write_text(f"{self.made_by}\n", encoding="utf-8")
+                if not maker.is_file() or maker.read_text(encoding="utf-8", errors="replace") != name:
+                    maker.write_text(name, encoding="utf-8")
             yield self
 
     def say(self, text: str) -> None:

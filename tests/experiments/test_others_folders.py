@@ -86,7 +86,7 @@ def test_a_recipe_sets_what_it_may_and_nothing_else(home, line):
 
 def test_what_a_recipe_may_set_is_what_the_command_may_set_again(home):
     (home / "a run/recipe").write_text(f"[evaluate]\n{ALLOWED}")
-    assert "--beam needs a whole number of at least 1, not '0'" in evaluate(home, "--beam", "0")
+    assert "--beam: needs a whole number of at least 1, not '0'" in evaluate(home, "--beam", "0")
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "large"])

@@ -30,7 +30,7 @@ for ((update = $(cat checkpoint_last.pt 2>/dev/null || echo 0) + 1; update <= 3;
 done
 echo 'done training in 0.1 seconds' >>train.log
 """
-EVALUATE = '''"""A score that depends on the model's name and the seed alone; DATA_BIN RUN [--subset SUBSET --out DIR]."""
+EVALUATE = '''"""A score by the model's name and the seed alone; DATA_BIN RUN [--subset SUBSET --out DIR]."""
 
 import json, os, sys, time, zlib
 from pathlib import Path

@@ -11,8 +11,6 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from threading import Thread
 
-from environments import make_environment
-
 WARM = " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (".data.binarize", " evaluate", " maps"))
 PYTHON = """#!/bin/sh
 case "$*" in {warm}) exec '{python}' -I '{client}' '{address}' "$@" ;; esac
@@ -38,6 +36,8 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 @cache
 def folder_of_python() -> Path:
     """Starts to listen; the folder of the `python`."""
+    from environments import make_environment
+
     listener = Listener(family="AF_UNIX")
     folder = Path(listener.address).parent  # multiprocessing's own, which it removes at the end
     parts = {"python": sys.executable, "client": __file__, "address": listener.address, "warm": WARM}
