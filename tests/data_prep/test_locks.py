@@ -51,7 +51,7 @@ def test_a_killed_training_holds_up_nobody_and_one_that_waits_is_stopped_quietly
     assert WAITING.format(tmp_path) in second.stdout.readline()
     os.killpg(second.pid, signal.SIGINT)
     _, _, errors = finish(second)
-    assert second.returncode == -signal.SIGINT and errors == ""
+    assert second.returncode == 128 + signal.SIGINT and errors == ""
     kill_group(first)
     status, output, _ = finish(train(project, tmp_path, path))
     assert status == 0 and "waiting" not in output

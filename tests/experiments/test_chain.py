@@ -134,7 +134,7 @@ def test_a_release_translates_and_has_the_scores_of_its_card(home, tmp_path):
     text = (folder / "README.md").read_text()
     assert "## License" in text and "translate.sh" in text
     assert all(f"| {name} | {score.score:.2f} |" in text for name, score in results.scores.items())
-    assert results.commands[:-1] == trained.commands and results.commands[-1].startswith("python scripts/release.py ")
+    assert results.commands[:-1] == trained.commands and results.commands[-1].startswith("ea-fairseq release ")
     source = (home / "corpus" / "test.de").read_text(encoding="utf-8")
     translated = run([*script("translate.sh"), "--cpu", "--beam", "2", folder], home, source)
     evaluated = Results.read(home / "runs/ea_transformer_lite/seed-1/released")

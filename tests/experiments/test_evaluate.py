@@ -16,13 +16,13 @@ from sacrebleu.metrics import BLEU
 
 from binary_lines import write_binary
 from checkpoints import save_loud
-from commands import ROOT
+from commands import ROOT, run_python
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.runs.trained_model import TrainedModel
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
-from ea_fairseq.experiments.scoring.evaluate import evaluate as evaluate_here
+from ea_fairseq.experiments.scoring import evaluate as evaluate_module
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.translation import Texts, best_lines, detokenizer
 
@@ -141,6 +141,27 @@ def test_what_was_made_is_not_made_again_where_it_was_moved(home, evaluated, tmp
     assert "model.pt: already made" in moved.stdout and "generated: already made" in moved.stdout
 
 
+def test_fairseq_is_not_imported_where_nothing_is_made(home, evaluated):
+    code = "import sys; from ea_fairseq.experiments.scoring.evaluate import evaluate; evaluate(sys.argv[1:])"
+    words = ["--cpu", "--lenpen", "1.5", home / "some data", home / "a run"]
+    again = run_python(f"{code}; print('torch' in sys.modules)", *words, cwd=home)
+    assert again.stdout.endswith("\nFalse\n") and "making it" not in again.stdout, again.stdout + again.stderr
+
+
+def test_what_is_made_depends_on_all_code_that_runs_a_model_and_on_no_other(tmp_path):
+    imported = "import ea_fairseq.plugin, sys; from ea_fairseq.hub import encoder, time_series, translation"
+    listed = run_python(f"{imported}; print(*sys.modules)", cwd=tmp_path).stdout.split()
+    modules = {name.split(".")[1] for name in listed if name.startswith("ea_fairseq.")}
+    known = {Path(part).stem for part in evaluate_module.OF_MODELS}
+    assert modules - known == {"criterions", "errors", "explorer", "imports", "optim", "plain", "plugin"}
+    (tmp_path / "__init__.py").write_text("one")
+    before = evaluate_module.code([], tmp_path)
+    (tmp_path / "README.md").write_text("words")
+    assert evaluate_module.code([], tmp_path) == before
+    (tmp_path / "__init__.py").write_text("another")
+    assert evaluate_module.code([], tmp_path) != before
+
+
 @pytest.mark.slow
 def test_the_same_is_made_anew_after_any_loss_and_in_another_folder(home, evaluated):
     folder = home / "a run" / "evaluation"
@@ -217,7 +238,7 @@ def test_data_of_other_words_are_refused(home, tmp_path):
     TrainingRun("m", "r", [], ["fairseq-train"], [START], dictionaries={"dict.de.txt": "of others"}).write(run)
     (run / "checkpoint_best.pt").touch()
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
-        evaluate_here([data, str(run)])
+        evaluate_module.evaluate([data, str(run)])
     with pytest.raises(UserError, match="some data is not what the model was trained on"):
         TrainedModel.load(run, data=home / "some data")
 

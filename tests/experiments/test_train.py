@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from commands import run_python
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import gpus
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
@@ -296,3 +297,11 @@ def test_help_has_an_example_and_the_recipes(project):
     usage = train(project, "--help")
     assert "example:\n  ea-fairseq train" in usage
     assert "recipes, DATASET/MODEL:\n  toy:\n    ea_transformer_lite transformer_lite\n" in usage
+
+
+@pytest.mark.parametrize("command", ["train", "sweep", "ablation"])
+def test_a_refusal_waits_for_no_library(tmp_path, command):
+    code = (
+        f"from ea_fairseq.experiments.runs import {command}; import sys; print({{'numpy', 'torch'}} & {{*sys.modules}})"
+    )
+    assert run_python(code, cwd=tmp_path).stdout == "set()\n"

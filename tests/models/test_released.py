@@ -21,7 +21,7 @@ CHECKPOINTS = ROOT / "checkpoints"
 MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
 MOST_BYTES = 10_000_000
 PLACES = ("data", "save_dir", "log_file", "user_dir", "tensorboard_logdir")
-MADE_BY = ("train.sh", "evaluate.sh", "release.py")
+MADE_BY = ("train", "evaluate", "release")
 NEAR = 0.2  # BLEU: other processors add up in another order
 
 
@@ -85,7 +85,8 @@ def test_a_card_is_made_of_the_results_beside_it(folder):
 @pytest.mark.parametrize("path", sorted(CHECKPOINTS.glob("*/README.md")), ids=lambda path: path.parent.name)
 def test_a_stranger_can_repeat_what_a_card_says(path):
     made = path.read_text().partition("## Made by")[2]
-    assert all(re.search(rf"^(bash|python) scripts/{name} .*", made, re.MULTILINE) for name in MADE_BY)
+    program = r"(ea-fairseq {0}|(bash|python) scripts/{0}\.(sh|py))"
+    assert all(re.search(f"^{program.format(name)} ", made, re.MULTILINE) for name in MADE_BY)
     assert not re.search(r"[\s=]/\w|checkpoint_released", made)
 
 
