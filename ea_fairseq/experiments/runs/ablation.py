@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.jobs import Job, Jobs, add_options, split_flags
+from ea_fairseq.experiments.runs.jobs import Jobs, add_options, split_flags
 from ea_fairseq.experiments.runs.recipe import Recipe, ablation
-from ea_fairseq.experiments.runs.train import as_folder
-from ea_fairseq.plain.commands import PROGRAM, Parser, run
+from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import PROJECT
@@ -62,15 +61,9 @@ def main() -> None:
             rows.append((label, full, flags))
     out = OutputFolder(args.out or PROJECT / "runs/ablation" / full.name, "ablation")
     with out.opened():
-        jobs = Jobs(out, data, args)
+        jobs = Jobs(out, data, args, of_all)
         for label, recipe, flags in rows:
-            for seed in args.seeds:
-                training = ["--model", label, recipe.place, *flags, *of_all, "--seed", seed]
-                jobs.add(Job(f"{as_folder(label)}/seed-{seed}", recipe, training))
+            jobs.add(label, recipe, ["--model", label, recipe.place, *flags])
         jobs.run()
         out.say(f"the table: {PROGRAM} report {shlex.quote(str(out.path))}/*/*/evaluation")
         jobs.report_failures()
-
-
-if __name__ == "__main__":
-    run(main)

@@ -16,6 +16,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import cores
 from ea_fairseq.experiments.runs.data_checksum import data_checksum
 from ea_fairseq.experiments.runs.recipe import Recipe, last_value
+from ea_fairseq.experiments.runs.train import as_folder
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.output_folder import LOGS, OutputFolder
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment, stop_tree
@@ -99,14 +100,13 @@ class Jobs:
         out: the folder, opened.
         data: binarised data of all.
         args: the options of ``add_options``.
+        flags: of fairseq-train, for all jobs.
         subset: what is scored; by default what evaluate takes.
-        scores: the folder of the scores in a job's.
     """
 
-    def __init__(
-        self, out: OutputFolder, data: Path, args: Namespace, subset: str | None = None, scores: str = "evaluation"
-    ):
-        self.out, self.data, self.subset, self.scores = out, data, subset, scores
+    def __init__(self, out: OutputFolder, data: Path, args: Namespace, flags: list[str], subset: str | None = None):
+        self.out, self.data, self.seeds, self.flags, self.subset = out, data, args.seeds, flags, subset
+        self.scores = "validation" if subset else "evaluation"  # where evaluate by itself puts those of no subset
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         devices = args.devices or (gpu_numbers() if visible is None else list(filter(None, visible.split(","))))
         devices = devices or ["cpu"]
@@ -118,11 +118,13 @@ class Jobs:
         self.running: list[Step] = []
         self.failed: list[Job] = []
 
-    def add(self, job: Job) -> None:
-        """Adds a job; raises UserError where there is one in its folder."""
-        if job.folder in [other.folder for other in self.jobs]:
-            raise UserError(f"{job.folder} would be trained twice: give each seed and each value once.")
-        self.jobs.append(job)
+    def add(self, name: str, recipe: Recipe, training: list[str]) -> None:
+        """Adds a job for each seed, in a folder of its name; raises UserError where there is one already."""
+        for seed in self.seeds:
+            job = Job(f"{as_folder(name)}/seed-{seed}", recipe, [*training, *self.flags, "--seed", seed])
+            if job.folder in [other.folder for other in self.jobs]:
+                raise UserError(f"{job.folder} would be trained twice: give each seed and each value once.")
+            self.jobs.append(job)
 
     def run(self) -> None:
         """Does what is not done yet.

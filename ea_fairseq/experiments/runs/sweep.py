@@ -5,10 +5,10 @@ from itertools import product
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.jobs import Job, Jobs, add_options, split_flags
+from ea_fairseq.experiments.runs.jobs import Jobs, add_options, split_flags
 from ea_fairseq.experiments.runs.recipe import Recipe
-from ea_fairseq.experiments.runs.train import NOT_IN_NAMES, as_folder, find_data
-from ea_fairseq.plain.commands import PROGRAM, Parser, run
+from ea_fairseq.experiments.runs.train import NOT_IN_NAMES, find_data
+from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import PROJECT
 
@@ -20,7 +20,6 @@ EXAMPLE = f"""\
 {PROGRAM} sweep iwslt14-deen/ea_transformer_lite --try --lr 1e-4 5e-4 1e-3 --try --dropout 0.1 0.2 0.3
   {PROGRAM} sweep iwslt14-deen/ea_transformer_lite --out runs/alpha-beta \\
     --try --ea-alpha 0.1 0.3 0.5 --try --ea-beta 0.1 0.3 0.5"""
-SUBSET, SCORES = "valid", "validation"  # not where evaluate puts scores by itself
 
 
 def parser() -> Parser:
@@ -55,15 +54,15 @@ def main() -> None:
     data = find_data(args.data, recipe)
     out = OutputFolder(args.out or PROJECT / "runs/sweep" / recipe.name, "sweep")
     with out.opened():
-        jobs = Jobs(out, data, args, SUBSET, SCORES)
+        jobs = Jobs(out, data, args, of_all, "valid")
         for flags in product(*tried):
-            combination = [word for flag in flags for word in flag]
-            name = as_folder(" ".join(word.removeprefix("--") for word in combination))
-            for seed in args.seeds:
-                training = [recipe.place, *combination, *of_all, "--seed", seed]
-                jobs.add(Job(f"{name}/seed-{seed}", recipe, training))
+            words = [word for flag in flags for word in flag]
+            jobs.add(" ".join(word.removeprefix("--") for word in words), recipe, [recipe.place, *words])
         jobs.run()
-        show(jobs.done())
+        if jobs.done():
+            from ea_fairseq.experiments.reports.ranking import ranking_table
+
+            print(ranking_table(jobs.done()), flush=True)
         jobs.report_failures()
 
 
@@ -88,15 +87,3 @@ def split_tried(words: list[str]) -> tuple[list[str], list[list[list[str]]]]:
             raise UserError(f"--try: {flag} tells no models apart, so there is nothing to rank; seeds are for --seeds.")
         tried.append([[flag, value] for value in values])
     return others, tried
-
-
-def show(evaluations: list[Path]) -> None:
-    """Prints the models, the best first."""
-    if evaluations:
-        from ea_fairseq.experiments.reports.ranking import ranking_table
-
-        print(ranking_table(evaluations), flush=True)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -12,7 +12,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries
 from ea_fairseq.experiments.runs.recipe import RECIPE, Recipe, described, last_value
 from ea_fairseq.experiments.runs.training_run import TrainingRun, record
-from ea_fairseq.plain.commands import PROGRAM, Parser, run
+from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from ea_fairseq.plain.output_folder import say, wait_for_lock
@@ -71,7 +71,8 @@ def main() -> None:
     different = distinguishing(overrides)
     out = args.out or PROJECT / f"runs/{recipe.name}{as_folder(different)}/seed-{seed}"
     out = out.absolute()
-    require_folder(out)
+    if any(len(os.fsencode(name)) > LONGEST_NAME for name in require_path(out).parts):
+        raise UserError("the name of the folder is longer than a disk takes: name another with --out.")
     fairseq_train = program("fairseq-train")
     command = ["fairseq-train", str(data), "--user-dir", str(PACKAGE), "--save-dir", str(out)]
     command += ["--log-file", f"{out}/train.log", "--log-format", "json", *flags]
@@ -101,13 +102,6 @@ def find_data(folder: Path | None, recipe: Recipe) -> Path:
     return require_path(folder.absolute() if folder else recipe.data_folder())
 
 
-def require_folder(out: Path) -> None:
-    """Raises UserError where a path will not do for a training."""
-    if any(len(os.fsencode(name)) > LONGEST_NAME for name in out.parts):
-        raise UserError("the name of the folder is longer than a disk takes: name another with --out.")
-    require_path(out)
-
-
 def distinguishing(flags: list[str]) -> str:
     """A space and each of the words that tell models apart, values like their flags."""
     kept, found = True, ""
@@ -133,7 +127,3 @@ def locked(out: Path) -> TextIO:
     wait_for_lock(lock, lambda: say(f"waiting for another run in {out} to end"))
     os.set_inheritable(lock.fileno(), True)
     return lock
-
-
-if __name__ == "__main__":
-    run(main)

@@ -19,7 +19,7 @@ from ea_fairseq.experiments.runs.training_run import NAME as RUN
 from ea_fairseq.experiments.runs.training_run import require_words
 from ea_fairseq.experiments.scoring import results
 from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
-from ea_fairseq.plain.commands import imported_user_dir, run
+from ea_fairseq.plain.commands import imported_user_dir
 from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
@@ -161,7 +161,3 @@ def score(args: Namespace, output: Path) -> None:
     from ea_fairseq.experiments.scoring.evaluation import score
 
     score(args, output)
-
-
-if __name__ == "__main__":
-    run(main)
