@@ -1,6 +1,5 @@
 """``ea-fairseq COMMAND``: the package's commands; ``python -m ea_fairseq`` is the same."""
 
-import os
 import sys
 from importlib import import_module
 
@@ -56,8 +55,6 @@ def main() -> None:
         return
     if name not in COMMANDS:
         sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for those there are.")
-    if not sys.stdout.isatty():
-        os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between the progress lines that go to a file
     sys.argv = [name, *arguments]  # as if each command were a program of its own
     run(lambda: import_module(f"ea_fairseq.{COMMANDS[name][0]}").main())
 

@@ -1,6 +1,8 @@
 """scripts/train.sh starts, resumes and refuses trainings, and records what it did."""
 
 import json
+import os
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -305,3 +307,24 @@ def test_a_refusal_waits_for_no_library(tmp_path, command):
         f"from ea_fairseq.experiments.runs import {command}; import sys; print({{'numpy', 'torch'}} & {{*sys.modules}})"
     )
     assert run_python(code, cwd=tmp_path).stdout == "set()\n"
+
+
+def test_without_a_checkout_all_is_in_the_current_folder(tmp_path):
+    installed, home = make_project(tmp_path / "installed"), tmp_path / "home"
+    (installed / "setup.py").unlink()
+    home.mkdir()
+    for command in (["train", NAME], ["sweep", NAME, "--try", "--lr", "1"]):
+        words = [
+            installed / "bin/python",
+            "-P",
+            "-m",
+            "ea_fairseq",
+            *command,
+            "--data",
+            installed / "data/toy/data-bin",
+        ]
+        subprocess.run(
+            words, cwd=home, env=os.environ | {"PYTHONPATH": str(installed)}, check=True, capture_output=True
+        )
+    assert TrainingRun.read(home / "runs" / NAME / "seed-1").called.startswith(f"ea-fairseq train {NAME} --data ")
+    assert (home / "runs/sweep" / NAME / "lr_1/seed-1/validation/results.json").is_file()

@@ -52,6 +52,10 @@ elif command == "train":
 else:
     sys.exit(1)
 """
+PYTHON = """#!/bin/sh
+# Of all that the quick start asks, it trains alone.
+case "$*" in *' -m ea_fairseq train '*) exec '{}' "$@" ;; esac
+"""
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ MODEL, SCORES = "model.pt", "scores.txt"
 
 
 def main() -> None:
-    """Evaluates, in a process that glibc's settings hold for."""
+    """Evaluates; starts itself anew with glibc's settings, which are read when a process starts."""
     if not HUGE_PAGES.items() <= os.environ.items():
         os.execve(sys.executable, own_command(*sys.argv), own_environment() | HUGE_PAGES)
     evaluate(sys.argv[1:])
@@ -54,8 +54,8 @@ def evaluate(words: list[str]) -> None:
         facts = [data.task, dataset.manifest, dataset.checksum, *data.facts]
         of_checkpoints = "\n".join(map(str, [args.selection, *map(identity, checkpoints), *facts]))
         out.stage(MODEL, of_checkpoints, partial(take_model, args))
-        found = [args.subset, args.beam, args.lenpen, args.max_tokens, args.cpu, code(OF_MODELS, args.user_dir)]
-        of_search = "\n".join([of_checkpoints, *map(str, found)])
+        search = [args.subset, args.beam, args.lenpen, args.max_tokens, args.cpu]
+        of_search = "\n".join(map(str, [of_checkpoints, *search, code(OF_MODELS, args.user_dir)]))
         if data.task == "translation":
             out.stage("generated", of_search, partial(generate, args, data, out))
         else:
@@ -64,8 +64,8 @@ def evaluate(words: list[str]) -> None:
         if not all((out.path / name).is_file() for name in written):
             out.discard(SCORES)
         read = [args.folder / RUN, args.folder / LOG, *([args.reference] if args.reference else [])]
-        found = [args.command, args.model, args.compound_split, args.reference, checksum(read), code(OF_SCORES)]
-        out.stage(SCORES, "\n".join([of_search, *map(str, found)]), partial(score, args))
+        scoring = [args.command, args.model, args.compound_split, args.reference, checksum(read), code(OF_SCORES)]
+        out.stage(SCORES, "\n".join(map(str, [of_search, *scoring])), partial(score, args))
         print(f"\n{(out.path / SCORES).read_text(encoding='utf-8')}", end="")
         out.say(f"all of this is in {out.path}")
 
