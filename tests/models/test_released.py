@@ -15,7 +15,7 @@ from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.model_card import card
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
-from scripts.translate import load
+from ea_fairseq.experiments.translate import load
 
 CHECKPOINTS = ROOT / "checkpoints"
 MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
