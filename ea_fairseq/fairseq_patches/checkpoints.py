@@ -186,7 +186,6 @@ def build_models(
     for path, state in zip(filenames, states, strict=True):
         with refusing(path):
             state = upgraded(state, overrides)
-            flatten((state.get("cfg") or {}).get("model"), complete=True)
             without_foreign_choices(state, overrides)
         with building(", ".join(filenames)):
             (model,), cfg, task = fairseq_load_models([path], overrides, task, strict, state=state)

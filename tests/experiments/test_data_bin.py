@@ -86,7 +86,7 @@ def test_what_is_missing_or_wrong_is_named(tmp_path):
         DataBin.read(tmp_path / "nowhere")
     with pytest.raises(UserError, match="has no binarised data"):
         DataBin.read(tmp_path)
-    for text, flaw in (("[1]", "is not what"), ("{", "is not what"), ("{}", "is not what .*it has no .source_lang.")):
+    for text, flaw in (("[1]", "is not what"), ("{", "is not what"), ("{}", "is not what .*it has no .tokenizer.")):
         (tmp_path / "data" / "preparation.json").write_text(text)
         with pytest.raises(UserError, match=rf"preparation.json {flaw}"):
             DataBin.read(tmp_path / "data")
