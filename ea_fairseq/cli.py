@@ -1,5 +1,6 @@
 """``ea-fairseq COMMAND``: the package's commands; ``python -m ea_fairseq`` is the same."""
 
+import os
 import sys
 from importlib import import_module
 
@@ -55,6 +56,8 @@ def main() -> None:
         return
     if name not in COMMANDS:
         sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for those there are.")
+    if not sys.stdout.isatty():
+        os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between the states of a bar, a line each in a file
     sys.argv = [name, *arguments]  # as if each command were a program of its own
     run(lambda: import_module(f"ea_fairseq.{COMMANDS[name][0]}").main())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import bar_interval, read_lines
+from ea_fairseq.plain.text_lines import read_lines
 
 COLUMNS = ["archive", "size", "checksum", "address"]
 DIGITS = {"sha256": 64, "md5": 32}
@@ -107,7 +107,7 @@ def verify(path: Path, place: Place) -> str:
 def byte_bar(label: str, total: int | None, done: int = 0) -> tqdm:
     """A progress bar on stdout that counts bytes; it shows after two seconds."""
     bar = {"unit": "B", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
-    return tqdm(desc=label, total=total, initial=done, mininterval=bar_interval(), **bar)
+    return tqdm(desc=label, total=total, initial=done, **bar)
 
 
 def _digests(path: Path, algorithms: set[str]) -> dict[str, str]:

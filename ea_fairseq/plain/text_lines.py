@@ -55,9 +55,4 @@ def writing(path: Path) -> Iterator[Callable[[str], object]]:
 def progress(lines: Iterable, label: str, unit: str = "lines", total: int | None = None) -> Iterable:
     """Yields the lines, with a progress bar on stdout after two seconds; ``total`` is their number, if known."""
     bar = {"unit": f" {unit}", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
-    return tqdm(lines, label, total, mininterval=bar_interval(), **bar)
-
-
-def bar_interval() -> float:
-    """Seconds between two states of a progress bar on stdout; more in a file, where each is a line."""
-    return 0.1 if sys.stdout.isatty() else 10
+    return tqdm(lines, label, total, **bar)
