@@ -1,19 +1,16 @@
-"""Unpack the embedded corpus: distinct German-English sentence pairs in disjoint train, valid and test sets.
-
-    python data-prep/embedded_corpus.py --out runs/embedded
+"""Writes the embedded corpus: distinct German-English sentence pairs in disjoint train, valid and test sets.
 
 DIR receives {train,valid,test}.{de,en}, 24,000, 500 and 500 pairs, one sentence a line, and test.word-for-word.en, the
 German test set with every word replaced by its dictionary gloss and nothing reordered. docs/data.md says who wrote it.
 """
 
-import argparse
-import sys
 import tarfile
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.commands import PROGRAM, Parser
 
 ARCHIVE = Path(__file__).with_name("embedded-corpus.tar.bz2")
 SHA256 = "854451ae39bb3d283b78655480e02205f4941fb6255e3977afba53d0315b845f"
@@ -42,7 +39,7 @@ def write(out: Path, files: dict[str, bytes]) -> None:
     temporary = {out / f"{name}.tmp": out / name for name in sorted(files, key=GLOSSES.__ne__)}
     there = set(out.iterdir()) - temporary.keys()
     if there and out / GLOSSES not in there:
-        raise UserError(f"{out} holds other files: give a new folder, or that of an earlier run")
+        raise UserError(f"{out} holds other files: give a new folder, or that of an earlier run.")
     try:
         for path, final in temporary.items():
             path.write_bytes(files[final.name])
@@ -54,17 +51,8 @@ def write(out: Path, files: dict[str, bytes]) -> None:
         path.replace(final)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    """Writes the corpus."""
+    parser = Parser("corpus", __doc__, f"{PROGRAM} corpus --out data/embedded-corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
-    out = parser.parse_args(arguments).out
-    try:
-        write(out, unpack())
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    except OSError as error:
-        sys.exit(f"error: cannot write {error.filename or out}: {error.strerror}")
-
-
-if __name__ == "__main__":
-    main()
+    write(parser.parse_args().out, unpack())

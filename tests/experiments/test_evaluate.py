@@ -207,7 +207,7 @@ def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
         (["--lenpen", "-1"], "--lenpen: needs a number of at least 0, not '-1'"),
         (["--average", "all"], "--average: needs a whole number"),
         (["--reference", "/nowhere"], "--reference: there is no file /nowhere"),
-        (["--colour"], "unrecognized arguments: --colour: see --help"),
+        (["--colour"], "there is no option --colour: see --help"),
         (["/a", "/b"], "give two folders, DATA_BIN and CHECKPOINT_DIR, not 4"),
     ],
 )

@@ -27,7 +27,7 @@ REFUSED = {
     "--encoder-attention-heads must divide": ["--arch", "ea_transformer_lite", "--encoder-attention-heads", "3"],
     "divisible": ["--arch", "transformer_lite", "--encoder-attention-heads", "3"],
     "--encoder-layers": ["--arch", "transformer_lite", "--encoder-layers", "six"],
-    "unrecognized": ["--arch", "transformer_lite", "--layers", "6"],
+    "there is no option": ["--arch", "transformer_lite", "--layers", "6"],
     "--src-len": ["--arch", "transformer_lite", "--src-len", "0"],
     "--tgt-len": ["--arch", "transformer_lite", "--tgt-len", "x"],
     "--max-target-positions": ["--arch", "transformer_lite", "--tgt-len", "1025"],

@@ -330,7 +330,7 @@ REFUSED = {
     "--limit": ["--limit", "-1"],
     "--device": ["--device", "tpu"],
     "is a folder": ["--out", str(ROOT)],
-    "unrecognized": ["--fast"],
+    "there is no option": ["--fast"],
     "knows tiny": ["--encoders", "lite"],
     "--encoders: measure translation": ["--encoders", "tiny", "--sizes", "lite"],
     "--only: training is none of": ["--encoders", "tiny", "--only", "training"],

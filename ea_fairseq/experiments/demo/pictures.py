@@ -6,7 +6,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.browser import CHROMEDRIVER, CHROMIUM, Browser
 from ea_fairseq.plain.commands import Parser
-from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.processes import own_command, own_environment
 
 WIDTH = 1100
 SETTINGS = {"layer": "4", "stage": "logits", "head": "2"}  # of the page
@@ -20,8 +20,8 @@ def main() -> None:
     if not (CHROMIUM and CHROMEDRIVER):
         raise UserError("this needs Chromium: apt-get install chromium chromium-driver.")
     args.out.mkdir(parents=True, exist_ok=True)
-    command = ["bash", PROJECT / "scripts/demo.sh", "--port", "0", "--cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+    command = own_command("demo", "--port", "0", "--cpu")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own_environment()) as demo:
         try:
             address = next(line for line in demo.stdout if line.startswith("open ")).split()[1]
             draw(address, args.out)

@@ -12,12 +12,14 @@ from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 
+from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.gpu_check.page import page
 from ea_fairseq.experiments.gpu_check.rows import Part, Row
 from ea_fairseq.plain import commands
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.processes import own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
 
 COMMAND = "ea-fairseq check-gpu"
@@ -36,10 +38,7 @@ TITLES = {
     "processes": "Losses of two processes beside one, in bits a token",
     "self_checks": "Kernels that trainings and translations have checked before they used them",
 }
-PREPARE = """
-[ -d "$3" ] || { rm -rf "$3.tmp" && "$1" "$2/embedded_corpus.py" --out "$3.tmp" && mv "$3.tmp" "$3"; } || exit
-exec bash "$2/prepare-corpus.sh" --source-lang de --target-lang en --merges 5000 --joined-dictionary "$3" "$4"
-"""
+PREPARE = ("prepare", "corpus", "--source-lang", "de", "--target-lang", "en", "--merges", "5000", "--joined-dictionary")
 NEED_DATA = ("losses", "translation", "processes")
 
 
@@ -100,22 +99,13 @@ class Preparation:
     """Writes and binarises the embedded corpus while the first parts run."""
 
     def __init__(self, text: Path, data: Path, log: Path):
-        self.log = log
-        self.command = [
-            "bash",
-            "-c",
-            PREPARE,
-            "bash",
-            sys.executable,
-            str(PROJECT / "data-prep"),
-            str(text),
-            str(data),
-        ]
+        self.text, self.data, self.log = text, data, log
 
     def __enter__(self) -> "Preparation":
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        embedded_corpus.write(self.text, embedded_corpus.unpack())
+        command = own_command(*PREPARE, str(self.text), str(self.data))
         with self.log.open("w") as log:
-            self.process = start(self.command, stdout=log, stderr=log, env=os.environ | {"PATH": path})
+            self.process = start(command, stdout=log, stderr=log, env=own_environment())
         return self
 
     def __exit__(self, *error) -> None:

@@ -29,7 +29,7 @@ TEXTS = (results.COUNTS, results.TRANSLATION, results.REFERENCE, *results.TOKENI
 # The code that what a model makes of a subset depends on, and that of its scores.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
-    *("search", "series", "subwords", "tasks", "terms", "experiments/scoring/predicting.py"),
+    *("search", "series", "subwords", "tasks", "terms", "text", "experiments/scoring/predicting.py"),
     *(f"experiments/scoring/{name}.py" for name in ("masked_words", "sentence_prediction", "series_prediction")),
 )
 OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")

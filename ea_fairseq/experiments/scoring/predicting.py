@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.encoder_outcome import EncoderOutcome
 from ea_fairseq.experiments.scoring.evaluation import OUTCOMES
 from ea_fairseq.experiments.scoring.predictions import write_predictions
+from ea_fairseq.hub.files import ModelFiles
 
 
 @torch.inference_mode()
@@ -54,8 +54,8 @@ def require_short(longest: int, positions: int, max_tokens: int) -> None:
 
 def predict(data: Path, checkpoint: Path, output: Path, subset: str, max_tokens: int, cpu: bool) -> None:
     """Writes predictions.tsv."""
-    outcome = OUTCOMES[Checkpoint.read(checkpoint).task]
-    options = {"data": str(data), **outcome.overrides}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)], options)
+    files = ModelFiles.read(checkpoint.parent, checkpoint.name, data.absolute())
+    outcome = OUTCOMES[files.task_name]
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
-    write_predictions(output, outcome.header, predictions(outcome, model, task, subset, max_tokens, device))
+    with files.built(dict(outcome.overrides)) as ((model,), _, task):
+        write_predictions(output, outcome.header, predictions(outcome, model, task, subset, max_tokens, device))
