@@ -91,6 +91,6 @@ def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
         return write(path, content)
 
     monkeypatch.setattr(Path, "write_bytes", fill)
-    with pytest.raises(OSError, match="No space left on device.*train.en.tmp"):
+    with pytest.raises(OSError, match=r"No space left on device.*train\.en\.tmp"):
         write_corpus(tmp_path)
     assert not list(tmp_path.iterdir())
