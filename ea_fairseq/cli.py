@@ -44,6 +44,9 @@ def usage() -> str:
             *lines,
             "",
             f"`{PROGRAM} COMMAND --help` tells more, with an example. Without a command it is info.",
+            "",
+            "example:",
+            f"  {PROGRAM} translate checkpoints/embedded-ea_transformer_lite <<<'Der Arzt bringt Wein mit.'",
         ]
     )
 

@@ -3,7 +3,6 @@
 Works without fairseq and torch, too, to say that they are missing.
 """
 
-import argparse
 import os
 import platform
 import re
@@ -11,6 +10,8 @@ import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from ea_fairseq.plain.commands import PROGRAM, Parser
 
 PACKAGE = Path(__file__).parent
 NEEDED = ("torch", "numpy", "sacrebleu", "sacremoses", "sentencepiece", "subword-nmt", "torchprofile")
@@ -21,7 +22,7 @@ DESCRIPTION = "Prints versions, who computes evolving attention, and what is mis
 
 def main() -> None:
     """Parses the command line and prints :func:`report`."""
-    argparse.ArgumentParser(prog="ea-fairseq info", description=DESCRIPTION).parse_args()
+    Parser("info", DESCRIPTION, f"{PROGRAM} info").parse_args()
     problem = None
     try:
         import_module("ea_fairseq.plugin")

@@ -20,7 +20,7 @@ def read_dictionary(path: Path):
     try:
         return Dictionary.load(str(path))
     except (ValueError, RuntimeError, UnicodeDecodeError, IndexError):
-        raise UserError(f"{path} is not a dictionary of fairseq: take the one of import_bert.py.") from None
+        raise UserError(f"{path} is not a dictionary of fairseq: take the one of ea-fairseq import-bert.") from None
 
 
 def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], workers: int) -> None:

@@ -131,7 +131,7 @@ def check_options(options: Namespace) -> None:
         raise UserError("--tsv is text of your own: leave --archives and --mirror out.")
     words = options.vocabulary
     if words and not all((words / name).is_file() for name in ("vocab.txt", "dict.txt")):
-        raise UserError(f"--vocabulary: {words} has no vocab.txt and dict.txt: make them with scripts/import_bert.py.")
+        raise UserError(f"--vocabulary: {words} has no vocab.txt and dict.txt: make them with ea-fairseq import-bert.")
     if options.cased and not words:
         raise UserError("--cased is for WordPiece: give --vocabulary, too.")
 

@@ -33,7 +33,10 @@ def usage() -> str:
             "",
             *(f"  {name:{width}}  {data_set(name).summary}" for name in names),
             "",
-            "`ea-fairseq prepare DATA_SET --help` tells more, with an example.",
+            "`ea-fairseq prepare DATA_SET --help` tells more.",
+            "",
+            "example:",
+            "  ea-fairseq prepare iwslt14-deen data/iwslt14-deen",
         ]
     )
 

@@ -44,7 +44,7 @@ EXAMPLE = (
 def options() -> Parser:
     parser = Parser("quickstart", DESCRIPTION, EXAMPLE)
     add, count = parser.add_argument, at_least(1)
-    text = "model beside the baseline, a recipe of ea_fairseq/experiments/recipes/models (default: ea_transformer_lite)"
+    text = "model beside the baseline, a model of the quick start's recipes (default: ea_transformer_lite)"
     add("--model", default="ea_transformer_lite", metavar="NAME", help=text)
     text = "folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line"
     add("--corpus", type=Path, metavar="DIR", help=text)

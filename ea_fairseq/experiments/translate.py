@@ -152,7 +152,7 @@ def parse_arguments() -> argparse.Namespace:
         "--shortlist",
         type=Path,
         metavar="FILE",
-        help="choose among translations of the source's words alone, which data-prep/make-shortlist.sh wrote",
+        help="choose among translations of the source's words alone, which ea-fairseq shortlist wrote",
     )
     parser.add_argument(
         "--bf16",

@@ -44,7 +44,7 @@ class MechanismModel:
                 else the one that the model was trained on.
             tokenizer, bpe, ...: fairseq's options, where they are not given as ``preparation.json`` beside the
                 dictionaries or checkpoints says. ``tokenizer="moses"`` tokenizes by the languages that the model was
-                trained for; where `prepare-corpus.sh` made the data, add ``moses_no_dash_splits=True`` and lower-case
+                trained for; where `prepare corpus` made the data, add ``moses_no_dash_splits=True`` and lower-case
                 text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``, ``bpe="sentencepiece"``
                 needs ``sentencepiece_model``: files, relative to the current folder.
             target_subword: of translation models, file of the target language's subword model, where it has its own.

@@ -33,6 +33,6 @@ def usual_checkpoint(folder: Path) -> str:
     if found is None and all((folder / name).is_file() for name in CARD):
         raise UserError(
             f"{folder} is the card of a model whose weights are not published: train it by the recipe that its "
-            "README.md names, with scripts/train.sh."
+            "README.md names, with ea-fairseq train."
         )
     return found or CHECKPOINTS[0]

@@ -38,7 +38,7 @@ def add_generation_args(parser: ArgumentParser):
     """Adds fairseq's options of generation and ours."""
     group = fairseq_generation_args(parser)
     Choose.chosen = {}
-    about = "which target words translate which source words, of data-prep/make-shortlist.sh: choose among these alone"
+    about = "which target words translate which source words, of ea-fairseq shortlist: choose among these alone"
     group.add_argument("--shortlist", action=Choose, metavar="FILE", help=about)
     about = "native code computes linear layers in bfloat16 if the processor, which must have it, is faster then"
     group.add_argument("--native-bf16", action=Choose, nargs=0, help=about)

@@ -48,18 +48,18 @@ class Shortlist:
                     if not (tab and known) or None in found or (word and source.indices[word] in translations):
                         raise UserError(
                             f"--shortlist {path}: line {number} is not a word of the model's, a tab and translations "
-                            "that it knows: make one from the model's data with data-prep/make-shortlist.sh."
+                            "that it knows: make one from the model's data with ea-fairseq shortlist."
                         )
                     if word:
                         translations[source.indices[word]] = torch.tensor(found)
                     else:
                         always += found
         except UnicodeDecodeError:
-            raise UserError(f"--shortlist {path} is not UTF-8: give what data-prep/make-shortlist.sh wrote.") from None
+            raise UserError(f"--shortlist {path} is not UTF-8: give what ea-fairseq shortlist wrote.") from None
         except OSError as error:
             raise UserError(f"--shortlist {path} cannot be read ({error.strerror}): give a file.") from None
         if not always and not translations:
-            raise UserError(f"--shortlist {path} has no words: give what data-prep/make-shortlist.sh wrote.")
+            raise UserError(f"--shortlist {path} has no words: give what ea-fairseq shortlist wrote.")
         special = range(target.nspecial)
         return cls(torch.tensor([*special, *always]), translations, len(target))
 

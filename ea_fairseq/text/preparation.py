@@ -16,7 +16,7 @@ from ea_fairseq.text.tokens import make_detokenizer, make_tokenizer
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
-OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated, as in data-prep/sentences.sh
+OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated
 # fairseq's --bpe of each kind of subwords.
 ENCODERS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"} | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of scripts/experiments."""
+"""Fixtures of the tests of experiments."""
 
 import logging
 import sys

@@ -165,7 +165,7 @@ def test_results_of_another_type_are_refused_by_their_field(results, tmp_path, f
     value = found[field] | value if isinstance(value, dict) and value and field == "dataset" else value
     (tmp_path / "results.json").write_text(json.dumps(found | {field: value}))
     with pytest.raises(
-        UserError, match=rf"{tmp_path}/results.json is not what scripts/evaluate.sh writes \("
+        UserError, match=rf"{tmp_path}/results.json is not what ea-fairseq evaluate writes \("
     ) as refused:
         Results.read(tmp_path)
     assert str(refused.value).isprintable()
@@ -174,7 +174,7 @@ def test_results_of_another_type_are_refused_by_their_field(results, tmp_path, f
 @pytest.mark.parametrize("text", ["[" * 500_000, "[1]", "{}", "\x1b", "9" * 5000])
 def test_a_file_that_has_no_results_is_refused(tmp_path, monkeypatch, text):
     (tmp_path / "results.json").write_text(text)
-    with pytest.raises(UserError, match=f"{tmp_path}/results.json is not what scripts/evaluate.sh writes"):
+    with pytest.raises(UserError, match=f"{tmp_path}/results.json is not what ea-fairseq evaluate writes"):
         make(monkeypatch, tmp_path / "report", tmp_path / "results.json")
 
 
@@ -211,14 +211,14 @@ def test_texts_beside_results_are_no_others(results, tmp_path):
     row = "\t".join("9" * 10)
     for text in ("root:x:0:0", "1\t2\t3", f"{row}\t9", row.replace("9", "-9"), row.replace("9", "9" * 400, 1)):
         (folder / COUNTS).write_text(f"{row}\n{text}\n")
-        with pytest.raises(UserError, match=f"{COUNTS} is not what scripts/evaluate.sh writes: evaluate again.$"):
+        with pytest.raises(UserError, match=f"{COUNTS} is not what ea-fairseq evaluate writes: evaluate again.$"):
             Results.read(folder).counts()
 
 
 @pytest.mark.parametrize("change", [{"parameters": 0}, {"search": {}}, {"scores": {"x": Score(math.nan, "", "")}}])
 def test_results_that_no_table_can_be_made_of_are_refused(results, tmp_path, change):
     replace(Results.read(results), folder=tmp_path, **change).write()
-    with pytest.raises(UserError, match=r"results\.json is not what scripts/evaluate\.sh writes"):
+    with pytest.raises(UserError, match=r"results\.json is not what ea-fairseq evaluate writes"):
         Results.read(tmp_path)
 
 
@@ -254,7 +254,7 @@ def write_training(folder: Path, **changes: object) -> Path:
     ],
 )
 def test_a_training_of_another_type_is_refused_by_its_field(tmp_path, field, value):
-    with pytest.raises(UserError, match=rf"{tmp_path}/run.json is not what scripts/train.sh writes \("):
+    with pytest.raises(UserError, match=rf"{tmp_path}/run.json is not what ea-fairseq train writes \("):
         TrainingRun.read(write_training(tmp_path, **{field: value}))
 
 

@@ -156,7 +156,7 @@ def test_models_that_are_not_scored_on_the_same_examples_are_not_compared(tmp_pa
 @pytest.mark.parametrize("text", ["", "label\tprediction\n", "label\tprediction\n1\n", "a\tb\n1\t2\t3\n", "\xff"])
 def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text):
     (tmp_path / PREDICTIONS).write_bytes(text.encode("latin-1"))
-    with pytest.raises(UserError, match=f"{tmp_path / PREDICTIONS} is not what scripts/evaluate.sh writes"):
+    with pytest.raises(UserError, match=f"{tmp_path / PREDICTIONS} is not what ea-fairseq evaluate writes"):
         read_predictions(tmp_path)
     (tmp_path / PREDICTIONS).unlink()
     with pytest.raises(UserError, match=r"keep it beside .*, or evaluate the model again"):

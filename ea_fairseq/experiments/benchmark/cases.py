@@ -63,7 +63,7 @@ class Variant:
         backend: EA_BACKEND.
         bf16: under torch.autocast in bfloat16, where the criterion has it by ``--autocast``, with ``--fast-dropout``.
         criterion: of a training.
-        tuned: with the allocator settings of scripts/environment.sh.
+        tuned: with the allocator settings of plain/huge_pages.py.
         family: as ea_fairseq.attention.registry names it.
         model: the folder of one that was trained.
         peer: the type in which CTranslate2 computes where that runs the model, else empty.

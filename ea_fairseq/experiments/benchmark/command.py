@@ -44,7 +44,7 @@ With --series, it measures an update of EA-DC-Transformer beside the same in pla
 --peer has CTranslate2 search beside fairseq, in generation and translation. Variants run in processes of their own and
 are sampled in turn; rounds in which others took part of the processor are repeated. A full run takes half an hour on
 two quiet cores, --quick three minutes.
-python scripts/report.py FILE draws what it wrote."""
+ea-fairseq report FILE draws what it wrote."""
 MEMORY = "memory"
 COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations are told
 QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
@@ -79,7 +79,7 @@ def parse_arguments() -> Namespace:
     add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
     add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     add("--series", action="store_true", help="models of time series")
-    family = f"a recipe of scripts/recipes/models without its size; several in one run (default: {EVOLVING_FAMILY})"
+    family = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
     add(
         "--family",
         type=lambda names: tuple(names.split(",")),
@@ -222,4 +222,4 @@ def main() -> None:
             benchmark.measurements.append(measure(case, plan.variants(case.part), settings, pool, say))
             benchmark.write(args.out)
     print_tables(benchmark)
-    print(f"\nall figures are in {args.out}; python scripts/report.py {args.out} draws them")
+    print(f"\nall figures are in {args.out}; ea-fairseq report {args.out} draws them")

@@ -13,10 +13,10 @@ TITLE = "Evolving attention: speed and memory"
 
 
 def all_benchmarks(places: list[Path]) -> bool:
-    """Whether these are files of benchmark.py; raises UserError where some are and some are not."""
+    """Whether these are files of ea-fairseq benchmark; raises UserError where some are and some are not."""
     found = [place for place in places if is_benchmark(place)]
     if found and len(found) < len(places):
-        raise UserError(f"{found[0]} is of scripts/benchmark.py, and others are not: report on each kind by itself.")
+        raise UserError(f"{found[0]} is of ea-fairseq benchmark, and others are not: report on each kind by itself.")
     return bool(found)
 
 

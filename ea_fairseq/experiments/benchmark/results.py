@@ -1,4 +1,4 @@
-"""What benchmark.py finds, in one JSON file."""
+"""What ea-fairseq benchmark finds, in one JSON file."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -75,7 +75,7 @@ class Measurement:
 
 @dataclass
 class Benchmark:
-    """A run of benchmark.py.
+    """A run of ea-fairseq benchmark.
 
     Args:
         hardware: processor and GPUs.
@@ -107,7 +107,7 @@ class Benchmark:
     def read(cls, path: Path) -> "Benchmark":
         """
         Raises:
-            UserError: naming the file, where it is not what benchmark.py writes.
+            UserError: naming the file, where it is not what ea-fairseq benchmark writes.
         """
         try:
             found = read_json(path, LARGEST)
@@ -132,7 +132,7 @@ def as_measurement(found: dict) -> Measurement:
 
 
 def is_benchmark(path: Path) -> bool:
-    """Whether benchmark.py wrote a file."""
+    """Whether ea-fairseq benchmark wrote a file."""
     try:
         return path.is_file() and read_json(path, LARGEST).get("made_by") == MADE_BY
     except (AttributeError, ValueError):

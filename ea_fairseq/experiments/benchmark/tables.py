@@ -93,7 +93,7 @@ def speed_table(measurements: list[Measurement]) -> Table:
     notes = [f"{side}, padding left out; {baseline}."]
     if against_untuned:
         notes.append(
-            "Untuned is without the allocator's settings of scripts/environment.sh, which all others have; all on is "
+            "Untuned is without the allocator's settings of ea-fairseq train, which all others have; all on is "
             "bf16, the criterion ea_label_smoothed_cross_entropy with --fast-dropout, and these settings."
         )
     return Table(header, rows, notes)

@@ -82,6 +82,6 @@ class Translators:
 
 
 def name_of(folder: Path) -> str:
-    """What train.sh calls a model or, where something else trained it, the name of its folder."""
+    """What ea-fairseq train calls a model or, where something else trained it, the name of its folder."""
     run = TrainingRun.read(folder)
     return run.model if run else folder.resolve().name

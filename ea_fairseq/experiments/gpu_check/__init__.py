@@ -1,1 +1,1 @@
-"""Whether this package computes right on a GPU, how fast, and with how much memory: scripts/check_gpu.sh."""
+"""Whether this package computes right on a GPU, how fast, and with how much memory: ea-fairseq check-gpu."""

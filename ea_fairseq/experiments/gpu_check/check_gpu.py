@@ -1,4 +1,4 @@
-"""Checks on a GPU, in some minutes, all that this package does there; what scripts/check_gpu.sh runs."""
+"""Checks on a GPU, in some minutes, all that this package does there; what ea-fairseq check-gpu runs."""
 
 import json
 import os

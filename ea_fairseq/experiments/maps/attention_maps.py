@@ -69,7 +69,7 @@ def find(checkpoint: Path, data: Path | None) -> "ModelFiles":
 
 
 def name_of(checkpoint: Path, model: "TranslationHub | EncoderHub") -> str:
-    """What train.sh calls the model or, where something else trained it, its architecture."""
+    """What ea-fairseq train calls the model or, where something else trained it, its architecture."""
     run = TrainingRun.read(checkpoint if checkpoint.is_dir() else checkpoint.parent)
     return run.model if run else model.cfg.model.arch
 

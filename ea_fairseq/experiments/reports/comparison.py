@@ -42,7 +42,7 @@ class Comparison:
             if result.seed in seeds:
                 raise UserError(
                     f"{seeds[result.seed].folder} and {result.folder} are both {result.model} with seed {result.seed} "
-                    f"on {result.dataset.name}: leave one out, or name one otherwise with evaluate.sh --model."
+                    f"on {result.dataset.name}: leave one out, or name one otherwise with ea-fairseq evaluate --model."
                 )
             seeds[result.seed] = result
         comparison = cls(by_seed, score, baseline)
@@ -160,7 +160,7 @@ def find_results(places: Iterable[Path]) -> list[Results]:
         below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
         found = sorted(below) if place.is_dir() else [place]
         if not found:
-            raise UserError(f"{place} has no {NAME}: evaluate a model first, with scripts/evaluate.sh.")
+            raise UserError(f"{place} has no {NAME}: evaluate a model first, with ea-fairseq evaluate.")
         files |= {file.resolve(): file for file in found}
     return [Results.read(file) for file in files.values()]
 
@@ -212,12 +212,12 @@ def require_same_models(results: Iterable[Results]) -> None:
         if (result.arch, result.parameters) != (other.arch, other.parameters):
             raise UserError(
                 f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
-                "otherwise with evaluate.sh --model."
+                "otherwise with ea-fairseq evaluate --model."
             )
         if differing := other.differs_in(result):
             raise UserError(
                 f"{other.folder} and {result.folder} are both called {result.model} and differ in {differing[0]}: name "
-                "one otherwise with evaluate.sh --model."
+                "one otherwise with ea-fairseq evaluate --model."
             )
 
 

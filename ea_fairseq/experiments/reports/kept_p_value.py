@@ -33,13 +33,13 @@ class KeptPValue:
     def read(cls, path: Path) -> "KeptPValue":
         """
         Raises:
-            UserError: naming the file, where it is not what report.py --keep writes.
+            UserError: naming the file, where it is not what ea-fairseq report --keep writes.
         """
         file = own_file(path, MEGABYTE)
         try:
             return as_record(cls, read_json(file))
         except ValueError as error:
-            raise UserError(f"{path} is not what report.py --keep writes ({error}): keep the results again.") from None
+            raise UserError(f"{path} is not what report --keep writes ({error}): keep the results again.") from None
 
     def write(self, path: Path) -> None:
         """Writes it."""

@@ -27,7 +27,7 @@ class RelativeSpeed:
 
     @classmethod
     def read(cls, paths: list[Path]) -> "RelativeSpeed":
-        """From what benchmark.py wrote; raises UserError, naming the file, where it is something else."""
+        """From what ea-fairseq benchmark wrote; raises UserError, naming the file, where it is something else."""
         ratios, notes = {}, []
         for path in paths:
             benchmark = Benchmark.read(path)

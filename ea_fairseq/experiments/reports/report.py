@@ -24,7 +24,7 @@ ARGUMENTS = {
         "type": Path,
         "nargs": "+",
         "metavar": "RESULTS",
-        "help": "results.json, or a folder with some at any depth; or files of benchmark.py",
+        "help": "results.json, or a folder with some at any depth; or files of ea-fairseq benchmark",
     },
     "--out": {
         "type": Path,
@@ -59,8 +59,8 @@ def main() -> None:
     """Write the report and print its table."""
     parser = Parser(
         "report",
-        "Makes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of what scripts/evaluate.sh found of trained\n"
-        "models, and one page, report.html, with all of them; or a page of what scripts/benchmark.py measured.",
+        "Makes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of what ea-fairseq evaluate found of trained\n"
+        "models, and one page, report.html, with all of them; or a page of what ea-fairseq benchmark measured.",
         "ea-fairseq report --out runs/report runs/multi30k-deen",
     )
     for name, options in ARGUMENTS.items():

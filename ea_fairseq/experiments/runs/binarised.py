@@ -75,7 +75,7 @@ class Binarised(ABC):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What evaluate.sh must know of the data beside its task and its checksums."""
+        """What ea-fairseq evaluate must know of the data beside its task and its checksums."""
         return ()
 
     @abstractmethod

@@ -32,7 +32,7 @@ EXAMPLE = (
 def main() -> None:
     parser = Parser(
         "release",
-        "Makes of an evaluated training a folder that scripts/translate.sh translates with: the model in float16 and\n"
+        "Makes of an evaluated training a folder that ea-fairseq translate translates with: the model in float16 and\n"
         "without its optimizer, dictionaries, subword model, a card with the scores of just this model, and checksums.",
         EXAMPLE,
     )
@@ -52,7 +52,7 @@ def main() -> None:
     require_path(args.out)
     trained = Results.read(args.run / "evaluation")
     if trained.is_encoder:
-        raise UserError(f"{args.run} has an encoder, and release.py is for models that translate.")
+        raise UserError(f"{args.run} has an encoder, and ea-fairseq release is for models that translate.")
     evaluated_model = args.run / "evaluation" / MODEL
     data = args.data or recorded_data(evaluated_model, Checkpoint.read(evaluated_model).state)
     require_replaceable(args, data)

@@ -1,4 +1,4 @@
-"""A folder of time series: what prepare-uea.sh makes, or files as the archives have them."""
+"""A folder of time series: what ea-fairseq prepare uea makes, or files as the archives have them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

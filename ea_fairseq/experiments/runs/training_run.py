@@ -1,4 +1,4 @@
-"""run.json: what train.sh started in a folder, by which recipe, with which command, on which machine."""
+"""run.json: what ea-fairseq train started in a folder, by which recipe, with which command, on which machine."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -53,7 +53,7 @@ class TrainingRun:
         overrides: the flags given beside the recipe's.
         command: the exact call of fairseq-train, in words.
         starts: of this training, in order.
-        called: the call of train.sh, to be typed in the project's folder, where that is known.
+        called: the call of ea-fairseq train, to be typed in the project's folder, where that is known.
         data: its checksum, see data_checksum.py.
         dictionaries: of the data, each with its SHA-256; None where an earlier version wrote this.
     """
@@ -69,7 +69,7 @@ class TrainingRun:
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
-        """Reads what train.sh wrote into a folder, None where it wrote nothing."""
+        """Reads what ea-fairseq train wrote into a folder, None where it wrote nothing."""
         path = folder / NAME
         if not path.is_file():
             return None
@@ -79,7 +79,7 @@ class TrainingRun:
             if not training.starts:
                 raise ValueError("it has no start")
         except ValueError as error:
-            raise UserError(f"{path} is not what scripts/train.sh writes ({error}): give another folder.") from None
+            raise UserError(f"{path} is not what ea-fairseq train writes ({error}): give another folder.") from None
         return training
 
     @property
@@ -137,7 +137,7 @@ def record(run: TrainingRun, folder: Path) -> bool:
 
 
 def require_words(folder: Path, data: Path) -> None:
-    """Raises UserError where a folder of data has other dictionaries than train.sh trained on in a folder."""
+    """Raises UserError where a folder of data has other dictionaries than ea-fairseq train trained on in a folder."""
     training = TrainingRun.read(folder)
     if training:
         training.require_words_of(data)

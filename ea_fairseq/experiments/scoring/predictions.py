@@ -22,7 +22,7 @@ def read_predictions(folder: Path) -> tuple[Column, Column]:
     """The two columns of a folder's predictions.tsv, of which the first is what was to be predicted.
 
     Raises:
-        UserError: naming the file, where it is not there or not what evaluate.sh writes.
+        UserError: naming the file, where it is not there or not what ea-fairseq evaluate writes.
     """
     path = folder / PREDICTIONS
     if not path.is_file():
@@ -32,5 +32,5 @@ def read_predictions(folder: Path) -> tuple[Column, Column]:
         _, *lines = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         labels, predictions = zip(*(line.split("\t") for line in lines), strict=True)
     except ValueError:
-        raise UserError(f"{path} is not what scripts/evaluate.sh writes: evaluate the model again.") from None
+        raise UserError(f"{path} is not what ea-fairseq evaluate writes: evaluate the model again.") from None
     return labels, predictions

@@ -1,4 +1,4 @@
-"""results.json: what evaluate.sh finds of a trained model, and report.py makes tables and figures of."""
+"""results.json: what ea-fairseq evaluate finds of a trained model, and report makes tables and figures of."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, rea
 from ea_fairseq.plain.whole_files import replacing
 
 NAME = "results.json"
-RELEASED = "released"  # folder of an evaluation of what release.py makes of a training that has its own evaluation
+RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
@@ -166,18 +166,18 @@ class Results:
         """Reads results.json, or that in a folder.
 
         Raises:
-            UserError: naming the file, where it is not there or not what evaluate.sh writes.
+            UserError: naming the file, where it is not there or not what ea-fairseq evaluate writes.
         """
         path = path / NAME if path.is_dir() else path
         if not path.is_file():
-            raise UserError(f"there is no {path}: evaluate the model first, with scripts/evaluate.sh.")
+            raise UserError(f"there is no {path}: evaluate the model first, with ea-fairseq evaluate.")
         file = own_file(path, LARGEST)
         try:
             found = as_record(cls, shown(read_json(file, LARGEST)), folder=path.parent)
             found.check()
             return found
         except ValueError as error:
-            raise UserError(f"{path} is not what scripts/evaluate.sh writes ({error}): evaluate again.") from None
+            raise UserError(f"{path} is not what ea-fairseq evaluate writes ({error}): evaluate again.") from None
 
     def check(self) -> None:
         """Raises ValueError where tables cannot be made of what it says."""
@@ -218,7 +218,7 @@ class Results:
                 raise ValueError
             return rows
         except ValueError:
-            raise UserError(f"{self.folder / COUNTS} is not what scripts/evaluate.sh writes: evaluate again.") from None
+            raise UserError(f"{self.folder / COUNTS} is not what ea-fairseq evaluate writes: evaluate again.") from None
 
     def has(self, name: str) -> bool:
         """Whether a file lies beside results.json."""
