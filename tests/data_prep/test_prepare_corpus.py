@@ -147,7 +147,7 @@ def test_changed_flag_remakes_what_depends_on_it(rough_corpus: Path, lowercased:
 def test_killed_runs_end_in_the_same_bytes(corpus: Path, tmp_path: Path):
     undisturbed, out = tmp_path / "undisturbed out", tmp_path / "killed out"
     prepared(*SENTENCEPIECE, "--workers", "1", corpus, undisturbed)
-    for sign in ("tokenized/train", "sentencepiece.de.model", "data-bin.tmp"):
+    for sign in ("tokenized/train", "sentencepiece.de.model", "subword/test"):
         command = ["bash", SCRIPT, *SENTENCEPIECE, "--workers", "2", corpus, out]
         run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True)
         while run.poll() is None and not (out / sign).exists():

@@ -9,8 +9,9 @@ import sys
 from functools import cache
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
+STARTING = Lock()
 WARM = " | ".join(f"'-P -m ea_fairseq{module} '*" for module in (" evaluate", " maps"))
 PYTHON = """#!/bin/sh
 case "$*" in {warm}) exec '{python}' -I '{client}' '{address}' "$@" ;; esac
@@ -33,8 +34,14 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
-@cache
 def folder_of_python() -> Path:
+    """The folder of the `python`, whichever thread asks for it first."""
+    with STARTING:
+        return start()
+
+
+@cache
+def start() -> Path:
     """Starts to listen; the folder of the `python`."""
     from environments import make_environment
 
