@@ -155,7 +155,7 @@ def test_what_is_published_has_p_values_and_no_labels(folder, tmp_path, comparis
         difference_table(fewer)
     for path in tmp_path.rglob(NAME):
         path.write_text('{"p": "small"}')
-    with pytest.raises(UserError, match=r"p_value\.json is not what report\.py --keep writes"):
+    with pytest.raises(UserError, match=r"p_value\.json is not what report --keep writes"):
         difference_table(published)
 
 
