@@ -63,7 +63,3 @@ def main() -> None:
         os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between the states of a bar, a line each in a file
     sys.argv = [name, *arguments]  # as if each command were a program of its own
     run(lambda: import_module(f"ea_fairseq.{COMMANDS[name][0]}").main())
-
-
-if __name__ == "__main__":
-    main()

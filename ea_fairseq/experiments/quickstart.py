@@ -18,7 +18,7 @@ from pathlib import Path
 from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.recipe import names, recipe_text
-from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.output_folder import LOGS, STAMPS, OutputFolder, without_place
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment
@@ -289,7 +289,3 @@ def main() -> None:
         return
     with quick_start.folder.opened():
         quick_start.run()
-
-
-if __name__ == "__main__":
-    run(main)

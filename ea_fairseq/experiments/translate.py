@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
-from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.model_folder import CHECKPOINTS
 from ea_fairseq.plain.text_lines import tidy
 
@@ -202,7 +202,3 @@ def main() -> None:
     except KeyboardInterrupt:
         print(f"translate: stopped; the first {done} lines are translated.", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -212,7 +212,7 @@ def test_what_stops_a_sweep_stops_all_that_it_started(project, tmp_path, number,
     assert not is_at_work(sweep.pid)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, which ends a process with its parent")
 def test_no_training_outlives_a_sweep_that_is_killed(project, tmp_path):
     sweep = start(project, *TWO, "--out", tmp_path, PAUSE="3")
     wait_until(lambda: len(starts(tmp_path)) == 2)

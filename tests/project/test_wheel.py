@@ -39,7 +39,7 @@ def sources(tmp_path_factory) -> Path:
     try:
         listed = subprocess.run(["git", "ls-files", "-z", *names], cwd=ROOT, capture_output=True, text=True, check=True)
     except (FileNotFoundError, subprocess.CalledProcessError):
-        pytest.skip("this is no checkout of git")
+        pytest.skip("needs git and a checkout of it, which knows the files that the wheel must have")
     copy = tmp_path_factory.mktemp("a checkout")
     for name in filter(None, listed.stdout.split("\0")):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)

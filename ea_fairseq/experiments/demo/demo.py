@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.commands import Parser, at_least, run
+from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.project import PROJECT
 
 RELEASED = ("embedded-ea_transformer_lite", "embedded-transformer_lite")
@@ -86,7 +86,3 @@ def main() -> None:
         )
     )
     server.run(sockets=[listening])
-
-
-if __name__ == "__main__":
-    run(main)

@@ -16,7 +16,6 @@ from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.gpu_check.page import page
 from ea_fairseq.experiments.gpu_check.rows import Part, Row
-from ea_fairseq.plain import commands
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.processes import own_command, own_environment
@@ -169,7 +168,3 @@ def write(parts: list[Part], out: Path) -> None:
     for name, text in (("gpu.json", json.dumps(content, indent=1) + "\n"), ("gpu.md", page(content["command"], parts))):
         (out / f"{name}.tmp").write_text(text, encoding="utf-8")
         (out / f"{name}.tmp").replace(out / name)
-
-
-if __name__ == "__main__":
-    commands.run(main)
