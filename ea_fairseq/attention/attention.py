@@ -1,92 +1,25 @@
-"""The one attention: own logits, combined with the layer below, transformed, softmax, values.
+"""The one attention: scores, combined with the layer below, transformed, softmax, values.
 
-Training, decoding steps, recorded passes and the counting of FLOPs all run :meth:`Attention.forward`; a decoding step
-differs by its :class:`Inputs`.
+Training, decoding steps, recorded passes and the counting of FLOPs all run :meth:`Attention.attend`; a decoding step
+differs by its cache.
 """
-
-from typing import ClassVar
 
 import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from ea_fairseq.attention.cache import DecodingStep, repeat_for_beam
+from ea_fairseq.attention.cache import AttentionCache, repeat_for_beam, step_by_kernel
 from ea_fairseq.attention.convolutions import Convolutions
-from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Mechanism, Place
+from ea_fairseq.attention.inputs import NOTHING, Inputs, Passed
+from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.attend import attend, heads_of, join_heads, project
-from ea_fairseq.kernels.dispatch import spread
+from ea_fairseq.kernels.attend import attend, join_heads, project
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.kernels.masks import AttentionMasks, probabilities
+from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.options import Options
 from ea_fairseq.terms.dot_product import DotProduct
-
-
-class Sentences(Inputs):
-    """The inputs of whole sentences.
-
-    Args:
-        query: (T, B, C); key, value: (S, B, C), not yet projected.
-        masks, previous: see ``Inputs``; before :meth:`prepare` they may have one row or column for all.
-    """
-
-    def __init__(
-        self,
-        attention: "Attention",
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        masks: AttentionMasks,
-        previous: Tensor | None,
-    ):
-        self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
-        self.take(attention, previous)
-        if query is key and key is value:
-            self.query, self.memory = attention.project(query, "qkv", self), None  # (T, B, 3 C)
-        else:
-            self.query = attention.project(query, "q", self)  # (T, B, C)
-            if key is value:
-                self.memory = attention.project(key, "kv", self)  # (S, B, 2 C)
-            else:
-                self.memory = torch.cat((attention.project(key, "k", self), attention.project(value, "v", self)), -1)
-        sentences = key.size(1) if query.size(1) == 1 else query.size(1)  # one sentence serves all
-        self.size = sentences, attention.num_heads, query.size(0), key.size(0)
-
-    def linear(self, x: Tensor, parts: str, attention: "Attention") -> Tensor | None:
-        layers = attention.projections(parts)
-        return project(x, *layers.values()) if layers else None
-
-    def prepare(self) -> None:
-        sentences, heads, queries, keys = self.size
-        self.q, self.k, self.v = heads_of(self.projected, self.query, self.memory, heads)
-        self.masks = self.masks.of_size(sentences, queries, keys)
-        self.previous = spread("previous_logits", self.previous, *self.size)
-
-    @property
-    def positions(self) -> tuple[Tensor, Tensor]:
-        *_, queries, keys = self.size
-        return torch.arange(queries, device=self.x.device), torch.arange(keys, device=self.x.device)
-
-    def rows_before(self, name: str, rows: Tensor, count: int) -> None:
-        return None
-
-    def vectors_before(self, name: str, x: Tensor, count: int) -> None:
-        return None
-
-    def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, None, Tensor] | None:
-        if need_weights:
-            return None
-        found = attend(self.query, self.memory, self.size[1], self.scale, fused, self.previous, self.masks)
-        return found and (found[0], None, found[1])
-
-    def evolve(self, fused: FusedLogits, exact: bool, scores) -> tuple[Tensor, Tensor] | None:
-        if not takes_maps(self.size, self.v, self.masks, exact):
-            return None
-        own, scale = scores(self)
-        return evolve(own, scale, fused, self.previous, self.masks, exact)
 
 
 class Attention(Mechanism, MultiheadAttention):
@@ -96,14 +29,11 @@ class Attention(Mechanism, MultiheadAttention):
     """
 
     fused = FusedLogits()
-    # Functions that kernels stand for.
-    fused_steps: ClassVar[tuple[str, ...]] = ("forward", "own_logits", "combine", "transform")
 
     def __init_subclass__(cls, **kwargs):
-        """A class that changes one of these functions has no ``fused``, unless it states anew what kernels compute."""
+        """PyTorch computes a class that does not say in its own body what kernels may compute."""
         super().__init_subclass__(**kwargs)
-        latest = next(kind for kind in cls.__mro__ if {"fused", *cls.fused_steps} & vars(kind).keys())
-        if "fused" not in vars(latest):
+        if "fused" not in vars(cls):
             cls.fused = None
 
     def __init__(
@@ -116,22 +46,20 @@ class Attention(Mechanism, MultiheadAttention):
     ):
         """
         Args:
-            terms: whose sum own logits are; the dot product by default.
-            convolutions: of words and values, in self-attention.
+            terms: whose sum the scores are; the dot product by default.
+            convolutions: of tokens and values, in self-attention.
             kwargs: those of fairseq's ``MultiheadAttention``.
 
         Raises:
             UserError: where no term reads what a convolution is for.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
-        kind = type(self)
         self.terms = nn.ModuleList(terms or [DotProduct()])
         self.convolutions = convolutions
-        self.scores_dots = not terms  # own logits are the dot product alone
-        self.is_bare = self.scores_dots and convolutions is None  # flags add nothing to what the mechanism is
-        self.fuses_values = self.scores_dots and (kind.reweigh, kind.values) == (Mechanism.reweigh, Mechanism.values)
-        self.fuses_values &= convolutions is None or "depthwise" not in convolutions
-        self.is_plain = kind is Attention and self.is_bare  # fairseq's own forward computes the same
+        self.convolves_values = convolutions is not None and "depthwise" in convolutions
+        self.dot_product_only = not terms
+        self.has_no_extra_terms = not terms and convolutions is None  # flags add nothing to what the mechanism is
+        self.is_plain = type(self) is Attention and self.has_no_extra_terms  # fairseq's own forward computes the same
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
         )
@@ -144,8 +72,8 @@ class Attention(Mechanism, MultiheadAttention):
             self.register_buffer(self.marker, torch.empty(0))
 
     @classmethod
-    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs) -> "Attention":
-        """The attention of a place in a stack, from the mechanism's options."""
+    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs) -> "Attention":
+        """The attention of a layer, from the mechanism's options."""
         return cls(embed_dim, num_heads, **kwargs)
 
     def forward(
@@ -160,10 +88,10 @@ class Attention(Mechanism, MultiheadAttention):
         static_kv: bool = False,
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
-        previous: Tensor | None = None,
+        previous: Passed = NOTHING,
         masks: AttentionMasks | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Attends, and returns what the next layer's attention takes as ``previous``.
+    ) -> tuple[Tensor, Tensor | None, Passed]:
+        """fairseq's signature around :meth:`attend`.
 
         Args:
             query: (T, B, C); key, value: (S, B, C).
@@ -175,11 +103,11 @@ class Attention(Mechanism, MultiheadAttention):
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
                 there. The mechanism and the next layer read a zero where a key is masked, and no other number of
                 the mask. Where the attention is plain it is fairseq's.
-            previous: what the attention of the layer below handed on: logits (B, K, T, S), or values (S, B, C).
+            previous: what the attention of the layer below passed on.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
-            Output (T, B, C), probabilities or None, and what the layer above may take, or None.
+            Output (T, B, C), probabilities or None, and what the layer above takes as ``previous``.
 
         Raises:
             ValueError, TypeError, RuntimeError: where a tensor is of another size or type. Masks and previous logits
@@ -193,18 +121,113 @@ class Attention(Mechanism, MultiheadAttention):
             if static_kv and not self._get_input_buffer(incremental_state):
                 key, value, key_padding_mask = repeat_for_beam(incremental_state, key, value, key_padding_mask)
             memory = key, value, key_padding_mask, incremental_state, need_weights, static_kv, attn_mask
-            return *super().forward(query, *memory, need_head_weights=need_head_weights), None
+            return *super().forward(query, *memory, need_head_weights=need_head_weights), NOTHING
         if masks is None:
             masks = AttentionMasks.of(key_padding_mask, query_padding_mask, attn_mask)
-        if incremental_state is None:
-            inputs = Sentences(self, query, key, value, masks, previous)
-        else:
-            inputs = DecodingStep(self, query, key, value, masks, previous, incremental_state)
-        output, weights, logits = self.attend(inputs, need_weights or need_head_weights)
-        output, handed_on = self.out_proj(output), inputs.first_values if self.hands_on_values else logits
+        cache = None
+        if incremental_state is not None:
+            cache = AttentionCache.at_step(self, incremental_state, query, masks.padded_keys)
+        output, weights, passed = self.attend(
+            query, key, value, masks, previous, cache, need_weights or need_head_weights
+        )
         if need_head_weights:
-            return output, weights.transpose(0, 1), handed_on
-        return output, weights.mean(dim=1) if need_weights else None, handed_on
+            return output, weights.transpose(0, 1), passed
+        return output, weights.mean(dim=1) if need_weights else None, passed
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        masks: AttentionMasks,
+        previous: Passed = NOTHING,
+        cache: AttentionCache | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Passed]:
+        """Attends, step by step.
+
+        Args:
+            query: (T, B, C); with a cache, T is 1.
+            key, value: (S, B, C); with a cache, those of source tokens have a row for each sentence.
+
+        Returns:
+            Output (T, B, C), probabilities (B, K, T, S), None where a kernel has computed what nobody needs, and what
+            the next layer takes.
+        """
+        # Take what the layer below passed on.
+        inputs = Inputs(query, key, masks, self.num_heads, self.scaling, cache)
+        if self.passes_values:
+            inputs.first_values = previous.values
+        if self.passes_logits and previous.logits is not None:
+            inputs.previous = self.receive(previous.logits, inputs)
+
+        # Project tokens to queries, keys and values, side by side.
+        projected = self.project_all(query, key, value, inputs)
+
+        # Let one kernel compute the rest up to the output projection, if this class has one for these tensors.
+        fused = self.fused if self.recorded is None else None
+        found = None if fused is None else self.attend_by_kernel(fused, projected, inputs, need_weights)
+        if found is not None:
+            output, weights, logits = found
+        else:
+            # Split heads: queries (B, K, T, d), keys and values (B, K, S, d), those of earlier steps from the cache.
+            inputs.split_heads(projected, {part: self.width(part) for part in self.projected})
+            # Let a kernel compute the maps, if this class has one for them.
+            maps = None if fused is None else self.maps_by_kernel(fused, inputs, need_weights)
+            if maps is not None:
+                logits, weights = maps
+            else:
+                # Scores: the sum of the terms (EA eq. 1, 2).
+                scores = self.scores(inputs)
+                # Combine with the logits of the layer below (EA eq. 4, the skip connection).
+                combined = self.combine(scores, inputs)
+                # Transform the map, such as by a convolution (EA eq. 4).
+                logits = self.transform(combined, inputs)
+                # Mask, softmax (EA eq. 5).
+                weights = self.normalize(logits, inputs)
+                if self.recorded is not None:
+                    self.recorded.update(own=scores, input=combined, logits=logits, probabilities=weights)
+                    self.recorded["masked"] = inputs.masks.masked
+                if self.passes_logits:
+                    logits = inputs.masks.cleared(logits)
+            # Reweigh, drop out.
+            weights = self.reweigh(weights, inputs)
+            dropped = self.dropout_module(weights.type_as(inputs.v))
+            # Weighted sum of the values, and what terms and a depthwise convolution add to it.
+            added = (term.values(dropped, inputs) for term in self.terms if term.has_values)
+            output = join_heads(sum(added, self.values(dropped, inputs)))
+            if self.convolves_values:
+                output = output + self.convolutions.of_values(inputs)
+
+        # Project the output; pass on what the next layer takes.
+        passed = Passed(logits if self.passes_logits else None, inputs.first_values)
+        return self.out_proj(output), weights, passed
+
+    def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
+        """Queries, keys and values, projected, by the letters q, k and v of those that are side by side in a tensor.
+
+        Returns:
+            ``qkv`` (T, B, 3 C), of the same tokens; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), less what no term reads.
+            In a decoding step the keys and values of source tokens, projected once, are in the cache.
+        """
+        cache = inputs.cache
+        if cache is None and not query is key is value:
+            memory = self.project(key, "kv", inputs) if key is value else self.join(key, value, inputs)
+            return {"q": self.project(query, "q", inputs), "kv": memory}
+        if cache is None or not cache.has_source:
+            projected = self.project(query, "qkv", inputs)
+            if cache is not None:
+                cache.make_room(projected, self.width("k") if "k" in self.projected else 0, self.width("v"))
+            return {"qkv": projected}
+        if cache.keys is None:
+            keys, values = self.project(key, "k", inputs), self.project(value, "v", inputs)
+            cache.take_source(keys, values, inputs.masks.padded_keys)
+        return {"q": self.project(query, "q", inputs)}
+
+    def join(self, key: Tensor, value: Tensor, inputs: Inputs) -> Tensor:
+        """Keys and values of other tokens, side by side, (S, B, 2 C)."""
+        found = self.project(key, "k", inputs), self.project(value, "v", inputs)
+        return torch.cat([part for part in found if part is not None], dim=-1)
 
     def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
         """Queries, keys and values of tokens, or some of these, side by side, without those that no term reads.
@@ -215,61 +238,54 @@ class Attention(Mechanism, MultiheadAttention):
         Returns:
             (T, B, n C) of n parts, None without any.
         """
+        layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
+        if not layers:
+            return None
         if self.convolutions is not None and self.convolutions.act_on(parts):
-            return self.convolutions.project(x, self.projections(parts), inputs)
-        return inputs.linear(x, parts, self)
+            return self.convolutions.project(x, layers, inputs)
+        if inputs.cache is not None:
+            return inputs.cache.project(x, layers)
+        return project(x, *layers.values())
 
-    def projections(self, parts: str) -> dict[str, nn.Module]:
-        """Those of some of queries, keys and values that a term reads, by the letters q, k and v."""
-        return {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
+    def width(self, part: str) -> int:
+        """How many elements of a query, key or value (``q``, ``k``, ``v``) all heads have together."""
+        return self.num_heads * self.head_dim
 
-    def attend(self, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Output (T, B, C) before its projection, probabilities if they are needed, and logits (B, K, T, S)."""
-        fused = self.fused if self.recorded is None else None
-        if inputs.previous is not None:
-            inputs.previous = self.receive(inputs.previous, inputs)
-        if fused is not None and self.fuses_values and not self.drops_out:
-            found = inputs.attend(fused, need_weights)
-            if found is not None:
-                return found
-        inputs.prepare()
-        found = None if fused is None else inputs.evolve(fused, need_weights, self.scores)
-        if found is not None:
-            logits, weights = found
+    def attend_by_kernel(
+        self, fused: FusedLogits, projected: dict[str, Tensor], inputs: Inputs, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor] | None:
+        """Output (T, B, C), probabilities if they are needed, and logits, by one kernel; None where none does it.
+
+        Args:
+            projected: what :meth:`project_all` returns.
+        """
+        dropout = self.dropout_module
+        drops_out = dropout.p > 0 and (self.training or dropout.apply_during_inference)
+        if drops_out or not (self.can_fuse_values and self.dot_product_only) or self.convolves_values:
+            return None
+        query, *memory = projected.values()
+        if inputs.cache is not None:
+            return step_by_kernel(fused, query, inputs, need_weights)
+        if need_weights:
+            return None
+        memory = memory[0] if memory else None
+        found = attend(query, memory, self.num_heads, self.scaling, fused, inputs.previous, inputs.masks)
+        return found and (found[0], None, found[1])
+
+    def maps_by_kernel(self, fused: FusedLogits, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor] | None:
+        """Logits and probabilities (B, K, T, S), by one kernel; None where none computes them."""
+        if inputs.cache is not None or not takes_maps(inputs.size, inputs.v, inputs.masks, need_weights):
+            return None
+        if self.dot_product_only:  # the kernel scales them
+            scores, scale = inputs.q @ inputs.k.transpose(-1, -2), self.scaling
         else:
-            own = self.own_logits(inputs)
-            combined = self.combine(own, inputs)
-            logits = self.transform(combined, inputs)
-            weights = probabilities(logits, inputs.masks)
-            if self.recorded is not None:
-                self.recorded.update(own=own, input=combined, logits=logits, probabilities=weights)
-                self.recorded["masked"] = inputs.masks.masked
-            if self.hands_on_logits:
-                logits = inputs.masks.cleared(logits)
-        weights = self.reweigh(weights, inputs)
-        kept = self.dropout_module(weights.type_as(inputs.v))
-        added = (term.values(kept, inputs) for term in self.terms if term.has_values)
-        output = join_heads(sum(added, self.values(kept, inputs)))
-        if self.convolutions is not None and "depthwise" in self.convolutions:
-            output = output + self.convolutions.of_values(inputs)
-        return output, weights, logits
+            scores, scale = self.scores(inputs), 1.0
+        return evolve(scores, scale, fused, inputs.previous, inputs.masks, need_weights)
 
-    def own_logits(self, inputs: Inputs) -> Tensor:
+    def scores(self, inputs: Inputs) -> Tensor:
         """The sum of the terms, (B, K, T, S)."""
         first, *others = (term(inputs) for term in self.terms)
         return sum(others, first).expand(inputs.size)
-
-    def scores(self, inputs: Inputs) -> tuple[Tensor, float]:
-        """Own logits (B, K, T, S), and the number that kernels still have to scale them by."""
-        if self.scores_dots:
-            return inputs.q @ inputs.k.transpose(-1, -2), inputs.scale
-        return self.own_logits(inputs), 1.0
-
-    @property
-    def drops_out(self) -> bool:
-        """Whether probabilities are dropped out."""
-        dropout = self.dropout_module
-        return dropout.p > 0 and (dropout.training or dropout.apply_during_inference)
 
     def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor):
         """Lets the KV cache follow beam search where no decoder does; ``new_order`` (B,) are rows of before."""

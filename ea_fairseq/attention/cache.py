@@ -1,18 +1,17 @@
-"""The KV cache of one attention, and a decoding step that reads it: one query of each hypothesis."""
+"""The KV cache of one attention: what a decoding step, of one query of each hypothesis, has of earlier steps."""
 
 from collections.abc import Callable
 
 import torch
 from fairseq.modules import MultiheadAttention
-from torch import Tensor
+from torch import Tensor, nn
 
 from ea_fairseq.attention.beam import BeamState, resized, room_for
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.kernels.attend import joined, split_heads
-from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.attend import joined
+from ea_fairseq.kernels.cpu.step import step, takes_step
 from ea_fairseq.kernels.dispatch import readable, spread
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class AttentionCache:
@@ -24,38 +23,55 @@ class AttentionCache:
     Args:
         beam: that of the decoder, or of this attention alone.
         owns_beam: whether there is no decoder to begin its steps and to reorder it.
-        source: keys and values (S, sentences, C) of source tokens; None where each step adds its own.
-        source_padding: (sentences, S), true where a source token is padding.
+        has_source: whether keys and values are those of source tokens; otherwise each step adds its own.
 
     Attributes:
-        keys, values: (room for S, rows, C), of steps or of the source.
+        keys, values: (room for S, rows, C), of steps or of the source; None before the first.
+        source_padding: (sentences, S), true where a source token is padding.
         rows: by name, the last rows of maps, (n + 1, rows, K, room for S), step t at t modulo n + 1.
         vectors: by name, the last vectors of tokens, (n + 1, rows, C), step t at t modulo n + 1.
         projections: what makes queries, keys and values of a step's tokens, in one product, by the letters of those.
-
-    Raises:
-        ValueError: where a hypothesis has no sentence, or a step another number of rows than there are hypotheses.
     """
 
-    def __init__(
-        self,
-        beam: BeamState,
-        owns_beam: bool,
-        source: tuple[Tensor, Tensor] | None = None,
-        source_padding: Tensor | None = None,
-    ):
-        if source is not None:
-            source, source_padding = readable_source(beam, *source, source_padding)
+    def __init__(self, beam: BeamState, owns_beam: bool, has_source: bool):
         self.beam = beam
         self.owns_beam = owns_beam
-        self.has_source = source is not None
-        self.keys, self.values = source or (None, None)
-        self.source_padding = source_padding
+        self.has_source = has_source
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+        self.source_padding: Tensor | None = None
         self.rows: dict[str, Tensor] = {}
         self.vectors: dict[str, Tensor] = {}
-        self.projections: dict[str, Callable[[Tensor], Tensor | None]] = {}
+        self.projections: dict[str, Callable[[Tensor], Tensor]] = {}
         self.arguments: tuple | None = None  # of kernels for steps, see kernels/cpu/step.py
         self._gathered: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
+
+    @classmethod
+    def at_step(
+        cls, attention: MultiheadAttention, incremental_state: dict, query: Tensor, padding: Tensor | None
+    ) -> "AttentionCache":
+        """The cache of an attention, made at its first step, with this step begun if no decoder has.
+
+        Args:
+            query: (1, B, C); padding: (B, 1), true where a token of this step is padding, if it is its own key.
+
+        Raises:
+            ValueError: where there is more than one query of a hypothesis, or another number of hypotheses than before.
+        """
+        steps, rows, _ = query.shape
+        if steps != 1:
+            raise ValueError(f"a decoding step is of one token of each hypothesis, not {steps}")
+        cache = attention.get_incremental_state(incremental_state, "cache")
+        if cache is None:
+            beam = incremental_state.get(BeamState.KEY)
+            own = BeamState(torch.arange(rows, device=query.device)) if beam is None else beam
+            cache = cls(own, owns_beam=beam is None, has_source=attention.encoder_decoder_attention)
+            attention.set_incremental_state(incremental_state, "cache", cache)
+        if cache.owns_beam:
+            cache.beam.advance(None if cache.has_source else spread("key_padding_mask", padding, rows, 1))
+        if rows != len(cache.beam):
+            raise ValueError(f"a step of {rows} rows cannot follow {len(cache.beam)} hypotheses: reorder them first")
+        return cache
 
     @property
     def length(self) -> int:
@@ -67,19 +83,41 @@ class AttentionCache:
         """True at padding: (sentences, S) of source tokens, otherwise (B, room for S); None where there is none."""
         return self.source_padding if self.has_source else self.beam.padded
 
-    def make_room(self, rows: int, like: Tensor, key_width: int, width: int) -> None:
-        """Makes the buffers large enough for a step of so many rows, of the type of ``like``.
+    def take_source(self, key: Tensor, value: Tensor, padding: Tensor | None) -> None:
+        """Remembers keys and values (S, sentences, C) of source tokens, and which are padding, (sentences, S).
+
+        Raises:
+            ValueError: where a hypothesis translates a sentence that there is not, or the padding is of another size.
+        """
+        keys, sentences, _ = key.shape
+        if len(self.beam):
+            first, last = self.beam.sentence.aminmax()
+            if first < 0 or last >= sentences:
+                raise ValueError(f"{len(self.beam)} hypotheses translate more than the encoder's {sentences} sentences")
+        self.keys = readable("key", key, key.shape, key.dtype)
+        self.values = readable("value", value, (keys, sentences, value.size(-1)), key.dtype)
+        padding = spread("key_padding_mask", padding, sentences, keys)
+        if padding is not None and not padding.any():
+            padding = None
+        self.source_padding = readable("key_padding_mask", padding, (sentences, keys), torch.bool)
+
+    def project(self, x: Tensor, layers: dict[str, nn.Module]) -> Tensor:
+        """What projections, by the letters q, k and v, make of a step's tokens x (1, B, C), side by side."""
+        parts = "".join(layers)
+        if parts not in self.projections:
+            self.projections[parts] = joined(*layers.values()) if len(layers) > 1 else layers[parts]
+        return self.projections[parts](x)
+
+    def make_room(self, like: Tensor, key_width: int, value_width: int) -> None:
+        """Makes the buffers large enough for this step, of the type of ``like``.
 
         Args:
-            key_width: C of a key, 0 where no term reads keys; width: C of a value.
+            key_width: elements of a key, 0 where no term reads keys; value_width: of a value.
         """
-        if rows != len(self.beam):
-            raise ValueError(f"a step of {rows} rows cannot follow {len(self.beam)} hypotheses: reorder them first")
-        if not self.has_source:
-            rows, room = self.beam.widest, room_for(self.beam.steps)
-            if self.keys is None:
-                self.keys, self.values = like.new_empty(0, rows, key_width), like.new_empty(0, rows, width)
-            self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
+        rows, room = self.beam.widest, room_for(self.beam.steps)
+        if self.keys is None:
+            self.keys, self.values = like.new_empty(0, rows, key_width), like.new_empty(0, rows, value_width)
+        self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
 
     def add(self, key: Tensor | None, value: Tensor) -> None:
         """Remembers this step's key, if there is one, and value, (1, B, C)."""
@@ -139,139 +177,6 @@ class AttentionCache:
         return earlier.unflatten(0, (room - 1, -1))
 
 
-def readable_source(
-    beam: BeamState, key: Tensor, value: Tensor, padding: Tensor | None
-) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
-    """Keys and values (S, sentences, C) of source tokens, and their padding (sentences, S), as kernels read them.
-
-    Raises:
-        ValueError: where a hypothesis translates a sentence that there is not, or the padding is of another size.
-    """
-    keys, sentences, _ = key.shape
-    if len(beam):
-        first, last = beam.sentence.aminmax()
-        if first < 0 or last >= sentences:
-            raise ValueError(f"{len(beam)} hypotheses translate more than the encoder's {sentences} sentences")
-    source = readable("key", key, key.shape, key.dtype), readable("value", value, key.shape, key.dtype)
-    padding = spread("key_padding_mask", padding, sentences, keys)
-    if padding is not None and not padding.any():
-        padding = None
-    return source, readable("key_padding_mask", padding, (sentences, keys), torch.bool)
-
-
-class DecodingStep(Inputs):
-    """The inputs of one step.
-
-    Args:
-        query: (1, B, C); key, value: the same, or those of source tokens (S, sentences, C), read at the first step.
-        masks: of these keys and queries; ``future`` and ``float_mask`` (1, S) are of all keys so far.
-        previous: (B, K, 1, S), logits of the layer below.
-
-    Raises:
-        ValueError: where there is more than one query of a hypothesis, or a tensor of another size.
-    """
-
-    def __init__(
-        self,
-        attention: MultiheadAttention,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        masks: AttentionMasks,
-        previous: Tensor | None,
-        incremental_state: dict,
-    ):
-        steps, rows, _ = query.shape
-        if steps != 1:
-            raise ValueError(f"a decoding step is of one word of each hypothesis, not {steps}")
-        self.x, self.scale, self.masks, self.projected = query, attention.scaling, masks, attention.projected
-        self.take(attention, previous)
-        self.projections = {}  # of the source, which is projected once
-        self.cache = cache_of(self, attention, key, value, incremental_state)
-        self.projections = self.cache.projections
-        self.query = attention.project(query, "q" if self.cache.has_source else "qkv", self)
-        width = attention.num_heads * attention.head_dim
-        self.cache.make_room(rows, self.query, width if "k" in self.projected else 0, width)
-        self.size = rows, attention.num_heads, 1, self.cache.length
-
-    def linear(self, x: Tensor, parts: str, attention: MultiheadAttention) -> Tensor | None:
-        if parts not in self.projections:
-            layers = attention.projections(parts).values()
-            self.projections[parts] = joined(*layers) if len(layers) > 1 else next(iter(layers), lambda _: None)
-        return self.projections[parts](x)
-
-    def prepare(self) -> None:
-        rows, heads, _, keys = self.size
-        query = self.query
-        if not self.cache.has_source:
-            parts = dict(zip(self.projected, query.chunk(len(self.projected), dim=-1), strict=True))
-            self.cache.add(parts.get("k"), parts["v"])
-            query = parts.get("q")
-        key, value, padded_keys = self.cache.gather()
-        self.q = None if query is None else split_heads(query, heads)
-        self.k = split_heads(key, heads) if "k" in self.projected else None
-        self.v = split_heads(value, heads)
-        self.masks = AttentionMasks(
-            padded_keys=padded_keys,
-            padded_queries=spread("query_padding_mask", self.masks.padded_queries, rows, 1),
-            future=spread("attn_mask", self.masks.future, 1, keys),
-            float_mask=spread("attn_mask", self.masks.float_mask, 1, keys),
-        )
-        self.previous = spread("previous_logits", self.previous, *self.size)
-
-    @property
-    def positions(self) -> tuple[Tensor, Tensor]:
-        keys = torch.arange(self.cache.length, device=self.x.device)
-        return torch.full((1,), self.cache.beam.steps - 1, device=self.x.device), keys
-
-    def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
-        return self.cache.rows_before(name, rows, count) if count else None
-
-    def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
-        return self.cache.vectors_before(name, x, count) if count else None
-
-    def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        (rows, heads, _, _), masks = self.size, self.masks
-        if masks.future is not None or masks.float_mask is not None or 0 in self.size:
-            return None
-        if fused.learned is not None or not native_step.takes_step(self.query):
-            return None
-        previous = spread("previous_logits", self.previous, *self.size)
-        padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
-        return native_step.step(
-            self.cache, self.query, heads, self.scale, fused, previous, padded_queries, need_weights
-        )
-
-    def evolve(self, *_) -> None:
-        return None  # no kernel takes the maps of a step alone
-
-
-def cache_of(
-    step: DecodingStep, attention: MultiheadAttention, key: Tensor, value: Tensor, incremental_state: dict
-) -> AttentionCache:
-    """The cache of an attention, made at its first step, with this step begun if no decoder has.
-
-    Args:
-        key, value: (S, sentences, C), of source tokens or of this step's.
-    """
-    cache = attention.get_incremental_state(incremental_state, "cache")
-    rows, padding = step.x.size(1), step.masks.padded_keys
-    if cache is None:
-        beam, source = incremental_state.get(BeamState.KEY), None
-        if attention.encoder_decoder_attention:
-            source = attention.project(key, "k", step), attention.project(value, "v", step)
-        cache = AttentionCache(
-            BeamState(torch.arange(rows, device=key.device)) if beam is None else beam,
-            owns_beam=beam is None,
-            source=source,
-            source_padding=padding,
-        )
-        attention.set_incremental_state(incremental_state, "cache", cache)
-    if cache.owns_beam:
-        cache.beam.advance(None if cache.has_source else spread("key_padding_mask", padding, rows, 1))
-    return cache
-
-
 def repeat_for_beam(
     incremental_state: dict | None, key: Tensor, value: Tensor, padding: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -282,3 +187,21 @@ def repeat_for_beam(
     sentence = beam.sentence
     key, value = key.index_select(1, sentence), value.index_select(1, sentence)
     return key, value, None if padding is None else padding.index_select(0, sentence)
+
+
+def step_by_kernel(
+    fused: FusedLogits, query: Tensor, inputs: Inputs, need_weights: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+    """A step's output (1, B, C), probabilities if they are needed, and logits, by one kernel; None where none does it.
+
+    Args:
+        query: (1, B, C), projected; or (1, B, 3 C), with keys and values that the cache takes.
+    """
+    (rows, heads, _, _), masks = inputs.size, inputs.masks
+    if masks.future is not None or masks.float_mask is not None or 0 in inputs.size:
+        return None
+    if fused.learned is not None or not takes_step(query):
+        return None
+    previous = spread("previous_logits", inputs.previous, *inputs.size)
+    padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
+    return step(inputs.cache, query, heads, inputs.scale, fused, previous, padded_queries, need_weights)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ea_fairseq.attention.convolutions import Convolutions, DepthwiseConvolution
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options, option
 
@@ -37,7 +37,7 @@ class ConvolutionOptions(Options):
         "PARTS",
     )
 
-    def build(self, place: Place, width: int, heads: int, width_of_values: int) -> Convolutions | None:
+    def build(self, context: LayerContext, width: int, heads: int, width_of_values: int) -> Convolutions | None:
         """The convolutions of an attention of K heads, or None.
 
         Args:
@@ -47,13 +47,13 @@ class ConvolutionOptions(Options):
             UserError: where an odd number of heads has no half.
         """
         names = [] if self.conv_projections == "none" else self.conv_projections.split(",")
-        if names and heads % 2 and place.kind != "cross":
+        if names and heads % 2 and context.kind != "cross":
             raise UserError(
-                f"--conv-projections takes half of the heads, and --{place.kind}-attention-heads {heads} is odd"
+                f"--conv-projections takes half of the heads, and --{context.kind}-attention-heads {heads} is odd"
             )
-        if place.kind == "cross" or not (names or self.depthwise_conv):
+        if context.kind == "cross" or not (names or self.depthwise_conv):
             return None
-        later = place.kind == "encoder"
+        later = context.kind == "encoder"
         found = {name: DepthwiseConvolution(width, later, bias=True) for name in names}
         if self.depthwise_conv:
             found["depthwise"] = DepthwiseConvolution(width_of_values, later)

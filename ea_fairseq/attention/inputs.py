@@ -1,84 +1,119 @@
-"""What the steps of an attention read, be it of whole sentences or of one decoding step."""
+"""What the steps of an attention read, and what it passes on to the next layer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.attend import split_heads
+from ea_fairseq.kernels.dispatch import spread
 from ea_fairseq.kernels.masks import AttentionMasks
 
 if TYPE_CHECKING:
-    from ea_fairseq.attention.attention import Attention
+    from ea_fairseq.attention.cache import AttentionCache
 
 
-class Inputs(Protocol):
-    """``Sentences`` (attention.py) and ``DecodingStep`` (cache.py), of B rows, T queries and S keys.
+class Passed(NamedTuple):
+    """What an attention passes on to that of the same kind in the next layer, None where it does not.
 
-    Attributes:
-        x: (T, B, C), what queries are projected from; in a decoding step, T is 1.
-        size: (B, K, T, S), of the attention's maps.
+    Args:
+        logits: (B, K, T, S), zero at masked entries.
+        values: (S, B, C), projected; those of the first layer.
+    """
+
+    logits: Tensor | None = None
+    values: Tensor | None = None
+
+
+NOTHING = Passed()
+
+
+@dataclass
+class Inputs:
+    """What terms, convolutions and the steps of a mechanism read, of whole sentences or of one decoding step.
+
+    Args:
+        x: (T, B, C), the tokens that queries are projected from; in a decoding step, T is 1.
+        memory: (S, B, C), the tokens that keys are projected from; in a decoding step this step's, or the source's
+            with a row for each sentence.
+        masks: of the attention's maps; before :meth:`split_heads` they may have one row or column for all.
+        heads: their number K.
         scale: of the dot product, 1 / sqrt(d).
-        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected, None where no term reads them; see
-            :meth:`prepare`.
+        cache: of a decoding step.
         previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
-            no logits are handed on.
-        first_values: values (S, B, C) that the layer below hands on; None in the first layer, and where none are.
-        masks: of these maps.
+            no logits are passed on.
+        first_values: values (S, B, C) that the layer below passes on; None in the first layer, and where none are.
+        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected, None where no term reads them; of
+            :meth:`split_heads`.
     """
 
     x: Tensor
-    size: tuple[int, int, int, int]
-    scale: float
-    q: Tensor | None
-    k: Tensor | None
-    v: Tensor
-    previous: Tensor | None
-    first_values: Tensor | None
+    memory: Tensor
     masks: AttentionMasks
+    heads: int
+    scale: float
+    cache: AttentionCache | None = None
+    previous: Tensor | None = None
+    first_values: Tensor | None = None
+    q: Tensor | None = None
+    k: Tensor | None = None
+    v: Tensor | None = None
 
-    def take(self, attention: Attention, handed_on: Tensor | None) -> None:
-        """Sets ``previous`` and ``first_values`` to what the layer below handed on, if its attention hands that on."""
-        self.previous = handed_on if attention.hands_on_logits else None
-        self.first_values = handed_on if attention.hands_on_values else None
-
-    def linear(self, x: Tensor, parts: str, attention: Attention) -> Tensor | None:
-        """What ``Attention.projections`` make of tokens x (T, B, C), side by side, (T, B, n C); None without any."""
-
-    def prepare(self) -> None:
-        """Makes what kernels for whole attentions do without: q, k and v; masks and previous logits in full size.
-
-        Raises:
-            ValueError: where masks or previous logits are of another size.
-        """
+    @property
+    def size(self) -> tuple[int, int, int, int]:
+        """(B, K, T, S), of the attention's maps."""
+        queries, rows, _ = self.x.shape
+        if self.cache is not None:
+            return rows, self.heads, 1, self.cache.length
+        keys, sentences, _ = self.memory.shape  # one sentence of queries serves all
+        return sentences if rows == 1 else rows, self.heads, queries, keys
 
     @property
     def positions(self) -> tuple[Tensor, Tensor]:
         """Of queries (T,) and of keys (S,), counted from 0."""
+        *_, queries, keys = self.size
+        first = 0 if self.cache is None else self.cache.beam.steps - 1
+        device = self.x.device
+        return torch.arange(first, first + queries, device=device), torch.arange(keys, device=device)
+
+    def split_heads(self, projected: dict[str, Tensor | None], widths: dict[str, int]) -> None:
+        """Sets ``q``, ``k`` and ``v``; masks and previous logits are in full size afterwards.
+
+        Args:
+            projected: what ``Attention.project_all`` returns.
+            widths: how many elements all heads have together of a query, key and value, of those that there are.
+
+        Raises:
+            ValueError: where masks or previous logits are of another size.
+        """
+        masks, parts = self.masks, {}
+        for letters, tensor in projected.items():
+            there = [part for part in letters if part in widths]
+            if there:
+                parts |= zip(there, tensor.split([widths[part] for part in there], dim=-1), strict=True)
+        if self.cache is not None:
+            if not self.cache.has_source:
+                self.cache.add(parts.get("k"), parts["v"])
+            parts["k"], parts["v"], padded_keys = self.cache.gather()
+            masks = AttentionMasks(padded_keys, masks.padded_queries, masks.future, masks.float_mask)
+        self.q, self.k, self.v = (split_heads(parts[p], self.heads) if p in widths else None for p in "qkv")
+        sentences, _, queries, keys = self.size
+        self.masks = masks.of_size(sentences, queries, keys)
+        self.previous = spread("previous_logits", self.previous, *self.size)
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
         """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros: a sentence begins here.
 
         A decoding step has earlier rows, and remembers ``rows`` (B, K, 1, S), by their name, for the steps after it.
         """
+        return self.cache.rows_before(name, rows, count) if self.cache is not None and count else None
 
     def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
         """The ``count`` vectors before those of tokens, (count, B, C), or None for zeros: a sentence begins here.
 
         A decoding step has earlier ones, and remembers its own x (1, B, C), by the name, for the steps after it.
         """
-
-    def attend(self, fused: FusedLogits, need_weights: bool) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """Output (T, B, C), probabilities or None, logits (B, K, T, S) if a next layer may read them, by one kernel.
-
-        None where there is no kernel for this.
-        """
-
-    def evolve(self, fused: FusedLogits, exact: bool, scores) -> tuple[Tensor, Tensor] | None:
-        """Logits and probabilities (B, K, T, S), by one kernel; None where there is none for them.
-
-        Args:
-            exact: probabilities must not be rounded to half precision.
-            scores: makes of these inputs own logits (B, K, T, S), and the number that they are still to be scaled by.
-        """
+        return self.cache.vectors_before(name, x, count) if self.cache is not None and count else None

@@ -7,7 +7,7 @@ from torch import Tensor
 from ea_fairseq.attention.inputs import Inputs
 
 
-def with_margins(
+def pad_map(
     maps: Tensor, inputs: Inputs, left: int, right: int, above: int, below: int, name: str = "conv_inputs"
 ) -> Tensor:
     """Maps (B, K, T, S) with zeros around them or, above a decoding step's, the rows of earlier steps, by a name."""

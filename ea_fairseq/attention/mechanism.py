@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Tensor, nn
 
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import probabilities
 from ea_fairseq.options import Options
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ Measure = Callable[[], float]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in a stack an attention is built.
+class LayerContext:
+    """Which layer of a stack an attention is built for.
 
     Args:
         kind: ``encoder``, ``decoder`` (self-attentions) or ``cross`` (encoder-decoder attention).
@@ -33,7 +34,7 @@ class Place:
 
 
 class Mechanism:
-    """What happens to own logits, to probabilities and to values: as it is, what happens in plain attention.
+    """What happens to scores, to probabilities and to values: as it is, what happens in plain attention.
 
     Maps are (B, K, T, S): sentences, heads, queries, keys. ``inputs`` are of whole sentences or of a decoding step.
     """
@@ -42,12 +43,15 @@ class Mechanism:
     title: ClassVar[str] = "attention"
     adds: ClassVar[str] = "parameters"  # what its parameters are called in tables and logs
     marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
-    hands_on_logits = False  # whether the next layer's attention of the same kind reads this one's logits
-    hands_on_values = False  # whether it reads ``Inputs.first_values`` instead
-    fused: FusedLogits | None = None  # what kernels may compute in place of combine and transform; None: these have to
+    passes_logits = False  # whether the next layer's attention of the same kind reads this one's logits
+    passes_values = False  # whether it reads ``Inputs.first_values``
+    # What kernels may compute in place of scores, combine, transform and normalize: of a class that has it in its own
+    # body. Of the others, subclasses too, PyTorch computes the steps.
+    fused: FusedLogits | None = None
+    can_fuse_values = True  # whether kernels may do what comes after the softmax, too: reweigh and values are plain
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> nn.Module | None:
+    def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> nn.Module | None:
         """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
         return None
 
@@ -65,13 +69,17 @@ class Mechanism:
         """What ``combine`` and kernels take for the logits of the layer below, (B, K, T, S), zero where masked."""
         return previous
 
-    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
-        """Own logits, combined with ``inputs.previous``, those of the layer below, or None in the first layer."""
-        return own
+    def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
+        """Scores, combined with ``inputs.previous``, the logits of the layer below; None in the first layer."""
+        return scores
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """What the softmax takes of combined logits; what masked entries hold is arbitrary, before and after."""
         return logits
+
+    def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """Probabilities: the softmax over keys that are not masked (EA eq. 5)."""
+        return probabilities(logits, inputs.masks)
 
     def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """Probabilities after the softmax."""

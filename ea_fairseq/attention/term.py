@@ -1,4 +1,4 @@
-"""What own logits are the sum of."""
+"""What the scores of an attention are the sum of."""
 
 from typing import ClassVar
 
@@ -8,14 +8,14 @@ from ea_fairseq.attention.inputs import Inputs
 
 
 class Term(nn.Module):
-    """A summand of an attention's own logits.
+    """A summand of an attention's scores.
 
-    A term is built of its :class:`~ea_fairseq.attention.mechanism.Place`, the width C of all heads and their number K;
-    layers of a stack may share it.
+    A term is built of a :class:`~ea_fairseq.attention.mechanism.LayerContext`, the width C of all heads and their
+    number K; layers of a stack may share it.
     """
 
     needs: ClassVar[str] = ""  # "q", "k" or "qk": whether it reads projected queries and keys
-    longest: int | None = None  # the most words of a sentence that it knows, where there is a limit
+    longest: int | None = None  # the most tokens of a sentence that it knows, where there is a limit
     has_values = False  # whether it adds to what is attended to, see :meth:`values`
 
     def forward(self, inputs: Inputs) -> Tensor:

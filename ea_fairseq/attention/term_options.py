@@ -1,11 +1,11 @@
-"""The flags that say what own logits are the sum of, which every mechanism takes."""
+"""The flags that say what scores are the sum of, which every mechanism takes."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
 
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options, one_of, option, whole
@@ -46,7 +46,7 @@ POSITIONS = {  # by the value of --relative-positions
 
 @dataclass(frozen=True)
 class TermOptions(Options):
-    """Which terms own logits have.
+    """Which terms scores have.
 
     Raises:
         UserError: naming the flag, when a value is none of those there are, or two flags do not go together.
@@ -134,22 +134,22 @@ class TermOptions(Options):
         ]
         return {"synthesizer_length": max(maps, default=LONGEST)}
 
-    def build(self, place: Place, width: int, heads: int) -> tuple[Term, ...]:
-        """The terms of an attention of ``width`` C and K heads; none where own logits are dot products alone."""
+    def build(self, context: LayerContext, width: int, heads: int) -> tuple[Term, ...]:
+        """The terms of an attention of ``width`` C and K heads; none where scores are dot products alone."""
         by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
-        if place.kind == "cross":
-            terms = [self.content(place, width, heads)]
+        if context.kind == "cross":
+            terms = [self.content(context, width, heads)]
         else:
-            terms = [] if self.no_content_scores else [self.content(place, width, heads)]
+            terms = [] if self.no_content_scores else [self.content(context, width, heads)]
             shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
-            terms += [(shaw if term is ShawPositions else term)(place, width, heads) for term in by_distance]
+            terms += [(shaw if term is ShawPositions else term)(context, width, heads) for term in by_distance]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
-    def content(self, place: Place, width: int, heads: int) -> Term:
+    def content(self, context: LayerContext, width: int, heads: int) -> Term:
         """The term of queries and keys, or what takes its place in self-attentions."""
-        if self.synthesizer == "none" or place.kind == "cross":
+        if self.synthesizer == "none" or context.kind == "cross":
             kind = ATTENTION_TYPES.get(self.attention_type)
-            return DotProduct() if kind is None else kind(place, width, heads)
+            return DotProduct() if kind is None else kind(context, width, heads)
         name, _, dot = self.synthesizer.partition("+")
-        synthesizer = MAPS[name](place, width, heads, self.synthesizer_length)
+        synthesizer = MAPS[name](context, width, heads, self.synthesizer_length)
         return Mixture(DotProduct(), synthesizer, heads) if dot else synthesizer

@@ -46,7 +46,7 @@ def project_anew(attention: Attention, reads: dict[str, int], *noise) -> None:
     width = attention.num_heads * attention.head_dim
     for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
         term.read(reads["q"], width)
-    attention.is_bare = attention.is_plain = False
+    attention.has_no_extra_terms = attention.is_plain = False
     for part in attention.projected:
         setattr(attention, f"{part}_proj", linear(reads[part], width, GAIN, *noise))
 

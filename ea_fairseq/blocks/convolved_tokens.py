@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -21,7 +21,7 @@ class ConvolvedTokens(TokenConvolution):
         self.out_proj = nn.Linear(width, width)
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> None:
+    def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> None:
         """Nothing is beside it."""
 
     @classmethod
@@ -31,7 +31,14 @@ class ConvolvedTokens(TokenConvolution):
 
     @classmethod
     def build(
-        cls, options: Options, place: Place, embed_dim: int, num_heads: int, terms=(), convolutions=None, **kwargs
+        cls,
+        options: Options,
+        context: LayerContext,
+        embed_dim: int,
+        num_heads: int,
+        terms=(),
+        convolutions=None,
+        **kwargs,
     ):
         """
         Raises:

@@ -1,6 +1,6 @@
 """Composite attention: Chang et al., Convolutions and Self-Attention, ACL 2021 ("COMP").
 
-Lightweight convolutions are terms of own logits (COMP eq. 6), which ``--lightweight-conv`` chooses.
+Lightweight convolutions are terms of the scores (COMP eq. 6), which ``--lightweight-conv`` chooses.
 """
 
 from ea_fairseq.attention.attention import Attention
@@ -14,3 +14,4 @@ class CompositeAttention(Attention):
     """Attention to whose scores self-attentions add lightweight convolutions."""
 
     title = "composite attention"
+    fused = Attention.fused

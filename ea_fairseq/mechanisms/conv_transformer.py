@@ -11,7 +11,7 @@ without a projection of the attention's output: of both readings the one whose s
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import register_classifier, register_mechanism
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.token_convolution import TokenConvolution
@@ -27,11 +27,14 @@ class ConvTransformerAttention(Attention):
     """Plain attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
     title = "attention beside a convolution"
+    fused = Attention.fused
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> TokenConvolution | None:
+    def build_branch(
+        cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int
+    ) -> TokenConvolution | None:
         """The convolution beside the encoder's self-attention."""
-        return TokenConvolution(embed_dim // 2) if place.kind == "encoder" else None
+        return TokenConvolution(embed_dim // 2) if context.kind == "encoder" else None
 
 
 @register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS)
@@ -39,21 +42,22 @@ class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
     """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
 
     title = "predictive attention beside a convolution"
+    fused = PredictiveAttention.fused
 
 
 class BothReadAll(Attention):
     """Of a classifier: the attention and the convolution beside it read all channels, and give half of them each."""
 
     @classmethod
-    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs) -> Attention:
         """The attention of a place in a stack, which does not project its output."""
-        attention = super().build(options, place, embed_dim, num_heads, **kwargs)
+        attention = super().build(options, context, embed_dim, num_heads, **kwargs)
         widen(attention, 2 * embed_dim, kwargs["q_noise"], kwargs["qn_block_size"])
         attention.out_proj = nn.Identity()
         return attention
 
     @classmethod
-    def build_branch(cls, options: Options, place: Place, embed_dim: int, num_heads: int) -> TokenConvolution:
+    def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> TokenConvolution:
         """
         Raises:
             UserError: where an odd width has no half.
@@ -67,7 +71,11 @@ class BothReadAll(Attention):
 class ConvClassifierAttention(BothReadAll, ConvTransformerAttention):
     """Plain attention and a convolution over words, which read all channels and give half of them each."""
 
+    fused = Attention.fused
+
 
 @register_classifier("pa_conv_transformer", pa_alpha=0.1, **HALF)
 class PredictiveConvClassifierAttention(BothReadAll, PredictiveConvAttention):
     """Predictive attention and a convolution over words, which read all channels and give half of them each."""
+
+    fused = PredictiveAttention.fused

@@ -1,6 +1,6 @@
 """Evolving attention: Wang et al., Evolving Attention with Residual Convolutions, ICML 2021 ("EA").
 
-logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix, where mix = alpha * logits_{i-1} + (1 - alpha) * own_i  (EA eq. 4)
+logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix,  mix = alpha * logits_{i-1} + (1 - alpha) * scores_i  (EA eq. 4)
 """
 
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.inputs import Inputs, Passed
 from ea_fairseq.attention.learned_weights import LearnedWeights
-from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
-from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.map_convolution import channels_last, norm, pad_map
+from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import is_exactly
@@ -147,13 +147,12 @@ class EvolvingAttention(Attention):
     options = EvolutionOptions
     title = "evolving attention"
     adds = "convolutions"
-    fused_steps = (*Attention.fused_steps, "convolve")
     IDENTITY_SHIFT = 20.0
 
     def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
-        self.hands_on_logits, self.full_evolution = evolution.alpha > 0, evolution
+        self.passes_logits, self.full_evolution = evolution.alpha > 0, evolution
         learns = evolution.learned and not evolution.is_off
         self.learned = LearnedWeights(num_heads, evolution.alpha, evolution.beta) if learns else None
         self.evolve_by(evolution)
@@ -164,13 +163,13 @@ class EvolvingAttention(Attention):
             self.register_buffer("skip", torch.empty(0))
 
     @classmethod
-    def build(cls, options: EvolutionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
+    def build(cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
         """The attention of a place in a stack, from the options."""
-        return cls(embed_dim, num_heads, options.of(place.kind), **kwargs)
+        return cls(embed_dim, num_heads, options.of(context.kind), **kwargs)
 
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets what the steps below and kernels compute by."""
-        self.evolution, self.is_plain = evolution, evolution.is_off and self.is_bare
+        self.evolution, self.is_plain = evolution, evolution.is_off and self.has_no_extra_terms
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
             1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta, self.learned
@@ -195,7 +194,7 @@ class EvolvingAttention(Attention):
         if evolution != self.evolution:
             self.evolve_by(evolution)
 
-    def forward(self, *args, **kwargs) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def forward(self, *args, **kwargs) -> tuple[Tensor, Tensor | None, Passed]:
         """As :meth:`Attention.forward`; parameters that are not read have gradients of zero, not none.
 
         They are those of a convolution whose weight is 0 for now, and alpha in the first layer.
@@ -211,9 +210,9 @@ class EvolvingAttention(Attention):
         alpha = None if self.learned is None else self.learned.alpha_logits
         return found if alpha is None else [*found, alpha]
 
-    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+    def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """The skip connection (EA eq. 4)."""
-        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.weight("alpha", own))
+        return scores if inputs.previous is None else torch.lerp(scores, inputs.previous, self.weight("alpha", scores))
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The residual convolution (EA eq. 4)."""
@@ -231,7 +230,7 @@ class EvolvingAttention(Attention):
         margins = self.evolution.window.margins(self.evolution.kernel_size)
         if len(set(margins)) == 1 and is_exactly(self.conv, nn.Conv2d):
             return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=margins[0])
-        return self.conv(with_margins(logits, inputs, *margins))
+        return self.conv(pad_map(logits, inputs, *margins))
 
     @torch.no_grad()
     def start_as_identity(self) -> None:

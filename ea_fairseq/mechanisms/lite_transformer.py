@@ -8,7 +8,7 @@ heads and dropout of weights are those of the authors' code for IWSLT'14 (mit-ha
 from dataclasses import dataclass
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.blocks.lightweight_convolution import LightweightBranch
 from ea_fairseq.options import Options, fraction, option
@@ -35,14 +35,15 @@ class LongShortRangeAttention(Attention):
 
     options = LightweightOptions
     title = "long-short range attention"
+    fused = Attention.fused
 
     @classmethod
     def build_branch(
-        cls, options: LightweightOptions, place: Place, embed_dim: int, num_heads: int
+        cls, options: LightweightOptions, context: LayerContext, embed_dim: int, num_heads: int
     ) -> LightweightBranch:
         """The convolution beside self-attention; in the decoder it reads no later word."""
-        kernel = KERNELS[min(place.layer, len(KERNELS) - 1)]
-        later = 0 if place.kind == "decoder" else kernel // 2
+        kernel = KERNELS[min(context.layer, len(KERNELS) - 1)]
+        later = 0 if context.kind == "decoder" else kernel // 2
         return LightweightBranch(embed_dim // 2, kernel, later, num_heads, options.weight_dropout)
 
     @classmethod

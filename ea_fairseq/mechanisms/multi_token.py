@@ -1,8 +1,8 @@
 """Multi-token attention: Golovneva et al., Multi-Token Attention, 2025 (arXiv 2504.00927, "MTA").
 
-logits_h = conv_h(own_h), over queries and keys, in some of the layers; then the softmax, heads mixed within groups, and
-each head's output normalized and scaled by depth: the paper's first version. Flags add what its code has beside these
-(facebookresearch/RAM, projects/mta): heads mixed before the softmax, a second convolution after it, and gates.
+logits_h = conv_h(scores_h), over queries and keys, in some of the layers; then the softmax, heads mixed within groups,
+and each head's output normalized and scaled by depth: the paper's first version. Flags add what its code has beside
+these (facebookresearch/RAM, projects/mta): heads mixed before the softmax, a second convolution after it, and gates.
 """
 
 import math
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.map_convolution import channels_last, norm, with_margins
-from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.map_convolution import channels_last, norm, pad_map
+from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.talking_heads import mix_heads
@@ -79,14 +79,14 @@ class MultiTokenAttention(Attention):
     adds = "convolutions, head mixtures and norms"
     EPSILON = 1e-5
 
-    def __init__(self, embed_dim: int, num_heads: int, options: MultiTokenOptions, place: Place, **kwargs):
+    def __init__(self, embed_dim: int, num_heads: int, options: MultiTokenOptions, context: LayerContext, **kwargs):
         super().__init__(embed_dim, num_heads, **kwargs)
         queries, keys, group = options.mta_query_kernel, options.mta_key_kernel, options.mta_head_kernel
         self.above, self.below = queries - 1, 0  # rows that the convolution reads beside its own
-        if place.kind == "encoder":
+        if context.kind == "encoder":
             self.above, self.below = (queries - 1) // 2, queries // 2
         self.beside = keys // 2
-        has_conv = place.layer % options.mta_every == options.mta_every // 2
+        has_conv = context.layer % options.mta_every == options.mta_every // 2
         shape = num_heads, num_heads, (queries, keys)
         self.conv = nn.Conv2d(*shape, groups=num_heads, bias=False) if has_conv else None
         has_second = has_conv and options.mta_second_conv
@@ -94,10 +94,10 @@ class MultiTokenAttention(Attention):
         self.mix_logits = nn.Parameter(torch.empty(num_heads, num_heads)) if options.mta_mix_logits else None
         self.head_mixing = nn.Parameter(torch.empty(num_heads // group, group, group)) if group > 1 else None
         self.head_norm = None if options.no_mta_norm else nn.Parameter(torch.ones(self.head_dim))
-        self.depth_scale = 1.0 if options.no_mta_depth_scale else 0.2 + 0.6 * math.exp(-0.3 * place.layer)
+        self.depth_scale = 1.0 if options.no_mta_depth_scale else 0.2 + 0.6 * math.exp(-0.3 * context.layer)
         self.gate = nn.Linear(self.head_dim, 1) if options.mta_gate else None
         added = self.mixings or self.convs or self.head_norm is not None or self.gate is not None
-        self.is_plain = self.is_bare and not added
+        self.is_plain = self.has_no_extra_terms and not added
         self.start_as_identity()
         if self.gate is not None:
             std = embed_dim**-0.5  # as in its code, cut off at three times as much
@@ -105,7 +105,7 @@ class MultiTokenAttention(Attention):
             nn.init.zeros_(self.gate.bias)
 
     @classmethod
-    def build(cls, options: MultiTokenOptions, place: Place, embed_dim: int, num_heads: int, **kwargs):
+    def build(cls, options: MultiTokenOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
         """The attention of a place in a stack, from the options.
 
         Raises:
@@ -116,7 +116,7 @@ class MultiTokenAttention(Attention):
                 f"--mta-head-kernel must divide the number of heads, and {options.mta_head_kernel} is no divisor of "
                 f"{num_heads}"
             )
-        return cls(embed_dim, num_heads, options, place, **kwargs)
+        return cls(embed_dim, num_heads, options, context, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
@@ -149,7 +149,7 @@ class MultiTokenAttention(Attention):
     def convolve(self, conv: nn.Conv2d, maps: Tensor, inputs: Inputs, name: str) -> Tensor:
         """Each head's map of (B, K, T, S) by itself, read as zero where masked; a name for the rows that steps keep."""
         maps = channels_last(inputs.masks.cleared(maps))
-        maps = with_margins(maps, inputs, self.beside, self.beside, self.above, self.below, name)
+        maps = pad_map(maps, inputs, self.beside, self.beside, self.above, self.below, name)
         return F.conv2d(maps, conv.weight.type_as(maps), groups=self.num_heads)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
@@ -162,7 +162,7 @@ class MultiTokenAttention(Attention):
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
-        """Lets each head's convolutions copy an entry, and each head keep its own logits and probabilities."""
+        """Lets each head's convolutions copy an entry, and each head keep its own scores and probabilities."""
         for conv in self.convs.values():
             conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
         for mixing in self.mixings:

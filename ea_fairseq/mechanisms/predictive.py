@@ -1,6 +1,6 @@
 """Predictive attention: Predictive Attention Transformer, submitted to ICLR 2021 ("PA").
 
-A_i = softmax(alpha * CNN(logits_{i-1}) + (1 - alpha) * own_i), in the encoder's self-attention alone  (PA eq. 4)
+A_i = softmax(alpha * CNN(logits_{i-1}) + (1 - alpha) * scores_i), in the encoder's self-attention alone  (PA eq. 4)
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.map_convolution import channels_last, norm
-from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options, fraction, option, whole
@@ -72,18 +72,20 @@ class PredictiveAttention(Attention):
         padding = self.KERNEL // 2
         self.convs = nn.ModuleList(nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
         self.alpha = alpha
-        self.hands_on_logits, self.is_plain = alpha > 0, alpha == 0 and self.is_bare
+        self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.has_no_extra_terms
         self.fused_logits = FusedLogits(1 - alpha, alpha)
         if alpha > 0 and not is_first and not layers:
             # Marks the checkpoint: a plain Transformer would load it, and lose the residual, without a word.
             self.register_buffer("predicted", torch.empty(0))
 
     @classmethod
-    def build(cls, options: PredictionOptions, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+    def build(
+        cls, options: PredictionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs
+    ) -> Attention:
         """Plain attention but for the encoder's."""
-        if place.kind != "encoder":
+        if context.kind != "encoder":
             return Attention(embed_dim, num_heads, **kwargs)
-        return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, place.layer == 0, **kwargs)
+        return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, context.layer == 0, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
@@ -102,9 +104,9 @@ class PredictiveAttention(Attention):
             predicted = F.relu(conv(channels_last(inputs.masks.cleared(predicted))))
         return predicted
 
-    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
-        """The mix of predicted and own logits (PA eq. 4)."""
-        return own if inputs.previous is None else torch.lerp(own, inputs.previous, self.alpha)
+    def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
+        """The mix of predicted logits and scores (PA eq. 4)."""
+        return scores if inputs.previous is None else torch.lerp(scores, inputs.previous, self.alpha)
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """The norms of the convolutions' kernels, from the first to the last of the predictor."""

@@ -1,7 +1,7 @@
 """Quadratic attention: Cordonnier et al., On the Relationship between Self-Attention and Convolutional Layers, ICLR
 2020 ("CONV-SA").
 
-Self-attentions score by the quadratic term of own logits alone (CONV-SA eq. 9): no queries, no keys.
+Self-attentions score by the quadratic term alone (CONV-SA eq. 9): no queries, no keys.
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ class QuadraticAttention(Attention):
 
     options = QuadraticOptions
     title = "quadratic attention"
+    fused = Attention.fused
 
     @classmethod
     def width_of_heads(cls, options: QuadraticOptions, embed_dim: int, num_heads: int) -> int:

@@ -1,6 +1,6 @@
 """RealFormer: He et al., RealFormer: Transformer Likes Residual Attention, Findings of ACL 2021.
 
-logits_i = logits_{i-1} + own_i, in all three attentions, without a convolution.
+logits_i = logits_{i-1} + scores_i, in all three attentions, without a convolution.
 """
 
 from torch import Tensor
@@ -13,13 +13,13 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 
 @register_mechanism("realformer")
 class RealFormerAttention(Attention):
-    """Attention whose logits are its own added to those of the layer below."""
+    """Attention whose logits are its scores added to the logits of the layer below."""
 
     title = "residual attention"
     marker = "residual"
-    hands_on_logits = True
+    passes_logits = True
     fused = FusedLogits(own_weight=1.0, previous_weight=1.0)
 
-    def combine(self, own: Tensor, inputs: Inputs) -> Tensor:
+    def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """The residual connection of logits, (B, K, T, S)."""
-        return own if inputs.previous is None else own + inputs.previous
+        return scores if inputs.previous is None else scores + inputs.previous

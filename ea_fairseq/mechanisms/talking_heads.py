@@ -1,6 +1,6 @@
 """Talking heads: Shazeer et al., Talking-Heads Attention, 2020 (arXiv 2003.02436).
 
-logits'_h = sum_g P[h, g] own_g and A_h = sum_g W[h, g] softmax(mask(logits'))_g, in all three attentions.
+logits'_h = sum_g P[h, g] scores_g and A_h = sum_g W[h, g] softmax(mask(logits'))_g, in all three attentions.
 """
 
 import torch

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Measure, Place
+from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.options import Options
 
@@ -25,8 +25,9 @@ class ValueResidualAttention(Attention):
     """
 
     title = "value residual"
+    fused = Attention.fused
     adds = "pairs of weights"
-    hands_on_values = True
+    passes_values = True
 
     def __init__(self, embed_dim: int, num_heads: int, is_first: bool, **kwargs):
         """Args: is_first: whether there is no layer below."""
@@ -34,9 +35,9 @@ class ValueResidualAttention(Attention):
         self.lambdas = None if is_first else nn.Parameter(torch.full((2,), 0.5))
 
     @classmethod
-    def build(cls, options: Options, place: Place, embed_dim: int, num_heads: int, **kwargs):
+    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
         """The attention of a place in a stack."""
-        return cls(embed_dim, num_heads, is_first=place.layer == 0, **kwargs)
+        return cls(embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:

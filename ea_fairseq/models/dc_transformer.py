@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
-from ea_fairseq.attention.mechanism import Mechanism, Place
+from ea_fairseq.attention.inputs import NOTHING, Passed
+from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.term_options import TermOptions
@@ -46,40 +47,40 @@ class DCLayer(nn.Module):
     Args:
         args: the model's options.
         attention: what the attention is built of.
-        place: in the stack.
+        context: which layer it is.
         longest: the most steps of a series.
     """
 
-    def __init__(self, args, attention: type[Attention], place: Place, longest: int):
+    def __init__(self, args, attention: type[Attention], context: LayerContext, longest: int):
         super().__init__()
         options = DCTransformerOptions.from_namespace(args)
         width, attended = options.width, options.attended
         self.self_attn = self.dilated = None
         if attended:
             heads = options.encoder_attention_heads
-            self.self_attn = build_attention(attention, args, place, attended, heads, self_attention=True)
+            self.self_attn = build_attention(attention, args, context, attended, heads, self_attention=True)
             if attended < width:
                 widen(self.self_attn, width)
         if attended < width:
-            dilation = options.dilation(place.layer, longest)
+            dilation = options.dilation(context.layer, longest)
             self.dilated = TokenConvolution(width - attended, width, dilation, later=not options.causal_conv)
         self.norm, self.dropout = StepNorm(width), nn.Dropout(options.dropout)
         self.fc1, self.fc2 = nn.Linear(width, options.ffn_width), nn.Linear(options.ffn_width, width)
 
-    def forward(self, x: Tensor, masks: AttentionMasks, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, masks: AttentionMasks, previous: Passed) -> tuple[Tensor, Passed]:
         """(T, B, d) -> (T, B, d), and what the next layer takes as ``previous``  (CEAN eq. 6).
 
         Args:
             masks: of padding; previous: see ``Attention.forward``.
         """
-        found, handed_on = [], None
+        found, passed = [], NOTHING
         if self.self_attn is not None:
-            attended, _, handed_on = self.self_attn(x, x, x, need_weights=False, previous=previous, masks=masks)
+            attended, _, passed = self.self_attn(x, x, x, need_weights=False, previous=previous, masks=masks)
             found.append(attended)  # H_i, p d channels
         if self.dilated is not None:
             found.append(self.dilated(x, masks))  # D_i, (1 - p) d channels
         x = self.norm(torch.cat(found, dim=-1), masks.padded_keys)  # R_i
-        return self.fc2(self.dropout(F.relu(self.fc1(x)))), handed_on
+        return self.fc2(self.dropout(F.relu(self.fc1(x)))), passed
 
 
 class DCEncoder(nn.Module):
@@ -100,8 +101,8 @@ class DCEncoder(nn.Module):
         self.embed_positions = nn.Embedding(description.longest, options.width)
         nn.init.normal_(self.embed_positions.weight, std=POSITIONS_STD)
         self.scale, self.dropout = math.sqrt(options.width), nn.Dropout(options.dropout)
-        places = (Place("encoder", layer, shared) for layer in range(LAYERS * options.blocks))
-        self.layers = nn.ModuleList(DCLayer(args, attention, place, description.longest) for place in places)
+        contexts = (LayerContext("encoder", layer, shared) for layer in range(LAYERS * options.blocks))
+        self.layers = nn.ModuleList(DCLayer(args, attention, context, description.longest) for context in contexts)
         self.norms = nn.ModuleList(StepNorm(options.width) for _ in range(options.blocks))
         for term in (module for module in self.modules() if isinstance(module, Term)):
             if term.longest is not None and term.longest < description.longest:
@@ -116,12 +117,12 @@ class DCEncoder(nn.Module):
             padding_mask: (B, T), true at padding.
         """
         x = self.scale * self.project_in(source) + self.embed_positions.weight[: source.size(1)]
-        x, handed_on, padded = self.dropout(x).transpose(0, 1), None, unless_empty(padding_mask)
+        x, passed, padded = self.dropout(x).transpose(0, 1), NOTHING, unless_empty(padding_mask)
         masks = AttentionMasks(padded, padded)
         for block, norm in enumerate(self.norms):
             residual = x
             for layer in self.layers[LAYERS * block : LAYERS * (block + 1)]:
-                x, handed_on = layer(x, masks, handed_on)
+                x, passed = layer(x, masks, passed)
             x = norm(residual + x, padded)
         return x.transpose(0, 1)
 

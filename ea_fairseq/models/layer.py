@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.inputs import NOTHING, Passed
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen_heads
 from ea_fairseq.errors import UserError
@@ -22,7 +23,7 @@ class MechanismLayer:
         """
         Args:
             attention: what attentions are built of; layer: this one's number, from 0.
-            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.Place`.
+            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.LayerContext`.
         """
         self._attention, self._layer, self._shared = attention, layer, shared  # read while fairseq builds the layer
         super().__init__(cfg, *args)
@@ -33,9 +34,9 @@ class MechanismLayer:
         Raises:
             UserError: where a number of heads does not go with the branch or with a flag.
         """
-        options, place = self._attention.options.from_namespace(cfg), Place(kind, self._layer, self._shared)
+        options, context = self._attention.options.from_namespace(cfg), LayerContext(kind, self._layer, self._shared)
         if kind != "cross":
-            self.branch = self._attention.build_branch(options, place, embed_dim, num_heads)
+            self.branch = self._attention.build_branch(options, context, embed_dim, num_heads)
             embed_dim -= 0 if self.branch is None else self.branch.width
             if embed_dim % num_heads:
                 raise UserError(
@@ -43,16 +44,16 @@ class MechanismLayer:
                     f"has beside {self.branch.width} of another branch, and {num_heads} is no divisor"
                 )
         noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
-        return build_attention(self._attention, cfg, place, embed_dim, num_heads, **noise, **kwargs)
+        return build_attention(self._attention, cfg, context, embed_dim, num_heads, **noise, **kwargs)
 
     def attend_to_self(
-        self, x: Tensor, masks: AttentionMasks, previous: Tensor | None, incremental_state: dict | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Self-attention and the branch beside it: (T, B, C), and what the attention hands on."""
+        self, x: Tensor, masks: AttentionMasks, previous: Passed, incremental_state: dict | None = None
+    ) -> tuple[Tensor, Passed]:
+        """Self-attention and the branch beside it: (T, B, C), and what the attention passes on."""
         attended, rest = x, None
         if self.branch is not None:
             attended, rest = self.branch.share(x)
-        attended, _, handed_on = self.self_attn(
+        attended, _, passed = self.self_attn(
             attended,
             attended,
             attended,
@@ -63,7 +64,7 @@ class MechanismLayer:
         )
         if rest is not None:
             attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
-        return attended, handed_on
+        return attended, passed
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
         """What a sub-layer reads, (T, B, C): normalized where ``--*-normalize-before`` says so."""
@@ -83,27 +84,30 @@ class MechanismLayer:
 
 
 class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
-    """An encoder layer that takes what the layer below hands on, and hands on its own."""
+    """An encoder layer that takes what the layer below passes on, and passes on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg) -> Attention:
         return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
 
-    def forward(self, x: Tensor, masks: AttentionMasks, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, masks: AttentionMasks, *previous: Tensor | None) -> tuple[Tensor | None, ...]:
         """
         Args:
-            x: (S, B, C); masks: of padding; previous: see ``Attention.forward``.
+            x: (S, B, C); masks: of padding; previous: what the layer below passes on, none of it in the first.
 
         Returns:
-            x of the same shape, and what the next layer takes as ``previous``.
+            x of the same shape, and what the next layer takes as ``previous``: tensors one by one, because activation
+            checkpointing sees those at the top level and no others.
         """
+        # Self-attention.
         residual = x
-        x, handed_on = self.attend_to_self(self.before(self.self_attn_layer_norm, x), masks, previous)
+        x, passed = self.attend_to_self(self.before(self.self_attn_layer_norm, x), masks, Passed(*previous))
         x = self.after(self.self_attn_layer_norm, x, residual)
-        return self.feed_forward(x), handed_on
+        # Feed-forward network.
+        return self.feed_forward(x), *passed
 
 
 class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
-    """A decoder layer that takes what both attentions of the layer below hand on, and hands on its own."""
+    """A decoder layer that takes what both attentions of the layer below pass on, and passes on its own."""
 
     def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> Attention:
         return self.build_attention(
@@ -124,25 +128,27 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
         incremental_state: dict | None = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
-        previous_self: Tensor | None = None,
-        previous_cross: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        *previous: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
         """
         Args:
             x: (T, B, C); encoder_out: (S, B, C'); self_masks: of padding and later words among the target;
-            cross_masks: of padding; previous_self, previous_cross: see ``Attention.forward``.
+            cross_masks: of padding; previous: what self-attention and encoder-decoder attention of the layer below pass
+            on, none of it in the first.
 
         Returns:
-            x, the encoder-decoder probabilities or None, and what self-attention and encoder-decoder attention
-            hand to those of the next layer, None where there is nothing: all at the top level, because activation
-            checkpointing sees the tensors there and no others.
+            x, the encoder-decoder probabilities or None, and what the next layer takes as ``previous``.
         """
+        parts = len(Passed._fields)
+        previous_self, previous_cross = Passed(*previous[:parts]), Passed(*previous[parts:])
+        # Self-attention, which sees no later tokens.
         residual = x
         x = self.before(self.self_attn_layer_norm, x)
         x, of_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
         x = self.after(self.self_attn_layer_norm, x, residual)
 
-        weights = of_cross = None
+        # Encoder-decoder attention.
+        weights, of_cross = None, NOTHING
         if self.encoder_attn is not None and encoder_out is not None:
             residual = x
             x = self.before(self.encoder_attn_layer_norm, x)
@@ -158,11 +164,15 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
                 masks=cross_masks,
             )
             x = self.after(self.encoder_attn_layer_norm, x, residual)
-        return self.feed_forward(x), weights, of_self, of_cross
+
+        # Feed-forward network.
+        return self.feed_forward(x), weights, *of_self, *of_cross
 
 
-def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
-    """The attention of a place in a stack, by the flags of its mechanism, of terms and of convolutions.
+def build_attention(
+    kind: type[Attention], cfg, context: LayerContext, embed_dim: int, num_heads: int, **kwargs
+) -> Attention:
+    """The attention of a layer, by the flags of its mechanism, of terms and of convolutions.
 
     Args:
         kwargs: those of fairseq's ``MultiheadAttention``.
@@ -171,11 +181,11 @@ def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, nu
     width = kind.width_of_heads(options, embed_dim, num_heads)
     attention = kind.build(
         options,
-        place,
+        context,
         embed_dim,
         num_heads,
-        terms=TermOptions.from_namespace(cfg).build(place, width, num_heads),
-        convolutions=ConvolutionOptions.from_namespace(cfg).build(place, embed_dim, num_heads, width),
+        terms=TermOptions.from_namespace(cfg).build(context, width, num_heads),
+        convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
         dropout=cfg.attention_dropout,
         **kwargs,
     )

@@ -26,7 +26,7 @@ def recomputed(layer: nn.Module, offload: bool) -> nn.Module:
     """The layer, in fairseq's activation checkpointing.
 
     fairseq computes the activations again outside of the autocast of the forward pass, where attentions would have
-    logits in another type than what the layer below has handed on.
+    logits in another type than what the layer below has passed on.
 
     Args:
         offload: whether the layer's input is kept in the memory of the CPU.

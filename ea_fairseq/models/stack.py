@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder, their layers handing something on."""
+"""fairseq's Transformer encoder and decoder, their layers passing something on."""
 
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
@@ -45,7 +45,7 @@ class MechanismStack:
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):
-    """fairseq's Transformer encoder whose layers hand on what their attention does."""
+    """fairseq's Transformer encoder whose layers pass on what their attention does."""
 
     def build_encoder_layer(self, cfg) -> nn.Module:
         return self.build_layer(MechanismEncoderLayer, cfg)
@@ -87,10 +87,10 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
             What goes into the first layer and what comes out of each, (S, B, C).
         """
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
-        states, handed_on, padding = [x], None, unless_empty(padding_mask)
+        states, passed, padding = [x], (), unless_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
         for layer in self.layers:
-            x, handed_on = layer(self.layer_input(states), masks, previous=handed_on)
+            x, *passed = layer(self.layer_input(states), masks, *passed)
             states.append(x)
         return states
 
@@ -104,7 +104,7 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
 
 
 class MechanismDecoder(MechanismStack, TransformerDecoderBase):
-    """fairseq's Transformer decoder whose layers hand on what both their attentions do."""
+    """fairseq's Transformer decoder whose layers pass on what both their attentions do."""
 
     def build_decoder_layer(self, cfg, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
@@ -141,18 +141,17 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
 
         alignment = None
         states = [x]
-        previous_self = previous_cross = None
+        passed = ()
         for index, layer in enumerate(self.layers):
-            x, weights, previous_self, previous_cross = layer(
+            x, weights, *passed = layer(
                 x,
                 source,
                 self_masks,
                 cross_masks,
                 incremental_state,
-                need_attn=index == alignment_layer,
-                need_head_weights=index == alignment_layer,
-                previous_self=previous_self,
-                previous_cross=previous_cross,
+                index == alignment_layer,
+                index == alignment_layer,
+                *passed,
             )
             states.append(x)
             if index == alignment_layer and weights is not None:

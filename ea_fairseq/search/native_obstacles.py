@@ -10,7 +10,6 @@ from fairseq.modules import FairseqDropout, LearnedPositionalEmbedding, Sinusoid
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -135,15 +134,13 @@ def obstacles_in(layer: nn.Module) -> Iterator[str]:
 def knows(attention: Attention) -> bool:
     """Whether kernels compute all that an attention does between its projections."""
     kind = type(attention)
-    steps_are_plain = all(getattr(kind, step) is getattr(Mechanism, step) for step in STEPS)
     projects = all(type(getattr(attention, f"{part}_proj")) is nn.Linear for part in ("q", "k", "v", "out"))
     return (
-        steps_are_plain
-        and projects
-        and (kind.project, kind.attend) == (Attention.project, Attention.attend)
-        and attention.is_bare
+        projects
+        and (kind.receive, kind.project) == (Attention.receive, Attention.project)
+        and attention.has_no_extra_terms
         and attention.fused is not None
-        and not attention.hands_on_values
+        and attention.can_fuse_values
         and attention.bias_k is None
         and not attention.add_zero_attn
     )

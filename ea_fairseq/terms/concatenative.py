@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 from ea_fairseq.terms.weights import weights_by_head
 
@@ -19,7 +19,7 @@ class Concatenative(Term):
 
     needs = "qk"
 
-    def __init__(self, place: Place, width: int, heads: int):
+    def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__()
         d = width // heads
         self.weight = weights_by_head(heads, d, 2 * d)

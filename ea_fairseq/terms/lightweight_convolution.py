@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 
 
@@ -20,9 +20,9 @@ class Kernel(Term):
 
     REACH = 8
 
-    def __init__(self, place: Place, numbers: int):
+    def __init__(self, context: LayerContext, numbers: int):
         super().__init__()
-        self.later = 0 if place.kind == "decoder" else self.REACH
+        self.later = 0 if context.kind == "decoder" else self.REACH
         self.weight = nn.Parameter(torch.zeros(numbers, self.REACH + 1 + self.later))
 
     @staticmethod
@@ -41,8 +41,8 @@ class Kernel(Term):
 class FixedConvolution(Kernel):
     """b[j - i], a kernel for each head (COMP eq. 4); ``weight`` is (K, taps)."""
 
-    def __init__(self, place: Place, width: int, heads: int):
-        super().__init__(place, heads)
+    def __init__(self, context: LayerContext, width: int, heads: int):
+        super().__init__(context, heads)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(K, T, S)"""
@@ -56,8 +56,8 @@ class DynamicConvolution(Kernel):
 
     needs = "q"
 
-    def __init__(self, place: Place, width: int, heads: int):
-        super().__init__(place, width // heads)
+    def __init__(self, context: LayerContext, width: int, heads: int):
+        super().__init__(context, width // heads)
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, inputs: Inputs) -> Tensor:

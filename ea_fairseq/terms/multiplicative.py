@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 from ea_fairseq.terms.weights import weights_by_head
 
@@ -16,7 +16,7 @@ class Multiplicative(Term):
 
     needs = "qk"
 
-    def __init__(self, place: Place, width: int, heads: int):
+    def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__()
         self.weight = weights_by_head(heads, width // heads, width // heads)
 

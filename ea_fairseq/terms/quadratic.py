@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 
 
@@ -21,9 +21,9 @@ class QuadraticPositions(Term):
         sharpness: (K,), 1 / width but for its sign.
     """
 
-    def __init__(self, place: Place, width: int, heads: int):
+    def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__()
-        self.looks_back = place.kind == "decoder"
+        self.looks_back = context.kind == "decoder"
         self.centre = nn.Parameter(torch.randn(heads) * 2)  # CONV-SA section 4.2
         self.sharpness = nn.Parameter(torch.ones(heads))
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 
 
@@ -18,9 +18,9 @@ class ShawPositions(Term):
     needs = "q"
     REACH = 16
 
-    def __init__(self, place: Place, width: int, heads: int, reach: int = REACH, values: bool = False):
+    def __init__(self, context: LayerContext, width: int, heads: int, reach: int = REACH, values: bool = False):
         super().__init__()
-        self.reach, self.later = reach, 0 if place.kind == "decoder" else reach
+        self.reach, self.later = reach, 0 if context.kind == "decoder" else reach
         self.has_values = values
         self.weight = nn.Parameter(torch.empty(reach + 1 + self.later, width // heads))
         self.value_weight = nn.Parameter(torch.empty_like(self.weight)) if values else None

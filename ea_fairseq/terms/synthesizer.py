@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
-from ea_fairseq.attention.word_numbers import word_numbers
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import split_heads
 from ea_fairseq.terms.weights import weights_by_head
@@ -25,12 +24,12 @@ class Synthesizer(Term):
         self.longest = length
 
     def places(self, inputs: Inputs) -> tuple[Tensor, Tensor] | None:
-        """Those of queries (B, T) and keys (B, S), from 0 to N - 1, or None; see :func:`word_numbers`.
+        """Those of queries (B, T) and keys (B, S), from 0 to N - 1, or None; see :func:`token_numbers`.
 
         Raises:
             UserError: where a sentence is longer than N; fairseq lets none through, see ``max_positions``.
         """
-        found, keys = word_numbers(inputs), inputs.size[3]
+        found, keys = token_numbers(inputs), inputs.size[3]
         if keys > self.longest and not torch.compiler.is_compiling():
             words = keys if found is None else int(found[1].max()) + 1
             if words > self.longest:
@@ -45,7 +44,7 @@ class DenseSynthesizer(Synthesizer):
     b2 (K, N).
     """
 
-    def __init__(self, place: Place, width: int, heads: int, length: int):
+    def __init__(self, context: LayerContext, width: int, heads: int, length: int):
         super().__init__(length)
         self.read(width, width)
         self.weight = weights_by_head(heads, width // heads, length)
@@ -68,7 +67,7 @@ class DenseSynthesizer(Synthesizer):
 class RandomSynthesizer(Synthesizer):
     """A number for each place of a query and of a key, learned, of no word at all: (K, N, N)."""
 
-    def __init__(self, place: Place, width: int, heads: int, length: int):
+    def __init__(self, context: LayerContext, width: int, heads: int, length: int):
         super().__init__(length)
         self.map = weights_by_head(heads, length, length)
 
@@ -81,3 +80,15 @@ class RandomSynthesizer(Synthesizer):
         rows, columns = places
         pairs = rows.unsqueeze(2) * numbers.size(2) + columns.unsqueeze(1)  # (B, T, S)
         return F.embedding(pairs, numbers.flatten(1).T).permute(0, 3, 1, 2)
+
+
+def token_numbers(inputs: Inputs) -> tuple[Tensor, Tensor] | None:
+    """The numbers of a self-attention's queries (B, T) and keys (B, S), counted from 0, padding left out.
+
+    Of padding, the number is any. None where there is no padding: keys then are 0 to S - 1, queries the last T of them.
+    """
+    padded = inputs.masks.padded_keys
+    if padded is None:
+        return None
+    keys = ((~padded).cumsum(dim=-1) - 1).clamp(min=0)
+    return keys[:, keys.size(1) - inputs.size[2] :], keys

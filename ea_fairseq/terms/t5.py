@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 
 
@@ -22,9 +22,9 @@ class T5Positions(Term):
     BUCKETS = 32
     FARTHEST = 128  # distances of more words count as this
 
-    def __init__(self, place: Place, width: int, heads: int):
+    def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__()
-        self.later = 0 if place.kind == "decoder" else self.FARTHEST
+        self.later = 0 if context.kind == "decoder" else self.FARTHEST
         before = self.BUCKETS // 2 if self.later else self.BUCKETS
         buckets = [self.bucket(words, before) for words in range(self.FARTHEST, -1, -1)]
         buckets += [before - 1 + self.bucket(words, before) for words in range(1, self.later + 1)]
@@ -33,11 +33,11 @@ class T5Positions(Term):
         nn.init.normal_(self.weight, std=width**-0.5)  # as in T5's code
 
     @classmethod
-    def of_stack(cls, place: Place, width: int, heads: int) -> "T5Positions":
+    def of_stack(cls, context: LayerContext, width: int, heads: int) -> "T5Positions":
         """The one that all layers of the stack share."""
-        if "t5" not in place.shared:
-            place.shared["t5"] = cls(place, width, heads)
-        return place.shared["t5"]
+        if "t5" not in context.shared:
+            context.shared["t5"] = cls(context, width, heads)
+        return context.shared["t5"]
 
     @classmethod
     def bucket(cls, words: int, buckets: int) -> int:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.widened import widen_heads
 from ea_fairseq.terms.quadratic import QuadraticPositions
 
@@ -33,7 +33,7 @@ def attention_of(weight, bias, offsets, kind="encoder") -> Attention:
         offsets: of the K taps from the word that they are computed for.
     """
     channels, width, heads = weight.shape
-    term = QuadraticPositions(Place(kind, 0), width, heads)
+    term = QuadraticPositions(LayerContext(kind, 0), width, heads)
     attention = Attention(width, heads, terms=(term,), self_attention=True).eval()
     if channels == width:
         widen_heads(attention, heads * width)

@@ -7,7 +7,7 @@ from torch.export import Dim
 
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.convolutions import separable
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
@@ -74,7 +74,9 @@ def test_convolutions_have_as_many_parameters_as_those_of_the_paper():
         name: sum(
             parameter.numel()
             for layer in range(12)
-            for parameter in ConvolutionOptions(**options).build(Place("encoder", layer), 256, 4, 256).parameters()
+            for parameter in ConvolutionOptions(**options)
+            .build(LayerContext("encoder", layer), 256, 4, 256)
+            .parameters()
         )
         for name, options in {**OPTIONS, "queries and keys": {"conv_projections": "k,q"}}.items()
     }

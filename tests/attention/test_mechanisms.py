@@ -1,4 +1,4 @@
-"""What must hold for every mechanism, of all that are registered and of two that the tests make up."""
+"""What must hold for every mechanism, of all that are registered and of those that the tests make up."""
 
 import argparse
 import copy
@@ -7,15 +7,12 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
-from torch import nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
-from ea_fairseq.attention.term import Term
-from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.window import WINDOWS
@@ -23,11 +20,9 @@ from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 from ea_fairseq.mechanisms.predictive import PredictiveAttention
 from ea_fairseq.mechanisms.realformer import RealFormerAttention
 from ea_fairseq.models.state_dict import MECHANISM
-from ea_fairseq.models.transformer import register_mechanism
-from ea_fairseq.terms.dot_product import DotProduct
 from laws import FURTHER_LAWS, LAWS
-from loops import TERMS, Oracle
-from mechanisms import ROWS, Row
+from made_up import MADE_UP
+from mechanisms import ROWS
 from model_checks import (
     assert_equals_loops,
     assert_kernels_agree,
@@ -36,24 +31,12 @@ from model_checks import (
 )
 from tiny import TINY, build, make_loud
 
-
-@register_mechanism("shifted")
-class ShiftedAttention(Attention):
-    """Own logits and, shifted by one key, those of the layer below: made up, to see what a mechanism takes."""
-
-    hands_on_logits = True
-    marker = "shifted"
-
-    def combine(self, own, inputs):
-        return own if inputs.previous is None else own + F.pad(inputs.previous[..., :-1], (1, 0))
-
-
 EVOLUTION = Evolution(WINDOWS["encoder"], alpha=0.5, beta=0.3, kernel_size=3)
 CHANGED = {
-    "plain": (Attention, ["own_logits", "combine", "transform"], ()),
-    "realformer": (RealFormerAttention, ["own_logits", "combine", "transform"], ()),
-    "evolving": (EvolvingAttention, ["own_logits", "combine", "transform", "convolve"], (EVOLUTION,)),
-    "predictive": (PredictiveAttention, ["own_logits", "combine", "transform"], (0.3, 1, False)),
+    "plain": (Attention, ["scores", "combine", "transform"], ()),
+    "realformer": (RealFormerAttention, ["scores", "combine", "transform"], ()),
+    "evolving": (EvolvingAttention, ["scores", "combine", "transform", "convolve"], (EVOLUTION,)),
+    "predictive": (PredictiveAttention, ["scores", "combine", "transform"], (0.3, 1, False)),
 }
 
 
@@ -69,50 +52,17 @@ def test_a_subclass_that_changes_a_step_has_its_own_equation_and_not_that_of_ker
     if through == "a subclass that changes nothing":
         subclass = type("Same", (subclass,), {})
     attention = subclass(16, 4, *arguments, self_attention=True).eval()
-    x, previous = torch.randn(7, 2, 16), torch.randn(2, 4, 7, 7)
+    x, previous = torch.randn(7, 2, 16), Passed(torch.randn(2, 4, 7, 7))
     with torch.no_grad():
-        output, logits = (attention(x, x, x, previous=previous)[part] for part in (0, 2))
+        output, _, passed = attention(x, x, x, previous=previous)
         with recording(attention):
             expected = attention(x, x, x, previous=previous)
     torch.testing.assert_close(output, expected[0])
-    if attention.hands_on_logits:
-        torch.testing.assert_close(logits, expected[2])
+    if attention.passes_logits:
+        torch.testing.assert_close(passed.logits, expected[2].logits)
 
 
-class Shifted(Oracle):
-    def logits(self, attention, kind, own, previous, masked):
-        if previous is not None:
-            own[:, :, 1:] += previous[:, :, :-1]
-        return own
-
-
-class Distance(Term):
-    """A learned number for each distance from query to key, of up to 7: a term, shared by heads and layers."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(15))
-
-    def forward(self, inputs):
-        queries, keys = inputs.positions
-        return self.weight[(keys - queries.unsqueeze(1)).clamp(-7, 7) + 7]
-
-
-@register_mechanism("distant")
-class DistantAttention(Attention):
-    """Plain attention whose own logits have, among the words of one sentence, a term that all layers share."""
-
-    @classmethod
-    def build(cls, options, place, embed_dim, num_heads, terms=(), **kwargs):
-        if place.kind != "cross":
-            terms = (*(terms or [DotProduct()]), place.shared.setdefault("distance", Distance()))
-        return cls(embed_dim, num_heads, terms=terms, **kwargs)
-
-
-TERMS["Distance"] = lambda term, tokens, head, t, s: term.weight[max(-7, min(7, s - t)) + 7]
-
-
-ALL = ROWS | {"shifted": Row(Shifted()), "distant": Row(Oracle())}
+ALL = ROWS | MADE_UP
 each_family = pytest.mark.parametrize("family", ALL)
 
 
@@ -149,9 +99,10 @@ def test_torchs_own_counter_of_flops_agrees(family, monkeypatch):
     assert_torch_counts_the_same(build_family(family))
 
 
-def has_branches(model) -> bool:
-    """Whether self-attentions are narrower than a plain Transformer's."""
-    return any(isinstance(module, Branch) for module in model.modules())
+def has_other_sizes(model, plain) -> bool:
+    """Whether projections are of other sizes than a plain Transformer's."""
+    sizes = {name: parameter.shape for name, parameter in plain.state_dict().items()}
+    return any(parameter.shape != sizes.get(name, parameter.shape) for name, parameter in model.state_dict().items())
 
 
 def refused_if(mismatch: bool):
@@ -166,10 +117,12 @@ def test_a_checkpoint_fits_its_own_family_alone(family, caplog):
     if any(MECHANISM.search(name) for name in model.state_dict()):
         with pytest.raises(RuntimeError):
             plain.load_state_dict(copy.copy(model.state_dict()))
-        with caplog.at_level(logging.INFO, logger="ea_fairseq"), refused_if(has_branches(model)):
+        with caplog.at_level(logging.INFO, logger="ea_fairseq"), refused_if(has_other_sizes(model, plain)):
             model.load_state_dict(plain.state_dict())
-        assert has_branches(model) or caplog.messages[0].startswith("the checkpoint is a plain Transformer's: ")
-        assert len(caplog.messages) == (not has_branches(model))
+        assert has_other_sizes(model, plain) or caplog.messages[0].startswith(
+            "the checkpoint is a plain Transformer's: "
+        )
+        assert len(caplog.messages) == (not has_other_sizes(model, plain))
     for other in set(ALL) - {family}:
         with pytest.raises(UserError, match="does not fit the model"):
             build_family(other).load_state_dict(model.state_dict())

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from ea_fairseq.attention.attention import Attention, Sentences
-from ea_fairseq.attention.cache import DecodingStep
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.checkpoint.config import require_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
@@ -89,8 +89,7 @@ def test_values_are_weighted_by_half_at_the_start():
 def test_values_are_mixed_by_the_kernels_for_whole_attentions(monkeypatch):
     """And by those for decoding steps: nothing prepares what PyTorch would need."""
     model = build("value_residual", **TINY)
-    for inputs in (Sentences, DecodingStep):
-        monkeypatch.setattr(inputs, "prepare", lambda self: pytest.fail("computed by PyTorch"))
+    monkeypatch.setattr(Inputs, "split_heads", lambda *_: pytest.fail("computed by PyTorch"))
     generator = torch.Generator().manual_seed(1)
     source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 3)
     with torch.no_grad():

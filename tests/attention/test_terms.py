@@ -8,7 +8,7 @@ import torch
 
 import loops
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.errors import UserError
@@ -44,7 +44,7 @@ def test_a_term_equals_its_loop_at_any_distance(term, kind):
     """Of all keys, those later than the query of a decoder included, which fairseq may ask for."""
     torch.manual_seed(1)
     heads, width, length = 2, 3, 140
-    term = term(Place(kind, 0), heads * width, heads).double()
+    term = term(LayerContext(kind, 0), heads * width, heads).double()
     for parameter in term.parameters():
         parameter.normal_()
     projected = dict(zip("qkv", torch.randn(3, heads, length, width).double(), strict=True))
@@ -154,7 +154,7 @@ def test_one_compiled_graph_of_a_model_serves_every_size(options):
         torch.testing.assert_close(scores(compiled, source, target), scores(plain, source, target))
 
 
-PLACE = Place("encoder", 0)
+PLACE = LayerContext("encoder", 0)
 STARTS = {  # of some parameter: its distribution, and the value, standard deviation or bound
     "weights of a mixture": (lambda: Mixture(DotProduct(), DotProduct(), 8).weight.sigmoid(), "constant", 0.5),
     "factors of concatenative scores": (lambda: Concatenative(PLACE, 128, 8).factor, "constant", 4.0),
@@ -189,11 +189,11 @@ def test_parameters_start_as_their_papers_say(draw, distribution, number):
 
 def added_by(options) -> int:
     """Parameters of the terms of an encoder of COMP's size: 12 layers, 4 heads, width 256."""
-    places = [Place("encoder", layer) for layer in range(12)]
+    contexts = [LayerContext("encoder", layer) for layer in range(12)]
     return sum(
         parameter.numel()
-        for place in places
-        for term in TermOptions(**options).build(place, 256, 4)
+        for context in contexts
+        for term in TermOptions(**options).build(context, 256, 4)
         for parameter in term.parameters()
     )
 
@@ -206,9 +206,9 @@ def test_convolutions_have_as_many_parameters_as_the_papers():
 
 
 def test_a_decoder_has_no_numbers_for_words_that_it_does_not_see():
-    place = Place("decoder", 0)
+    context = LayerContext("decoder", 0)
     sizes = {
-        name: [tuple(parameter.shape) for term in terms for parameter in term(place, 32, 4).parameters()]
+        name: [tuple(parameter.shape) for term in terms for parameter in term(context, 32, 4).parameters()]
         for name, terms in {**CONVOLUTIONS, "t5": POSITIONS["t5"]}.items()
     }
     assert sizes["composite+key"] == [(8, 9), (4, 9), (8, 9)]
@@ -280,7 +280,7 @@ def test_shaw_on_the_composite_family_is_the_plain_transformer_and_shaw():
 
 
 def test_without_a_term_the_flags_change_nothing():
-    terms = TermOptions().build(Place("encoder", 0), 8, 2)
-    assert terms == () and TermOptions(relative_positions="shaw").build(Place("cross", 0), 8, 2) == ()
-    first, _ = TermOptions(relative_positions="shaw").build(Place("encoder", 0), 8, 2)
+    terms = TermOptions().build(LayerContext("encoder", 0), 8, 2)
+    assert terms == () and TermOptions(relative_positions="shaw").build(LayerContext("cross", 0), 8, 2) == ()
+    first, _ = TermOptions(relative_positions="shaw").build(LayerContext("encoder", 0), 8, 2)
     assert isinstance(first, DotProduct)

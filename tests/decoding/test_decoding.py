@@ -15,6 +15,7 @@ import evolution_cases
 from beam_search import found, generator_of, sample
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.cache import AttentionCache
+from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.cpu import native_library
@@ -62,11 +63,11 @@ def decode(attention, steps: int, seed: int, sentences: int = 7) -> list[torch.T
         if not is_cross and padding.any():
             masks = {"key_padding_mask": padding}
         options = {"incremental_state": state, "static_kv": is_cross, "need_head_weights": True, **masks}
-        output, weights, logits = attention(x.to(dtype), memory, memory, previous=previous, **options)
+        output, weights, passed = attention(x.to(dtype), memory, memory, previous=Passed(previous), **options)
         words = ~padding.squeeze(1)
         results += [output[:, words], weights[:, words]]
         if attention.evolution.alpha > 0:
-            results.append(logits.masked_fill(padded[:, None, None], 0.0)[words])
+            results.append(passed.logits.masked_fill(padded[:, None, None], 0.0)[words])
         order = torch.randint(rows, (int(torch.randint(1, rows + 2, (), generator=generator)),), generator=generator)
         attention.reorder_incremental_state(state, order)
         rows, padded = len(order), padded[order]

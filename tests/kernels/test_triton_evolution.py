@@ -115,7 +115,7 @@ def test_previous_logits_of_weight_zero_are_not_read():
     assert (alone.previous, alone.own_weight, alone.previous_weight) == (None, 1.0, 0.0)
 
 
-def test_probabilities_are_those_of_the_rounded_logits_handed_on():
+def test_probabilities_are_those_of_the_rounded_logits_passed():
     case = replace(draw_case(1, (1, 2, 3, 4), dtype=torch.bfloat16), scale=20.0)
     logits, probabilities, *_ = operate(case, TILINGS[0])
     expected = logits.float().masked_fill(~case.visible, -1e30).softmax(-1)

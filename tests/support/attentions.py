@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
+from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
 from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
 
@@ -30,9 +31,10 @@ class Case:
 
     def __call__(self) -> tuple[Tensor, Tensor]:
         """Output (T, B, C) and logits (B, K, T, S), zero where no word is or where a word is not seen."""
-        output, _, logits = self.attention(**self.tensors, **self.masks)
+        tokens = {name: tensor for name, tensor in self.tensors.items() if name != "previous"}
+        output, _, passed = self.attention(**tokens, previous=Passed(self.tensors["previous"]), **self.masks)
         wordless = self.blank.all(dim=-1).T.unsqueeze(-1)
-        return output.masked_fill(wordless, 0.0), logits.masked_fill(self.blank.unsqueeze(1), 0.0)
+        return output.masked_fill(wordless, 0.0), passed.logits.masked_fill(self.blank.unsqueeze(1), 0.0)
 
 
 def padding(length: int) -> Tensor:

@@ -46,7 +46,7 @@ class Tokens:
         kind: of the attention: encoder, decoder or cross.
         queries, keys: (T, C) and (S, C), not projected.
         real_queries, real_keys: how many of them, at the beginning, are words; the rest is padding.
-        previous: what the layer below handed on, or None.
+        previous: what the layer below passed on, or None.
         projected: queries, keys and values (K, T or S, d) by the letters q, k and v.
     """
 
@@ -85,7 +85,7 @@ class Oracle:
         return own
 
     def logits(self, attention, kind: str, own: Tensor, previous: Tensor | None, masked: Tensor) -> Tensor:
-        """What the softmax takes, (K, T, S), of own logits and of what the layer below handed on."""
+        """What the softmax takes, (K, T, S), of own logits and of what the layer below passed on."""
         return own
 
     def weights(self, attention, kind: str, weights: Tensor, masked: Tensor) -> Tensor:
@@ -166,13 +166,13 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
     """One sentence through one attention.
 
     Args:
-        queries: (T, C); keys: (S, C); previous: what the layer below handed on, or None.
+        queries: (T, C); keys: (S, C); previous: what the layer below passed on, or None.
         real_queries, real_keys: how many at the beginning are words; the rest is padding.
         attn_mask: (T, S), what is added to logits before the softmax, -inf where a query must not see a key.
 
     Returns:
-        Output (T, C), and what the attention hands on: logits (K, T, S), zero at masked entries, unless the oracle says
-        otherwise.
+        Output (T, C), and what the attention passes on: logits (K, T, S), zero at masked entries, unless the oracle
+        says otherwise.
     """
     tokens = Tokens(kind, queries, keys, real_queries, real_keys, previous)
     for part, x in (("q", queries), ("k", keys), ("v", keys)):
@@ -203,19 +203,19 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
         values = tokens.projected["v"].transpose(0, 1)
         added = depthwise(attention.convolutions["depthwise"], values.flatten(1), tokens)
         output = output + added.view_as(values).transpose(0, 1)
-    handed_on = oracle.hands_on(logits.masked_fill(masked | padded_row, 0.0), tokens)
-    return attention.out_proj(output.transpose(0, 1).flatten(1)), handed_on
+    passed = oracle.hands_on(logits.masked_fill(masked | padded_row, 0.0), tokens)
+    return attention.out_proj(output.transpose(0, 1).flatten(1)), passed
 
 
 def attend_to_self(layer, x, kind, previous, length, oracle):
-    """Self-attention and the branch beside it: (T, C), and what the attention hands on."""
+    """Self-attention and the branch beside it: (T, C), and what the attention passes on."""
     if getattr(layer, "branch", None) is None:
         return attend(layer.self_attn, x, x, kind, previous, length, length, oracle)
     attended = rest = x
     if layer.branch.reads < x.size(1):
         attended, rest = x[:, : -layer.branch.width], x[:, -layer.branch.width :]
-    attended, handed_on = attend(layer.self_attn, attended, attended, kind, previous, length, length, oracle)
-    return torch.cat([attended, oracle.branch(layer.branch, rest, length, kind)], dim=1), handed_on
+    attended, passed = attend(layer.self_attn, attended, attended, kind, previous, length, length, oracle)
+    return torch.cat([attended, oracle.branch(layer.branch, rest, length, kind)], dim=1), passed
 
 
 def feed_forward(layer, x):

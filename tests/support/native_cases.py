@@ -135,7 +135,7 @@ def decoding(case: Case) -> str:
             if isinstance(found, Exception):
                 return [*results, torch.tensor(len(results))] if results else found
             output, weights, logits = found
-            # What a step gives of padding, and hands on of padded keys, means nothing.
+            # What a step gives of padding, and passes on of padded keys, means nothing.
             words = torch.ones(output.size(1), dtype=torch.bool)
             if "query_padding_mask" in inputs:
                 words &= ~inputs["query_padding_mask"].bool().expand(len(words), 1)[:, 0]

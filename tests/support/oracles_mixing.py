@@ -23,7 +23,7 @@ class Predictive(Oracle):
 
 
 class ValueResidual(Oracle):
-    """Values, of the first layer and the layer's own, each with its weight; handed on are the first layer's."""
+    """Values, of the first layer and the layer's own, each with its weight; passed on are the first layer's."""
 
     def project(self, attention, part, x, tokens):
         projected = super().project(attention, part, x, tokens)
