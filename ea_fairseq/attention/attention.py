@@ -21,6 +21,9 @@ from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.options import Options
 from ea_fairseq.terms.dot_product import DotProduct
 
+# What classes in a user-dir may still call by its name of before.
+RENAMED = {"hands_on_logits": "passes_logits", "hands_on_values": "passes_values", "own_logits": "scores"}
+
 
 class Attention(Mechanism, MultiheadAttention):
     """fairseq's multi-head attention with its steps open to a mechanism.
@@ -35,6 +38,8 @@ class Attention(Mechanism, MultiheadAttention):
         super().__init_subclass__(**kwargs)
         if "fused" not in vars(cls):
             cls.fused = None
+        for old in RENAMED.keys() & vars(cls).keys():
+            setattr(cls, RENAMED[old], vars(cls)[old])
 
     def __init__(
         self,
@@ -88,7 +93,7 @@ class Attention(Mechanism, MultiheadAttention):
         static_kv: bool = False,
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
-        previous: Passed = NOTHING,
+        previous: Passed | Tensor | None = None,
         masks: AttentionMasks | None = None,
     ) -> tuple[Tensor, Tensor | None, Passed]:
         """fairseq's signature around :meth:`attend`.
@@ -103,7 +108,7 @@ class Attention(Mechanism, MultiheadAttention):
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
                 there. The mechanism and the next layer read a zero where a key is masked, and no other number of
                 the mask. Where the attention is plain it is fairseq's.
-            previous: what the attention of the layer below passed on.
+            previous: what the attention of the layer below passed on; a tensor is its logits.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
@@ -122,6 +127,8 @@ class Attention(Mechanism, MultiheadAttention):
                 key, value, key_padding_mask = repeat_for_beam(incremental_state, key, value, key_padding_mask)
             memory = key, value, key_padding_mask, incremental_state, need_weights, static_kv, attn_mask
             return *super().forward(query, *memory, need_head_weights=need_head_weights), NOTHING
+        if not isinstance(previous, Passed):
+            previous = Passed(previous)
         if masks is None:
             masks = AttentionMasks.of(key_padding_mask, query_padding_mask, attn_mask)
         cache = None
@@ -199,9 +206,8 @@ class Attention(Mechanism, MultiheadAttention):
             if self.convolves_values:
                 output = output + self.convolutions.of_values(inputs)
 
-        # Project the output; pass on what the next layer takes.
-        passed = Passed(logits if self.passes_logits else None, inputs.first_values)
-        return self.out_proj(output), weights, passed
+        # Project the output; pass on logits and values.
+        return self.out_proj(output), weights, Passed(logits, inputs.first_values)
 
     def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
         """Queries, keys and values, projected, by the letters q, k and v of those that are side by side in a tensor.

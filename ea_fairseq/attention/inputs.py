@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Passed(NamedTuple):
-    """What an attention passes on to that of the same kind in the next layer, None where it does not.
+    """What an attention passes on to that of the same kind in the next layer, which takes what its class asks for.
 
     Args:
-        logits: (B, K, T, S), zero at masked entries.
-        values: (S, B, C), projected; those of the first layer.
+        logits: (B, K, T, S), zero at masked entries where the class passes them on.
+        values: (S, B, C), projected, as the mechanism passes them on.
     """
 
     logits: Tensor | None = None

@@ -33,6 +33,9 @@ class LayerContext:
     shared: dict[str, nn.Module] = field(default_factory=dict)
 
 
+Place = LayerContext  # its name of before
+
+
 class Mechanism:
     """What happens to scores, to probabilities and to values: as it is, what happens in plain attention.
 

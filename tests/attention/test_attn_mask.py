@@ -97,7 +97,7 @@ def test_whatever_others_write_for_minus_infinity_hides_the_same(backend, dtype,
         masks += [mask.half() for mask in masks[1:]] + [masks[3].bfloat16()]
     results = []
     for mask in masks:
-        output, _, logits = attention(words, words, words, attn_mask=mask, need_weights=False)
+        output, _, (logits, _) = attention(words, words, words, attn_mask=mask, need_weights=False)
         output, logits = output.float(), logits.masked_fill(hidden, 0.0).float()
         results.append([output, logits, *torch.autograd.grad(output.cos().sum() + logits.cos().sum(), [words])])
     for result in results[1:]:
@@ -110,8 +110,8 @@ def test_the_convolution_and_the_next_layer_do_not_see_what_is_added(backend, mo
     monkeypatch.setattr(backends, "backend", backend)
     torch.manual_seed(1)
     attention, words = draw_attention("encoder"), torch.randn(WORDS, 3, 8)
-    plain, _, expected = attention(words, words, words, need_weights=False)
-    output, _, logits = attention(words, words, words, attn_mask=draw_mask(False, True), need_weights=False)
+    plain, _, (expected, _) = attention(words, words, words, need_weights=False)
+    output, _, (logits, _) = attention(words, words, words, attn_mask=draw_mask(False, True), need_weights=False)
     torch.testing.assert_close(logits, expected)
     assert (output - plain).abs().max() > 0.01
 

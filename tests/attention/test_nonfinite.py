@@ -17,7 +17,7 @@ from torch import Tensor
 
 from beam_search import generator_of, sample
 from checkpoints import loud_trainer, save_dictionaries
-from ea_fairseq.attention import attention as evolving_attention
+from ea_fairseq.attention import mechanism
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels import triton
@@ -69,9 +69,9 @@ class Case:
         inputs["value"] = inputs["key"]
         with (
             mock.patch.object(backends, "backend", backend),
-            mock.patch.object(evolving_attention, "probabilities", kept),
+            mock.patch.object(mechanism, "probabilities", kept),
         ):
-            output, _, logits = self.attention(**inputs, **self.masks, need_weights=self.need_weights)
+            output, _, (logits, _) = self.attention(**inputs, **self.masks, need_weights=self.need_weights)
             wordless = self.blank.all(-1).any(1).T.unsqueeze(-1)
             results = output.masked_fill(wordless, 0.0), logits.masked_fill(self.blank, 0.0)
             generator = torch.Generator().manual_seed(1)

@@ -127,7 +127,7 @@ def test_no_words(backend, beta, queries, keys, monkeypatch):
 
     def call():
         try:
-            output, _, logits = attention(query, key, key, need_weights=False)
+            output, _, (logits, _) = attention(query, key, key, need_weights=False)
         except RuntimeError as error:
             return str(error)
         gradients = torch.autograd.grad(output.sum() + logits.sum(), [query, key, *attention.parameters()])
@@ -162,7 +162,7 @@ def test_steps_without_source_words(backend, beta, monkeypatch):
 def test_a_step_is_of_one_word_and_of_sentences_that_there_are(backend, monkeypatch):
     monkeypatch.setattr(backends, "backend", backend)
     words = torch.randn(2, 3, 6)
-    with pytest.raises(ValueError, match="one word of each hypothesis, not 2"):
+    with pytest.raises(ValueError, match="one token of each hypothesis, not 2"):
         small_attention(DECODER_WINDOW, self_attention=True)(words, words, words, incremental_state={})
     model, tokens = build_loud(), random_tokens(torch.Generator().manual_seed(1), 3, 4)
     encoded = model.encoder.reorder_encoder_out(model.encoder(tokens), torch.tensor([0, -1, 1]))

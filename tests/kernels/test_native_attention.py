@@ -93,7 +93,7 @@ def outputs_and_gradients(attention, tensors, masks, dtype):
     attention.to(dtype).zero_grad()
     read = {id(tensor): tensor.to(dtype, copy=True).requires_grad_() for tensor in tensors.values()}
     inputs = {name: read[id(tensor)] for name, tensor in tensors.items()}
-    output, _, logits = attention(**inputs, **masks, need_weights=False)
+    output, _, (logits, _) = attention(**inputs, **masks, need_weights=False)
     blank = masks["key_padding_mask"][:, None, None, :] | masks.get("attn_mask", torch.zeros(())).isinf()
     if "query_padding_mask" in masks:
         blank = blank | masks["query_padding_mask"][:, None, :, None]

@@ -48,7 +48,7 @@ def test_the_attention_alone_runs_as_its_page_says():
     (example,) = re.findall("```python\n(.*?)```", (ROOT / "docs/models.md").read_text(), re.DOTALL)
     found = {}
     exec(example, found)
-    assert found["x"].shape == (50, 8, 64) and found["logits"].shape == (8, 4, 50, 50)
+    assert found["x"].shape == (50, 8, 64) and found["passed"].logits.shape == (8, 4, 50, 50)
     found["x"].sum().backward()
     assert all(parameter.grad is not None for parameter in found["layers"].parameters())
 

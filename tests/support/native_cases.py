@@ -71,7 +71,7 @@ def training(case: Case) -> str:
 
     def call():
         with mock.patch.object(F, "relu", lambda x: kinks.append((x.abs() < 1e-5).any()) or relu(x)):
-            output, weights, logits = attention(**inputs, **masks, need_weights=need_weights)
+            output, weights, (logits, _) = attention(**inputs, **masks, need_weights=need_weights)
         blank = blank_of(masks, logits.shape)
         wordless = blank.all(-1).any(1).T.unsqueeze(-1)
         results = [output.masked_fill(wordless, 0.0), logits.masked_fill(blank, 0.0)]
