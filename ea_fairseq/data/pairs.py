@@ -5,15 +5,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ea_fairseq.data.archives import Sources
 from ea_fairseq.data.binarize import Description, binarize
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.download import Sources
 from ea_fairseq.data.extract import extract_verified
 from ea_fairseq.data.manifest import SPLITS
 from ea_fairseq.data.options import ARCHIVES, PAIRS, sources, text_settings
-from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
-from ea_fairseq.data.tool_versions import tool_versions
+from ea_fairseq.data.transform import Sample
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -108,7 +107,7 @@ class SentencePairs(DataSet):
     def text_plan(self, folder: OutputFolder, options: Namespace) -> TextPlan:
         """A plan without steps."""
         sides = (options.source_lang, options.target_lang)
-        return TextPlan(folder.path, options, sides, tool_versions(options))
+        return TextPlan(folder.path, options, sides)
 
     def plan_data(self, plan: TextPlan, folder: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""

@@ -1,22 +1,52 @@
-"""A step from text folders to a text folder: a function of sentence pairs, applied in several processes."""
+"""A step from text folders to a text folder: a function of sentence pairs, or of some, applied in several processes."""
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ea_fairseq.data.history import History
-from ea_fairseq.data.selections import Selection
-from ea_fairseq.data.text_folder import Pair, TextFolder, TextWriter, encode_lines
-from ea_fairseq.data.workers import map_in_order
+from ea_fairseq.data.parallel import map_in_order
+from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
 from ea_fairseq.plain.text_lines import progress, tidy
 
 CHUNK = 5000  # pairs
 
 Lines = list[str]
 Transform = Callable[..., tuple]  # of the lines of each language
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``size`` pairs drawn at random without replacement, each set of pairs equally likely (selection sampling)."""
+
+    size: int
+    seed: int
+    reason = "not sampled"
+
+    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+        """Yields the drawn ones of ``total`` pairs: all of them where ``size`` is larger."""
+        draw, wanted = random.Random(self.seed), min(self.size, total)
+        for left, pair in zip(range(total, 0, -1), pairs, strict=True):
+            if draw.random() * left < wanted:
+                wanted -= 1
+                yield pair
+
+
+@dataclass(frozen=True)
+class EveryNth:
+    """Every n-th pair, or with ``others`` all but these."""
+
+    n: int
+    others: bool = False
+    reason = "in the other split"
+
+    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+        """Yields the chosen pairs; their total does not matter."""
+        return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
 
 class Chunk(NamedTuple):
@@ -37,7 +67,7 @@ def transform(
     output: Path,
     workers: int = 1,
     compress: bool = False,
-    selection: Selection | None = None,
+    selection: Sample | EveryNth | None = None,
 ) -> History:
     """Apply a transform to the pairs of all inputs and write the result to a new text folder.
 
@@ -61,16 +91,16 @@ def transform(
     chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
     languages = inputs[0].languages
     read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))
-    with TextWriter(TextFolder(output, languages), compress) as writer:
+    with writing_sides(TextFolder(output, languages), compress) as write:
         for chunk in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
-            writer.write(*chunk.sides)
+            write(*chunk.sides)
             read, kept = read + chunk.read, kept + chunk.kept
             dropped.update(chunk.dropped)
             tokens.update(dict(zip(languages, chunk.tokens, strict=True)))
-        if selection:
-            dropped[selection.reason] = total - read
-        history = before.then(step, total, dropped, kept, tokens=dict(tokens))
-        writer.finish(history)
+    if selection:
+        dropped[selection.reason] = total - read
+    history = before.then(step, total, dropped, kept, tokens=dict(tokens))
+    history.write(output)
     return history
 
 

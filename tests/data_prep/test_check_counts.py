@@ -11,7 +11,7 @@ import pytest
 
 from corpora import environment
 from dataset_runs import QUICK, REPOSITORY, Archives, command
-from ea_fairseq.data.check_counts import check_counts
+from ea_fairseq.data.manifest import check_counts
 from ea_fairseq.errors import UserError
 from mirror import Mirror
 
@@ -40,7 +40,7 @@ def note(data: Path, capsys) -> Callable[..., str]:
     """A function that compares counts, and returns what it notes."""
 
     def note(known: dict[str, int], others: dict[str, int] | None = None, strict: bool = False) -> str:
-        check_counts(data / "manifest.json", known, others or {}, strict)
+        check_counts(data, known, others or {}, strict)
         written = capsys.readouterr()
         assert not written.out
         return written.err

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.containers import MAX_LINE
 from ea_fairseq.data.extract import extract, extract_verified
-from ea_fairseq.data.history import History
+from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import read_lines, tidy
+from ea_fairseq.plain.text_lines import MAX_LINE, read_lines, tidy
 from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
 
 TRAIN, TEST = 90, 12
@@ -217,7 +216,7 @@ def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
     options = {"archives": [folder], "names": names, "form": "lines", "compress": True}
     extract_verified(tmp_path / "an output", **options)
     assert lines_of(tmp_path / "an output", "de")[3] == tidy(training_sentence("de", "europarl de", 3))
-    history = History.read(tmp_path / "an output/history.json")
+    history = TextFolder(tmp_path / "an output", PAIR).history
     assert history.sources == [json.loads((folder / "source.json").read_text())]
     assert history.kept == TRAIN
 

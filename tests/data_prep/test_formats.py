@@ -1,4 +1,4 @@
-"""ea_fairseq/data/formats.py: the sentences in lines, as grep and sed find them."""
+"""ea_fairseq/data/extract.py: the sentences in lines, as grep and sed find them."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.formats import FORMATS, FormatError
+from ea_fairseq.data.extract import FORMATS, FormatError
 from ea_fairseq.plain.text_lines import tidy
 
 PIPELINES = {

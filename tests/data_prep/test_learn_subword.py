@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from corpora import sentence
-from ea_fairseq.data import learn_subword
-from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
+from ea_fairseq.data import subword_models
+from ea_fairseq.data.subword_models import learn_bpe, learn_sentencepiece
 from ea_fairseq.errors import UserError
 
 
@@ -21,7 +21,7 @@ def test_of_much_text_sentencepiece_sees_evenly_spaced_sentences(tmp_path: Path,
     models = [tmp_path / name for name in ("all.model", "some.model", "third.model")]
     learn_sentencepiece(files, 40, models[0])
     learn_sentencepiece([third], 40, models[2])
-    monkeypatch.setattr(learn_subword, "MAX_BYTES", sum(path.stat().st_size for path in files) // 3 + 1)
+    monkeypatch.setattr(subword_models, "MAX_BYTES", sum(path.stat().st_size for path in files) // 3 + 1)
     learn_sentencepiece(files, 40, models[1])
     assert models[1].read_bytes() == models[2].read_bytes() != models[0].read_bytes()
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from commands import ROOT
 from ea_fairseq.data.binary_text import make_dictionary, write_token_ids
-from ea_fairseq.data.learn_shortlist import learn_shortlist, read_pairs
-from ea_fairseq.data.lexicon import Lexicon
+from ea_fairseq.data.shortlist import Lexicon, learn_shortlist, read_pairs
 from ea_fairseq.errors import UserError
 
 WORDS = 7
@@ -55,7 +54,7 @@ def test_the_best_are_the_most_probable(pairs, count):
 def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
     whole = Lexicon(arrays(pairs), WORDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ea_fairseq.data.lexicon.AT_ONCE", batches)
+        patch.setattr("ea_fairseq.data.shortlist.AT_ONCE", batches)
         parts = Lexicon(arrays(pairs), WORDS)
     np.testing.assert_array_equal(whole.target, parts.target)
     np.testing.assert_allclose(whole.probability, parts.probability)
@@ -64,7 +63,7 @@ def test_how_many_pairs_are_read_at_once_does_not_matter(pairs, batches):
 def test_one_round_by_hand():
     """A source word shares each target word of its sentence evenly with the other source words."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ea_fairseq.data.lexicon.ITERATIONS", 1)
+        patch.setattr("ea_fairseq.data.shortlist.ITERATIONS", 1)
         lexicon = Lexicon(arrays([([0, 1], [0]), ([0], [1])]), WORDS)
     words = zip(lexicon.source.tolist(), lexicon.target.tolist(), lexicon.probability.tolist(), strict=True)
     assert list(words) == [(0, 0, 1 / 3), (0, 1, 2 / 3), (1, 0, 1)]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ea_fairseq.data.moses import PINNED, SCRIPTS, moses_version
-from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.data.tokenization import PINNED, SCRIPTS, Tokenization, moses_version
 from ea_fairseq.errors import UserError
 
 CHUNK = ["one two", "", "thr\u00e9\u00e9  four"]

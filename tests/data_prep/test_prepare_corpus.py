@@ -31,11 +31,11 @@ from corpora import (
     sentence,
     write_corpus,
 )
-from ea_fairseq.data.check_corpus import check_file
 from ea_fairseq.data.clean_pairs import REASONS, PairFilter
 from ea_fairseq.data.prepare import data_set, data_set_names, usage
+from ea_fairseq.data.sets.corpus import check_file
+from ea_fairseq.data.text_plan import tool_version
 from ea_fairseq.data.tokenization import Tokenization
-from ea_fairseq.data.tool_versions import tool_version
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import read_lines
 

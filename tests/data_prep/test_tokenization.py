@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.moses import PINNED, moses_version
-from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.data.tokenization import PINNED, Tokenization, moses_version
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text import moses_port
 from ea_fairseq.text.moses_port import Tokenizer, make_normalizer

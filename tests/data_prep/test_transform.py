@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.apply_subword import make_segmenters
 from ea_fairseq.data.clean_pairs import PairFilter, make_copier
-from ea_fairseq.data.history import History
-from ea_fairseq.data.learn_subword import count_words, learn_bpe
-from ea_fairseq.data.selections import EveryNth, Sample
-from ea_fairseq.data.text_folder import TextFolder, TextWriter, encode_lines
+from ea_fairseq.data.parallel import count_words
+from ea_fairseq.data.subword_models import learn_bpe, make_segmenters
+from ea_fairseq.data.text_folder import History, TextFolder, encode_lines, writing_sides
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
-from ea_fairseq.data.transform import transform
+from ea_fairseq.data.transform import EveryNth, Sample, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text import subwords
@@ -33,9 +31,9 @@ corpora = st.lists(st.tuples(lines, lines), max_size=30)
 
 def write_folder(path: Path, pairs: list[tuple[str, str]], compress: bool = False) -> TextFolder:
     folder = TextFolder(path, LANGUAGES)
-    with TextWriter(folder, compress) as writer:
-        writer.write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
-        writer.finish(History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)))
+    with writing_sides(folder, compress) as write:
+        write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
+    History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)).write(path)
     return folder
 
 
@@ -122,7 +120,7 @@ def test_text_of_users_may_have_a_mark_and_lack_a_last_line_feed(folders):
     path.mkdir()
     (path / "text.xx").write_bytes(b"\xef\xbb\xbfeins\r\nzwei")
     (path / "text.yy").write_bytes("one\u2028and\x0ca\x85half\ntwo\n".encode())
-    History().then("read", 2, Counter(), 2).write(path / "history.json")
+    History().then("read", 2, Counter(), 2).write(path)
     folder, output = TextFolder(path, LANGUAGES), TextFolder(folders(), LANGUAGES)
     transform("shout", make_shout, inputs=[folder, folder], output=output.path)
     assert read_folder(output) == [("EINS", "one and a half"), ("ZWEI", "two")] * 2
