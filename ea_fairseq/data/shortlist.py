@@ -154,24 +154,13 @@ def main() -> None:
         "ea-fairseq shortlist data/multi30k-deen/data-bin data/multi30k-deen/shortlist.tsv",
         usage="%(prog)s [options] DATA_BIN FILE",
     )
-    count = at_least(1)
-    parser.add_argument(
-        "--words", type=count, default=50, metavar="N", help="translations of a source word (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--frequent",
-        type=count,
-        default=200,
-        metavar="N",
-        help="of the most frequent target words, which every sentence may have (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--pairs",
-        type=count,
-        default=100_000,
-        metavar="N",
-        help="sentence pairs to learn from; 100,000 take half a gigabyte of memory (default: %(default)s)",
-    )
+    for flag, default, meaning in (
+        ("--words", 50, "translations of a source word"),
+        ("--frequent", 200, "of the most frequent target words, which every sentence may have"),
+        ("--pairs", 100_000, "sentence pairs to learn from; 100,000 take half a gigabyte of memory"),
+    ):
+        about = f"{meaning} (default: %(default)s)"
+        parser.add_argument(flag, type=at_least(1), default=default, metavar="N", help=about)
     parser.add_argument("data", type=Path, metavar="DATA_BIN", help="a folder of binarised data")
     parser.add_argument("output", type=Path, metavar="FILE", help="the file to write")
     args = parser.parse_args()
