@@ -13,7 +13,6 @@ from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
 from ea_fairseq.data.tables import check_tables, take_table
 from ea_fairseq.data.text_plan import TextPlan
-from ea_fairseq.data.transform import Sample
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -99,10 +98,7 @@ class LabelledSentences(DataSet):
         if options.vocabulary:
             plan.copy("vocab.txt", options.vocabulary)
             plan.models = ("vocab.txt",)
-        elif options.subword != "none":
-            plan.learn_subword()
-        if options.subword != "none":
-            plan.apply_subword()
+        plan.segment()
         needs = [f"extracted/{part}" for part in plan.text]
         if options.vocabulary:
             plan.copy("dict.txt", options.vocabulary)
@@ -151,8 +147,7 @@ def plan_table(
 ) -> None:
     """Plans to read the examples of a split from a table, without those of the second table, if there is one."""
     table, *without = tables
-    options = plan.options
-    sample = Sample(options.subsample, options.seed) if options.subsample and part == "train" else None
+    sample = plan.sample if part == "train" else None
     make = partial(
         take_table, table=table, form=form, sides=plan.sides, without=without[0] if without else None, sample=sample
     )

@@ -51,6 +51,11 @@ class TextPlan(Plan):
         self.train_bytes = 0
         self.models: tuple[str, ...] = ()
 
+    @property
+    def sample(self) -> Sample | None:
+        """The sample of the text for training that ``--subsample`` asks for."""
+        return Sample(self.options.subsample, self.options.seed) if self.options.subsample else None
+
     def add_source(self, output: str, part: str, size: int = 0) -> None:
         """Adds what a step makes to the text of a split, and its size to that of the text for training."""
         self.text[part] = (*self.text.get(part, ()), output)
@@ -119,9 +124,21 @@ class TextPlan(Plan):
         self.add_text("split", "train", 100, partial(split, every=every), every)
         self.text |= {part: (f"split/{part}",) for part in ("train", "valid")}
 
-    def learn_subword(self) -> None:
+    def segment(self) -> None:
+        """Plans to make subwords of the text, by models that are learnt of it unless they are there; or nothing."""
+        kind = self.options.subword
+        if kind == "none":
+            return
+        if not self.models:
+            self.learn_subword(kind)
+        for part in filter(self.text.get, SPLITS):
+            make = partial(segment, kind=kind, models=self.model_files())
+            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
+            self.text[part] = (f"subword/{part}",)
+
+    def learn_subword(self, kind: str) -> None:
         """Plans to learn a subword model of the text for training, or one for each side."""
-        options, kind = self.options, self.options.subword
+        options = self.options
         (folder,) = self.folders("train")
         how = {"kind": kind, "size": options.merges if kind == "bpe" else options.vocab_size}
         how["model_type"] = None if kind == "bpe" else options.model_type
@@ -135,14 +152,6 @@ class TextPlan(Plan):
     def copy(self, name: str, folder: Path) -> None:
         """Plans to take a file from a folder."""
         self.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
-
-    def apply_subword(self) -> None:
-        """Plans to segment the text by the subword models."""
-        kind = self.options.subword
-        for part in filter(self.text.get, SPLITS):
-            make = partial(segment, kind=kind, models=self.model_files())
-            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
-            self.text[part] = (f"subword/{part}",)
 
     def binarize(self, make: Callable[..., None], settings: object, needs: tuple[str, ...] = ()) -> None:
         """Plans to make the data.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from ea_fairseq.data.parallel import map_in_order
 from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
@@ -49,16 +48,6 @@ class EveryNth:
         return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
 
-class Chunk(NamedTuple):
-    """The output of a transform for some pairs: encoded lines, tokens of each language, pairs read, dropped, kept."""
-
-    sides: Pair
-    tokens: list[int]
-    read: int
-    dropped: Counter
-    kept: int
-
-
 def transform(
     step: str,
     make: Callable[[], Transform],
@@ -90,15 +79,15 @@ def transform(
     pairs = progress(pairs, step, "pairs", total)
     chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
     languages = inputs[0].languages
-    read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))
+    kept, dropped, tokens = 0, Counter(), Counter(dict.fromkeys(languages, 0))
     with writing_sides(TextFolder(output, languages), compress) as write:
-        for chunk in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
-            write(*chunk.sides)
-            read, kept = read + chunk.read, kept + chunk.kept
-            dropped.update(chunk.dropped)
-            tokens.update(dict(zip(languages, chunk.tokens, strict=True)))
+        for sides, size, reasons, counts in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
+            write(*sides)
+            kept += size
+            dropped.update(reasons)
+            tokens.update(dict(zip(languages, counts, strict=True)))
     if selection:
-        dropped[selection.reason] = total - read
+        dropped[selection.reason] = total - kept - dropped.total()
     history = before.then(step, total, dropped, kept, tokens=dict(tokens))
     history.write(output)
     return history
@@ -110,15 +99,15 @@ def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
         yield tuple(map(b"".join, zip(*chunk, strict=True)))
 
 
-def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], Chunk]:
-    """A function that decodes a chunk, applies the transform and encodes its output."""
+def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], tuple]:
+    """A function that decodes a chunk and applies the transform: the encoded sides, pairs kept, dropped, and tokens."""
     function = make()
 
-    def on_chunk(pairs: Pair) -> Chunk:
-        before = [[tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs]
+    def on_chunk(pairs: Pair) -> tuple[Pair, int, Counter, list[int]]:
+        before = ([tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs)
         *sides, dropped = function(*before)
         encoded = tuple(encode_lines(lines, compress) for lines in sides)
-        return Chunk(encoded, list(map(_count_tokens, sides)), len(before[0]), dropped, len(sides[0]))
+        return encoded, len(sides[0]), dropped, list(map(_count_tokens, sides))
 
     return on_chunk
 

@@ -4,10 +4,8 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
-from html import escape
 from pathlib import Path
 
 import pytest
@@ -97,40 +95,6 @@ def test_extracts_one_sentence_a_line(archives: Path, output: Path, files, names
         assert lines_of(output, language) == expected
     nothing = dict.fromkeys(names, 0)
     assert counts == {"read": dict.fromkeys(names, TRAIN), "dropped": {"markup": nothing}, "kept": TRAIN}
-
-
-def test_extracts_from_several_archives(archives: Path, output: Path):
-    names = {language: [f"train.{language}", f"val.{language}"] for language in ("en", "fr")}
-    files = [archives / f"{split}.{language}.gz" for split in ("val", "train") for language in ("de", *names)]
-    extract(files, names, "lines", False, output)
-    for language in names:
-        expected = [sentence(language, f"caption train {number}") for number in range(TRAIN)]
-        expected += [sentence(language, f"caption val {number}") for number in range(TEST)]
-        assert lines_of(output, language) == list(map(tidy, expected))
-
-
-def test_extracts_talks_for_training(archives: Path, output: Path):
-    names = {language: [f"train.tags.de-en.{language}"] for language in ("de", "en")}
-    counts = extract([archives / "de-en.tgz"], names, "tags", False, output)
-    texts = {language: lines_of(output, language) for language in names}
-    assert not any(re.search("</?[a-z]|example.org", line) for text in texts.values() for line in text)
-    assert [line for line in texts["en"] if "talk-" in line or not line] == [
-        tidy(training_sentence("en", "talk", number)) for number in range(TRAIN)
-    ]
-    for key in ("title 9", "description 9"):
-        assert tidy(sentence("en", key)) in texts["en"]
-    talks = TRAIN // 10
-    assert counts["kept"] == len(texts["de"]) == TRAIN + 2 * talks
-    assert counts["dropped"] == {"markup": {"de": 3 * talks, "en": 3 * talks}}
-    assert counts["read"] == {"de": TRAIN + 5 * talks, "en": TRAIN + 5 * talks}
-
-
-def test_extracts_segments_of_news(archives: Path, output: Path):
-    names = {"en": ["newstest2014-deen-src.en.sgm"], "de": ["newstest2014-deen-ref.de.sgm"]}
-    texts = extracted(archives / "test-full.tgz", output, names, "segments")
-    for language in names:
-        expected = [sentence(language, f"deen {number}").replace("\u2019", "'") for number in range(TEST)]
-        assert texts[language] == [tidy(escape(line, quote=False)) for line in expected]
 
 
 @given(order=st.permutations(range(2 * len(TEST_SETS))))
