@@ -161,7 +161,10 @@ def take_table(
     Raises:
         UserError: where a table is wrong, or has another number of sentences.
     """
-    others = set(read_examples(*file_and_form(without, form)[:2])) if without else set()
+    others = set()
+    if without:
+        path, columns, _ = file_and_form(without, form)
+        others.update(read_examples(path, columns))
     path, columns, source = file_and_form(table, form)
     if len(columns.sentences) != len(sides):
         raise UserError(f"{path} has {len(columns.sentences)} sentences an example, and must have {len(sides)}.")
