@@ -11,7 +11,7 @@ COMMANDS = {
     "quickstart": ("experiments.quickstart", "trains a small model and its baseline, and shows what they translate"),
     "info": ("installation", "versions, what computes attention, and what is missing, for bug reports"),
     "prepare": ("data.prepare", "makes binarised data of archives or raw text"),
-    "shortlist": ("data.learn_shortlist", "learns which target words translate which source words"),
+    "shortlist": ("data.shortlist", "learns which target words translate which source words"),
     "corpus": ("data.embedded_corpus", "writes the small German-English corpus of the quick start"),
     "train": ("experiments.runs.train", "trains a model by a recipe"),
     "evaluate": ("experiments.scoring.evaluate", "scores a trained model on a test set"),

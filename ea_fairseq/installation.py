@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ea_fairseq.errors import printable
 from ea_fairseq.plain.commands import PROGRAM, Parser
 
 PACKAGE = Path(__file__).parent
@@ -134,11 +135,6 @@ def native_code() -> str:
     compiler = native_library.Interface.of(native_library.LIBRARY).compiler.decode().strip()
     threads = "torch's threads" if native_library.parallel() else "one thread: torch's OpenMP was not found"
     return f"{native_library.instruction_set()}, compiled with {compiler}, {threads}"
-
-
-def printable(value: str) -> str:
-    """A string as it is, or escaped where it has characters that do not print."""
-    return value if value.isprintable() else repr(value)
 
 
 def models() -> dict[str, str]:

@@ -1,19 +1,21 @@
-"""Archives of corpora: where they are, and whether a file is what it should be."""
+"""Archives of corpora: where they are, whether a file is what it should be, and how to get one."""
 
 import hashlib
+import json
 import re
-import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from glob import escape
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from tqdm import tqdm
+from ea_fairseq.data.plan import Plan
+from ea_fairseq.data.transfer import Patience, RefusedError, transfer
+from ea_fairseq.errors import UserError, printable
 
-from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import read_lines
-
-COLUMNS = ["archive", "size", "checksum", "address"]
-DIGITS = {"sha256": 64, "md5": 32}
-CHUNK = 1 << 20
+TABLE = Path(__file__).with_name("archives.tsv")
+SOURCE = "source.json"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Place:
         return self.address.rpartition("/")[2]
 
 
+@dataclass(frozen=True)
+class Archive:
+    """An archive's verified file, and the place whose size and checksum it has."""
+
+    place: Place
+    path: Path
+    sha256: str
+
+
 class WrongFileError(UserError):
     """A file that is not the archive; `reason` says why, and how to use it nevertheless."""
 
@@ -41,50 +52,20 @@ class WrongFileError(UserError):
         super().__init__(f"{path} is not the archive {place.archive}: {self.reason}, or fetch it anew.")
 
 
-def parse_checksum(text: str) -> str:
-    """A checksum such as md5:0cc1... in lower case; raises UserError where the text is none."""
-    algorithm, _, digest = text.lower().partition(":")
-    if len(digest) != DIGITS.get(algorithm) or not re.fullmatch("[0-9a-f]+", digest):
-        raise UserError(f"'{text}' is not a checksum: it must be sha256: and 64, or md5: and 32 hexadecimal digits.")
-    return f"{algorithm}:{digest}"
-
-
-def parse_place(line: str) -> Place:
-    """Parses a line of the table; raises UserError saying which column is wrong."""
-    fields = line.split()
-    if len(fields) != len(COLUMNS):
-        raise UserError("it must have an archive, a size, a checksum and an address.")
-    archive, size, checksum, address = fields
-    if not re.fullmatch(r"\w[\w.-]*", archive):
-        raise UserError(f"'{archive}' is no name for an archive: use letters, digits and . _ - only.")
-    if not re.fullmatch("-|[1-9][0-9]{0,17}", size):
-        raise UserError(f"'{size}' is not a size: it must be a number of bytes, or - if it is not known.")
-    shown = address.isascii() and address.isprintable()
-    if not (shown and re.fullmatch(r"https?://[^/?#]+/[^?#]*[^/.?#]", address)):
-        raise UserError(f"'{address}' is not an address such as https://host/folder/file.")
-    return Place(archive, None if size == "-" else int(size), parse_checksum(checksum), address)
-
-
 def read_table(path: Path) -> dict[str, list[Place]]:
-    """Reads a table such as archives.tsv: the places of each archive, by its name, both in the table's order.
-
-    Raises:
-        UserError: naming the line that is wrong.
-    """
-    try:
-        lines = [(number, line) for number, line in enumerate(read_lines(path), 1) if line and line[0] != "#"]
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8: convert it with iconv.") from None
-    if not lines or lines[0][1].split() != COLUMNS:
-        raise UserError(f"{path} must begin with the names of its columns: {' '.join(COLUMNS)}.")
+    """Reads a table such as archives.tsv: the places of each archive, by its name, both in the table's order."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     table: dict[str, list[Place]] = {}
-    for number, line in lines[1:]:
-        try:
-            place = parse_place(line)
-        except UserError as error:
-            raise UserError(f"line {number} of {path} is wrong: {error}") from None
-        table.setdefault(place.archive, []).append(place)
+    for line in lines[1:]:  # the first names the columns
+        archive, size, checksum, address = line.split()
+        table.setdefault(archive, []).append(Place(archive, None if size == "-" else int(size), checksum, address))
     return table
+
+
+def checksum(path: Path, algorithm: str) -> str:
+    """A file's checksum, such as ``sha256:...``."""
+    with path.open("rb") as file:
+        return f"{algorithm}:{hashlib.file_digest(file, algorithm).hexdigest()}"
 
 
 def verify(path: Path, place: Place) -> str:
@@ -93,29 +74,167 @@ def verify(path: Path, place: Place) -> str:
     Raises:
         WrongFileError: where it has not.
     """
-    size = path.stat().st_size
-    algorithm = place.checksum.partition(":")[0]
-    digests = _digests(path, {algorithm, "sha256"})
-    sha256 = digests["sha256"]
+    size, sha256 = path.stat().st_size, checksum(path, "sha256")
     if place.size not in (None, size):
         raise WrongFileError(path, place, f"{place.size} bytes", f"{size} bytes", sha256)
-    if digests[algorithm] != place.checksum:
-        raise WrongFileError(path, place, place.checksum, digests[algorithm], sha256)
+    algorithm = place.checksum.partition(":")[0]
+    found = sha256 if algorithm == "sha256" else checksum(path, algorithm)
+    if found != place.checksum:
+        raise WrongFileError(path, place, place.checksum, found, sha256)
     return sha256
 
 
-def byte_bar(label: str, total: int | None, done: int = 0) -> tqdm:
-    """A progress bar on stdout that counts bytes; it shows after two seconds."""
-    bar = {"unit": "B", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
-    return tqdm(desc=label, total=total, initial=done, **bar)
+def verified(folder: Path) -> tuple[Path, dict[str, object]]:
+    """The file in an archive's folder, verified against source.json, and the content of source.json.
+
+    Raises:
+        WrongFileError: where size or checksum differ.
+    """
+    source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
+    path = folder / source["file"]
+    verify(path, Place(*(source[name] for name in ("archive", "size", "checksum", "address"))))
+    return path, source
 
 
-def _digests(path: Path, algorithms: set[str]) -> dict[str, str]:
-    """Checksums of a file, such as ``sha256:...``, by algorithm, in one pass."""
-    hashes = {algorithm: hashlib.new(algorithm) for algorithm in algorithms}
-    with path.open("rb") as file, byte_bar(f"verifying {path.name}", path.stat().st_size) as bar:
-        while chunk := file.read(CHUNK):
-            for digest in hashes.values():
-                digest.update(chunk)
-            bar.update(len(chunk))
-    return {algorithm: f"{algorithm}:{digest.hexdigest()}" for algorithm, digest in hashes.items()}
+def accepted_checksums(choices: list[str], table: dict[str, list[Place]]) -> dict[str, str]:
+    """The checksum of each archive that --accept names; raises UserError for a choice that is malformed or unknown."""
+    accepted = {}
+    for choice in choices:
+        archive, _, digest = choice.partition("=")
+        if not re.fullmatch("sha256:[0-9a-f]{64}", digest.lower()):
+            raise UserError(f"--accept needs NAME=sha256:CHECKSUM, not '{choice}'.")
+        if archive not in table:
+            raise UserError(f"--accept names the archive {archive}, and there are only: {', '.join(table)}.")
+        accepted[archive] = digest.lower()
+    return accepted
+
+
+def own_files(folder: Path, places: list[Place]) -> Iterator[tuple[Path, Place]]:
+    """The user's own files of an archive: those in the folder, or a folder in it, with the file name of a place."""
+    for place in places:
+        for path in [folder / place.file, *sorted(folder.glob(f"*/{escape(place.file)}"))]:
+            if path.is_file():
+                yield path, place
+
+
+def own_file(folder: Path, places: list[Place]) -> Archive | None:
+    """The user's own file of an archive, verified; None where no file has such a name.
+
+    Raises:
+        UserError: where all files of such a name have a wrong size or checksum.
+    """
+    wrong = None
+    for path, place in own_files(folder, places):
+        try:
+            return Archive(place, path.resolve(), verify(path, place))
+        except WrongFileError as error:
+            wrong = wrong or error
+    if wrong:
+        raise wrong
+    return None
+
+
+def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
+    """Downloads an archive from the first place that gives it, to a .part file in the folder.
+
+    A .part file for the same checksum is continued.
+
+    Raises:
+        UserError: where no place gives the archive, with each place's reason.
+    """
+    reasons = []
+    for place in places:
+        part = folder / f"{place.archive}.{place.checksum.partition(':')[2][:8]}.part"
+        try:
+            return Archive(place, part, download_verified(place, part, patience))
+        except RefusedError as error:
+            print(printable(f"{place.address}: {error}"), flush=True)
+            reasons.append(f"{place.address} ({error})")
+    raise UserError(
+        f"no place gives the archive {places[0].archive}: {'; '.join(reasons)}: run again later, "
+        "or give a folder that holds its file with --archives, or another host with --mirror."
+    )
+
+
+def download_verified(place: Place, part: Path, patience: Patience) -> str:
+    """Transfers and verifies a file, a second time from scratch where it is wrong; returns its sha256.
+
+    Raises:
+        RefusedError: where it is wrong twice, or is not given.
+    """
+    for _ in range(2):
+        transfer(place.address, place.size, part, patience)
+        try:
+            return verify(part, place)
+        except WrongFileError as error:
+            part.unlink()
+            reason = error.reason
+    raise RefusedError(reason)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where archives come from.
+
+    Args:
+        table: the places of each archive, by its name.
+        own: a folder with archives that need no download.
+        mirror: a host, and folder, in place of those of the table.
+        accepted: the only checksum of an archive, whatever the table says, by its name.
+    """
+
+    table: dict[str, list[Place]]
+    own: Path | None = None
+    mirror: str | None = None
+    accepted: dict[str, str] = field(default_factory=dict)
+
+    def places(self, archive: str) -> list[Place]:
+        """The places of an archive, with the checksum that is accepted, if there is one."""
+        accepted = self.accepted.get(archive)
+        places = self.table[archive]
+        return [replace(place, size=None, checksum=accepted) for place in places] if accepted else places
+
+    def get(self, archive: str, output: Path) -> None:
+        """Makes a folder of the archive and its source.json; .part files of a download lie beside it.
+
+        Raises:
+            UserError: where no place gives the archive, or the user's own file is another.
+        """
+        places = self.places(archive)
+        own = own_file(self.own, places) if self.own else None
+        if self.mirror:
+            host = self.mirror.rstrip("/")
+            places = [replace(place, address=host + urlsplit(place.address).path) for place in places]
+        found = own or download(places, output.parent, Patience.from_environment())
+        source = {
+            "archive": archive,
+            "file": found.place.file,
+            "address": found.place.address,
+            "size": found.path.stat().st_size,
+            "checksum": found.sha256,
+            "accepted": archive in self.accepted,
+        }
+        output.mkdir()
+        (output / SOURCE).write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
+        file = output / found.place.file
+        if not own:
+            found.path.rename(file)
+        elif output.parent.resolve() in own.path.parents[1:]:  # was downloaded here, and may be replaced
+            file.hardlink_to(own.path)
+        else:
+            file.symlink_to(own.path)
+        for part in output.parent.glob(f"{archive}.????????.part"):
+            part.unlink()
+
+    def plan(self, plan: Plan, archive: str) -> str:
+        """Plans to get an archive; returns the output of that step."""
+        first = self.table[archive][0]
+        own = next((path for path, _ in own_files(self.own, self.table[archive])), None) if self.own else None
+        return plan.add(
+            f"archives/{archive}",
+            partial(self.get, archive),
+            self.places(archive),
+            size=0 if own else first.size or 0,
+            unsized="linked" if own else "unknown",
+            remark=f"from {own or first.address}",
+        )

@@ -1,4 +1,4 @@
-"""Binarised data as fairseq-preprocess makes it, described in preparation.json and manifest.json."""
+"""Text as binarised data, sentence pairs or labelled sentences, described in preparation.json and manifest.json."""
 
 import logging
 import shutil
@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.data import manifest
-from ea_fairseq.data.layout import Layout
+from ea_fairseq.data.labels import Classes, Scores, write_numbers
+from ea_fairseq.data.manifest import Layout, SentenceLayout
+from ea_fairseq.data.tables import LABELS
 from ea_fairseq.data.text_folder import TextFolder
+from ea_fairseq.errors import UserError
 
-PREPARATION = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
+OF_PAIRS = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
+OF_SENTENCES = ("task", "inputs", "tokenizer", "normalize", "lowercase", "subword", "models", "classes")
+LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Description:
         manifest.write(output / "preparation.json", {name: settings[name] for name in preparation})
         histories = {split: folder.history for split, folder in folders.items()}
         described = manifest.describe(output, layout, histories)
-        manifest.write(output / "manifest.json", {"settings": settings, "versions": self.versions} | described)
+        manifest.write(output / manifest.MANIFEST, {"settings": settings, "versions": self.versions} | described)
 
 
 def binarize(
@@ -67,7 +72,55 @@ def binarize(
     layout = Layout(languages)
     write_texts(output, layout, folders, dictionaries, workers)
     by_role = dict(zip(("source_lang", "target_lang"), languages, strict=True))
-    description.write(output, layout, folders, by_role, PREPARATION)
+    description.write(output, layout, folders, by_role, OF_PAIRS)
+
+
+def binarize_sentences(
+    output: Path,
+    *,
+    folders: dict[str, TextFolder],
+    labels: dict[str, Path],
+    kind: Classes | Scores | None,
+    dictionary: Path | None,
+    threshold: int,
+    workers: int,
+    description: Description,
+) -> None:
+    """Writes labelled sentences as data for fairseq's sentence_prediction to a new folder.
+
+    Args:
+        folders: of the text, by split.
+        labels: text folders that have the labels, by split.
+        kind: of the labels; None for the classes of the training set.
+        dictionary: of fairseq; None for one of the training text.
+        threshold: how often a word of that must occur.
+
+    Raises:
+        UserError: where a label is none, or the dictionary.
+    """
+    quiet_fairseq()
+    from ea_fairseq.data.binary_text import make_dictionary
+
+    layout = SentenceLayout(folders["train"].languages)
+    files = {split: folder / LABELS for split, folder in labels.items()}
+    kind = kind or Classes.found_in(files["train"])
+    texts = [folders["train"].file(side) for side in layout.sides]
+    words = read_dictionary(dictionary) if dictionary else make_dictionary(texts, workers, threshold)
+    output.mkdir()
+    write_labels(output / LABEL, kind, files, workers)
+    write_texts(output, layout, folders, [words] * len(layout.sides), workers)
+    more = {"inputs": len(layout.sides), "classes": None if isinstance(kind, Scores) else kind.names}
+    description.write(output, layout, folders, more, OF_SENTENCES)
+
+
+def read_dictionary(path: Path):
+    """fairseq's dictionary of a file; raises UserError where it is none."""
+    from fairseq.data import Dictionary
+
+    try:
+        return Dictionary.load(str(path))
+    except (ValueError, RuntimeError, UnicodeDecodeError, IndexError):
+        raise UserError(f"{path} is not a dictionary of fairseq: take the one of ea-fairseq import-bert.") from None
 
 
 def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], dictionaries: list, workers: int) -> None:
@@ -86,6 +139,31 @@ def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], di
         for split, folder in folders.items():
             prefix = output / layout.text(split, side)
             write_token_ids(folder.file(side), folder.history.kept, dictionary, prefix, workers)
+
+
+def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], workers: int) -> None:
+    """Writes the labels of each split: numbers in SPLIT.label and, of classes, token ids and their dictionary.
+
+    Raises:
+        UserError: naming a label that is none.
+    """
+    from fairseq.data import Dictionary
+
+    from ea_fairseq.data.binary_text import write_token_ids
+
+    output.mkdir()
+    for split, file in files.items():
+        write_numbers(file, kind, split, output / f"{split}.label")
+    if isinstance(kind, Scores):
+        return
+    dictionary = Dictionary()
+    for number in range(len(kind.names)):
+        dictionary.add_symbol(str(number))
+    dictionary.save(str(output / "dict.txt"))
+    for split in files:
+        numbers = output / f"{split}.label"
+        lines = numbers.read_bytes().count(b"\n")
+        write_token_ids(numbers, lines, dictionary, output / split, workers)
 
 
 def quiet_fairseq() -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary
 
-from ea_fairseq.data.word_counts import count_words, read_chunks
-from ea_fairseq.data.workers import map_in_order
+from ea_fairseq.data.parallel import count_words, map_in_order, read_chunks
 from ea_fairseq.errors import UserError
 
 HEADER = struct.Struct("<9sQBQ")  # magic, version, fairseq's code of the id's type, number of sentences

@@ -6,8 +6,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from ea_fairseq.data.selections import EveryNth
-from ea_fairseq.data.transform import Lines, Transform, transform
+from ea_fairseq.data.transform import EveryNth, Lines, Transform, transform
 from ea_fairseq.errors import UserError
 
 REASONS = ("empty", "too_long", "ratio", "long_word")

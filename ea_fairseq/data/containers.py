@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import MAX_LINE
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
-MAX_LINE = 10_000_000  # bytes
 MAX_NAME = 1000  # characters
 MAX_HEADERS = 1 << 22  # bytes of all headers of a tar, or of a zip's directory
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)

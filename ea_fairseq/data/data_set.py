@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ea_fairseq.data.check_counts import check_counts
+from ea_fairseq.data.manifest import check_counts
 from ea_fairseq.data.options import DEFAULTS, Option, add_options
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
@@ -101,5 +101,5 @@ class DataSet:
             plan.run(folder, options.remove_intermediate)
             data = folder.path / "data-bin"
             if self.counts:
-                check_counts(data / "manifest.json", self.counts, self.counts_of_others, strict and not options.accept)
+                check_counts(data, self.counts, self.counts_of_others, strict and not options.accept)
             folder.say(f"done: {data}")

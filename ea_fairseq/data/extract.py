@@ -1,17 +1,58 @@
 """Extracts the text of a corpus, one sentence a line for each language, from its archives."""
 
-import json
+import re
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from ea_fairseq.data.archives import Place, verify
+from ea_fairseq.data.archives import verified
 from ea_fairseq.data.containers import Member, open_members
-from ea_fairseq.data.formats import FORMATS, FormatError
-from ea_fairseq.data.history import History
+from ea_fairseq.data.text_folder import History
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import open_bytes, progress, tidy, writing
+from ea_fairseq.plain.text_lines import named_in_errors, progress, tidy, writing
+
+DROPPED = ("<url>", "<talkid>", "<keywords>")
+REMOVED = ("<title>", "</title>", "<description>", "</description>")
+SEGMENT = re.compile(r'\s*<seg id="[0-9]*">(.*)</seg>\s*', re.DOTALL)
+SEGMENT_TAG = re.compile(r"<seg\b|</seg>")
+
+
+class FormatError(Exception):
+    """What is wrong with a line; the message is the end of a sentence that begins with the line's place."""
+
+
+def read_line(line: str) -> str:
+    """Plain text, one sentence a line."""
+    return line
+
+
+def read_tagged(line: str) -> str | None:
+    """Training talks of IWSLT: the sentence on a line, titles and descriptions included; None for other metadata."""
+    if any(tag in line for tag in DROPPED):
+        return None
+    for tag in REMOVED:
+        line = line.replace(tag, "")
+    return line
+
+
+def read_segment(line: str) -> str | None:
+    """Test sets in SGML: the text of the ``<seg>`` on a line; None for a line without one.
+
+    Raises:
+        FormatError: where the line has more or less than one whole segment, or an empty one.
+    """
+    if not SEGMENT_TAG.search(line):
+        return None
+    segment = SEGMENT.fullmatch(line)
+    if segment is None or SEGMENT_TAG.search(segment[1]):
+        raise FormatError('is not one whole segment, <seg id="N">...</seg>: put each on a line of its own.')
+    if not tidy(segment[1]):
+        raise FormatError("has an empty segment, and test sets keep every line: remove it from both languages.")
+    return segment[1].replace("\u2019", "'")
+
+
+FORMATS = {"lines": read_line, "tags": read_tagged, "segments": read_segment}
 
 
 @dataclass
@@ -23,56 +64,11 @@ class Tally:
     sentences: int = 0
 
 
-@dataclass
-class Side:
-    """The text of a language, written in the order of ``names``, whatever the order of the members in the archives.
-
-    Args:
-        language: its suffix.
-        names: of the members.
-        path: of the text.
-        write: appends a line to it.
-        tallies: of the members read, by name.
-        complete: how many of the names, from the first on, are written.
-    """
-
-    language: str
-    names: list[str]
-    path: Path
-    write: Callable[[str], object]
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    complete: int = 0
-
-    def add(self, member: Member, parse: Callable[[str], str | None]) -> None:
-        """Append a member's sentences, or write them to a file aside until the members before it have come."""
-        tally = self.tallies[member.name] = Tally(member.place)
-        sentences = read_sentences(member, parse, tally)
-        if member.name != self.names[self.complete]:
-            with writing(self._aside(member.name)) as write:
-                for sentence in sentences:
-                    write(sentence)
-            return
-        for sentence in sentences:
-            self.write(sentence)
-        self.complete += 1
-        while self.complete < len(self.names) and self.names[self.complete] in self.tallies:
-            aside = self._aside(self.names[self.complete])
-            with open_bytes(aside) as lines:
-                for line in lines:
-                    self.write(line.decode("utf-8").removesuffix("\n"))
-            aside.unlink()
-            self.complete += 1
-
-    def _aside(self, name: str) -> Path:
-        """The file for a member that came before its turn."""
-        return self.path.with_name(f"{self.names.index(name)}.{self.path.name}")
-
-
 def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Tally) -> Iterator[str]:
     """Yields the tidied sentences of a member and counts lines and sentences in ``tally``.
 
     Args:
-        parse: from a line to its sentence, or None; see ``formats.py``.
+        parse: one of ``FORMATS``.
 
     Raises:
         UserError: naming the line that is not UTF-8 or not of the format.
@@ -93,10 +89,10 @@ def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Ta
 
 
 def extract(archives: list[Path], names: dict[str, list[str]], form: str, compress: bool, output: Path) -> dict:
-    """Write the text of each language to a new folder.
+    """Writes the text of each language to a new folder.
 
     Args:
-        names: of the members of each language, in order.
+        names: of the members of each language, in order, whatever their order in the archives.
         form: a key of ``FORMATS``.
 
     Returns:
@@ -106,24 +102,39 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
         UserError: where an archive or a member is wrong, or the languages do not match.
     """
     output.mkdir()
-    languages = {name: language for language, members in names.items() for name in members}
-    with ExitStack() as stack:
-        sides = {}
-        for language, members in names.items():
-            path = output / f"text.{language}{'.gz' * compress}"
-            sides[language] = Side(language, members, path, stack.enter_context(writing(path)))
-        for member in open_members(archives, languages):
-            sides[languages[member.name]].add(member, FORMATS[form])
-    return count(list(sides.values()))
+    suffix = ".gz" if compress else ""
+    parts = {
+        name: output / f"{number}.{language}{suffix}"
+        for language, members in names.items()
+        for number, name in enumerate(members)
+    }
+    tallies = {}
+    for member in open_members(archives, parts):
+        tally = tallies[member.name] = Tally(member.place)
+        with writing(parts[member.name]) as write:
+            for sentence in read_sentences(member, FORMATS[form], tally):
+                write(sentence)
+    for language, members in names.items():
+        first, *others = (parts[name] for name in members)
+        text = first.rename(output / f"text.{language}{suffix}")
+        for part in others:
+            append(part, text)
+    return count({language: [tallies[name] for name in members] for language, members in names.items()})
 
 
-def count(sides: list[Side]) -> dict[str, object]:
+def append(part: Path, text: Path) -> None:
+    """Moves what a file has to the end of another, both plain or both gzipped."""
+    with named_in_errors(text), part.open("rb") as source, text.open("ab") as target:
+        shutil.copyfileobj(source, target)
+    part.unlink()
+
+
+def count(tallies: dict[str, list[Tally]]) -> dict[str, object]:
     """The lines read and dropped of each language, and the pairs kept, for the history.
 
     Raises:
         UserError: where two members of a pair differ in their number of sentences, or have none.
     """
-    tallies = {side.language: [side.tallies[name] for name in side.names] for side in sides}
     for source, target in zip(*tallies.values(), strict=True):
         if source.sentences != target.sentences:
             raise UserError(
@@ -133,21 +144,9 @@ def count(sides: list[Side]) -> dict[str, object]:
         if source.sentences == 0:
             raise UserError(f"{source.place} has no sentence: check that it is the right archive.")
     read = {language: sum(tally.lines for tally in members) for language, members in tallies.items()}
-    kept = sum(tally.sentences for tally in tallies[sides[0].language])
+    kept = sum(tally.sentences for tally in next(iter(tallies.values())))
     markup = {language: lines - kept for language, lines in read.items()}
     return {"read": read, "dropped": {"markup": markup}, "kept": kept}
-
-
-def verified(folder: Path) -> tuple[Path, dict[str, object]]:
-    """The file in an archive folder, verified against source.json, and the content of source.json.
-
-    Raises:
-        WrongFileError: where size or checksum differ.
-    """
-    source = json.loads((folder / "source.json").read_text(encoding="utf-8"))
-    path = folder / source["file"]
-    verify(path, Place(*(source[name] for name in ("archive", "size", "checksum", "address"))))
-    return path, source
 
 
 def extract_verified(
@@ -160,5 +159,4 @@ def extract_verified(
     """
     paths, sources = zip(*map(verified, archives), strict=True)
     counts = extract(list(paths), names, form, compress, output)
-    step = {"step": "extract", "members": names} | counts
-    History(list(sources), [step]).write(output / "history.json")
+    History(list(sources), [{"step": "extract", "members": names} | counts]).write(output)

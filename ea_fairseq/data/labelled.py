@@ -6,17 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.binarize import Description
-from ea_fairseq.data.binarize_sentences import binarize_sentences
-from ea_fairseq.data.check_tables import check_tables
+from ea_fairseq.data.binarize import Description, binarize_sentences
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.labels import Classes, Scores
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
-from ea_fairseq.data.read_table import take_table
-from ea_fairseq.data.selections import Sample
+from ea_fairseq.data.tables import check_tables, take_table
 from ea_fairseq.data.text_plan import TextPlan
-from ea_fairseq.data.tool_versions import tool_versions
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -82,7 +78,7 @@ class LabelledSentences(DataSet):
             options.subword = "cased_wordpiece" if options.cased else "wordpiece"
         archives = sources(options)
         output = self.output_folder(path, task.name)
-        plan = TextPlan(output.path, options, SIDES[: task.sentences], tool_versions(options))
+        plan = TextPlan(output.path, options, SIDES[: task.sentences])
         if options.tsv:
             output.say(f"checking {options.tsv}")
             plan_own_tables(plan, task)
@@ -102,10 +98,7 @@ class LabelledSentences(DataSet):
         if options.vocabulary:
             plan.copy("vocab.txt", options.vocabulary)
             plan.models = ("vocab.txt",)
-        elif options.subword != "none":
-            plan.learn_subword()
-        if options.subword != "none":
-            plan.apply_subword()
+        plan.segment()
         needs = [f"extracted/{part}" for part in plan.text]
         if options.vocabulary:
             plan.copy("dict.txt", options.vocabulary)
@@ -154,8 +147,7 @@ def plan_table(
 ) -> None:
     """Plans to read the examples of a split from a table, without those of the second table, if there is one."""
     table, *without = tables
-    options = plan.options
-    sample = Sample(options.subsample, options.seed) if options.subsample and part == "train" else None
+    sample = plan.sample if part == "train" else None
     make = partial(
         take_table, table=table, form=form, sides=plan.sides, without=without[0] if without else None, sample=sample
     )

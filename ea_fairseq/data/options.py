@@ -1,13 +1,13 @@
 """The options of ``ea-fairseq prepare`` that data sets share, and the settings that text depends on."""
 
 import os
+import re
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from ea_fairseq.data.archives import read_table
-from ea_fairseq.data.download import TABLE, Sources, accepted_checksums
+from ea_fairseq.data.archives import TABLE, Sources, accepted_checksums, read_table
 from ea_fairseq.plain.commands import Parser, at_least
 
 
@@ -60,6 +60,13 @@ def folder(text: str) -> Path:
     raise ArgumentTypeError(f"there is no folder {text}")
 
 
+def host(text: str) -> str:
+    """A parser of hosts, with or without a folder."""
+    if re.fullmatch("https?://[^/?#]+(/[^?#]*)?", text):
+        return text
+    raise ArgumentTypeError(f"needs an address such as https://host/folder, not '{text}'")
+
+
 def number(text: str) -> int | float:
     """A whole number, or another one, as it is written."""
     return int(text) if text.isdigit() else float(text)
@@ -74,7 +81,7 @@ GROUPS = {
     ),
     "archives": (
         Option("archives", "DIR", folder, None, "use the archives that are in DIR, and download the others only"),
-        Option("mirror", "URL", str, None, "download from this host, such as http://localhost:8000, not those known"),
+        Option("mirror", "URL", host, None, "download from this host, such as http://localhost:8000, not those known"),
         Option("accept", "NAME=SUM", str, [], "trust an archive with this checksum, sha256:..., not the known one"),
     ),
     "text": (
@@ -124,9 +131,9 @@ def add_options(parser: Parser, names: Collection[str]) -> None:
 
 
 def sources(options: Namespace, table: Path = TABLE) -> Sources:
-    """Where archives come from by the options; raises UserError for bad ones."""
+    """Where archives come from by the options; raises UserError for a bad ``--accept``."""
     places = read_table(table)
-    return Sources(options.archives, options.mirror, accepted_checksums(options.accept, places), places)
+    return Sources(places, options.archives, options.mirror, accepted_checksums(options.accept, places))
 
 
 def text_settings(options: Namespace, names: tuple[str, ...], normalized: Collection[str]) -> dict[str, object]:

@@ -5,15 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ea_fairseq.data.archives import Sources
 from ea_fairseq.data.binarize import Description, binarize
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.download import Sources
 from ea_fairseq.data.extract import extract_verified
 from ea_fairseq.data.manifest import SPLITS
 from ea_fairseq.data.options import ARCHIVES, PAIRS, sources, text_settings
-from ea_fairseq.data.selections import Sample
 from ea_fairseq.data.text_plan import TextPlan
-from ea_fairseq.data.tool_versions import tool_versions
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 
@@ -107,23 +105,20 @@ class SentencePairs(DataSet):
 
     def text_plan(self, folder: OutputFolder, options: Namespace) -> TextPlan:
         """A plan without steps."""
-        sides = (options.source_lang, options.target_lang)
-        return TextPlan(folder.path, options, sides, tool_versions(options))
+        return TextPlan(folder.path, options, (options.source_lang, options.target_lang))
 
     def plan_data(self, plan: TextPlan, folder: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""
         options, settings = plan.options, text_settings(plan.options, SETTINGS, self.normalized)
         for step in self.steps:
             if step == "tokenize":
-                sample = Sample(options.subsample, options.seed) if options.subsample else None
-                plan.tokenize(plan.sides, self.normalized, sample)
+                plan.tokenize(plan.sides, self.normalized, plan.sample)
             elif step == "clean":
                 plan.clean()
             elif step == "split":
                 plan.split(self.valid_every)
-            elif options.subword != "none":
-                plan.learn_subword()
-                plan.apply_subword()
+            else:
+                plan.segment()
         joined = options.joined_dictionary
         description = Description({"dataset": self.maker} | settings, plan.versions, plan.model_files())
         plan.binarize(partial(binarize, joined_dictionary=joined, description=description), joined)

@@ -4,20 +4,50 @@ A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, o
 """
 
 import gzip
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from ea_fairseq.data.history import History
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import GZIP_LEVEL, named_in_errors, open_bytes
 
+HISTORY = "history.json"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Pair = tuple[bytes, ...]  # of lines with their line feeds, one of each language
+
+
+@dataclass
+class History:
+    """The sources of a text, and for each step the pairs it read, those it dropped by reason, and those it kept."""
+
+    sources: list[dict] = field(default_factory=list)
+    steps: list[dict] = field(default_factory=list)
+
+    @classmethod
+    def joined(cls, histories: list["History"]) -> "History":
+        """The history of the concatenation of several texts."""
+        sources = [source for history in histories for source in history.sources]
+        return cls(sources, [step for history in histories for step in history.steps])
+
+    def then(self, step: str, read: int, dropped: Counter, kept: int, **more: object) -> "History":
+        """A copy of this history with one more step; ``more`` are further facts of that step."""
+        counts = {"step": step, "read": read, "dropped": dict(dropped), "kept": kept}
+        return History(self.sources, [*self.steps, counts | more])
+
+    @property
+    def kept(self) -> int:
+        """The pairs that the last step kept."""
+        return self.steps[-1]["kept"]
+
+    def write(self, folder: Path) -> None:
+        """Writes the history.json of a text folder."""
+        (folder / HISTORY).write_text(json.dumps(vars(self), indent=2) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -35,7 +65,7 @@ class TextFolder:
     @property
     def history(self) -> History:
         """The history in the folder's history.json."""
-        return History.read(self.path / "history.json")
+        return History(**json.loads((self.path / HISTORY).read_text(encoding="utf-8")))
 
     def pairs(self) -> Iterator[Pair]:
         """Yields the pairs in order; raises UserError where the two languages differ in length."""
@@ -49,37 +79,27 @@ class TextFolder:
                 ) from None
 
 
-class TextWriter:
-    """A context manager that writes a text folder."""
+@contextmanager
+def writing_sides(folder: TextFolder, compress: bool = False) -> Iterator[Callable[..., None]]:
+    """Makes a text folder and yields a function that appends lines to each side; an OSError names its file.
 
-    def __init__(self, folder: TextFolder, compress: bool = False):
-        """``folder`` must not exist; ``compress`` says that :meth:`write` will get gzipped lines."""
-        self.folder = folder
-        self.suffix = ".gz" if compress else ""
+    Args:
+        compress: whether the lines, which :func:`encode_lines` encodes, are gzipped.
+    """
+    folder.path.mkdir(parents=True)
+    paths = [folder.path / f"text.{language}{'.gz' * compress}" for language in folder.languages]
+    with ExitStack() as stack:
+        files = []
+        for path in paths:
+            stack.enter_context(named_in_errors(path))
+            files.append(stack.enter_context(path.open("wb")))
 
-    def __enter__(self) -> "TextWriter":
-        """Makes the folder and opens its files."""
-        self.folder.path.mkdir(parents=True)
-        paths = [self.folder.path / f"text.{language}{self.suffix}" for language in self.folder.languages]
-        self._files = [path.open("wb") for path in paths]
-        return self
+        def write(*sides: bytes) -> None:
+            for path, file, lines in zip(paths, files, sides, strict=True):
+                with named_in_errors(path):
+                    file.write(lines)
 
-    def __exit__(self, *error: object) -> None:
-        """Closes the files; an OSError names its file."""
-        with ExitStack() as closing:  # each of them, even where closing another fails
-            for file in self._files:
-                closing.enter_context(named_in_errors(Path(file.name)))
-                closing.callback(file.close)
-
-    def write(self, *sides: bytes) -> None:
-        """Appends lines of each language, as :func:`encode_lines` encodes them."""
-        for file, lines in zip(self._files, sides, strict=True):
-            with named_in_errors(Path(file.name)):
-                file.write(lines)
-
-    def finish(self, history: History) -> None:
-        """Writes the history."""
-        history.write(self.folder.path / "history.json")
+        yield write
 
 
 def encode_lines(lines: list[str], compress: bool) -> bytes:

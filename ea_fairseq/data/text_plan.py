@@ -1,22 +1,26 @@
 """The steps from text to subwords, planned one after the other; labelled sentences and sentence pairs share them."""
 
+import platform
 import shutil
 from argparse import Namespace
 from collections.abc import Callable, Collection
 from functools import partial
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
-from ea_fairseq.data.apply_subword import segment
 from ea_fairseq.data.clean_pairs import clean, split
-from ea_fairseq.data.learn_subword import learn_model
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.plan import Plan
-from ea_fairseq.data.selections import Sample
+from ea_fairseq.data.subword_models import learn_model, segment
 from ea_fairseq.data.text_folder import TextFolder
-from ea_fairseq.data.tokenization import Tokenization, tokenize
+from ea_fairseq.data.tokenization import Tokenization, moses_version, tokenize
+from ea_fairseq.data.transform import Sample
+from ea_fairseq.errors import UserError
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
 TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece"}
+FAIRSEQ = ("fairseq-fixed", "fairseq")
 BYTES_OF_A_PAIR = 320  # of a sample, at most, about
 COMPRESSED = 35  # percent of its size that gzipped text has
 BINARISED = 80
@@ -29,20 +33,28 @@ class TextPlan(Plan):
         folder: of the preparation.
         options: of the command line.
         sides: of the text: languages, or input0 and input1.
-        versions: of the tools.
+
+    Raises:
+        UserError: where a tool is not installed.
 
     Attributes:
+        versions: of the tools.
         text: of each split, the text folders that hold it so far.
         train_bytes: size of the text for training so far, about.
         models: of subwords.
     """
 
-    def __init__(self, folder: Path, options: Namespace, sides: tuple[str, ...], versions: dict[str, str]) -> None:
+    def __init__(self, folder: Path, options: Namespace, sides: tuple[str, ...]) -> None:
         super().__init__()
-        self.folder, self.options, self.sides, self.versions = folder, options, sides, versions
+        self.folder, self.options, self.sides, self.versions = folder, options, sides, tool_versions(options)
         self.text: dict[str, tuple[str, ...]] = {}
         self.train_bytes = 0
         self.models: tuple[str, ...] = ()
+
+    @property
+    def sample(self) -> Sample | None:
+        """The sample of the text for training that ``--subsample`` asks for."""
+        return Sample(self.options.subsample, self.options.seed) if self.options.subsample else None
 
     def add_source(self, output: str, part: str, size: int = 0) -> None:
         """Adds what a step makes to the text of a split, and its size to that of the text for training."""
@@ -112,9 +124,21 @@ class TextPlan(Plan):
         self.add_text("split", "train", 100, partial(split, every=every), every)
         self.text |= {part: (f"split/{part}",) for part in ("train", "valid")}
 
-    def learn_subword(self) -> None:
+    def segment(self) -> None:
+        """Plans to make subwords of the text, by models that are learnt of it unless they are there; or nothing."""
+        kind = self.options.subword
+        if kind == "none":
+            return
+        if not self.models:
+            self.learn_subword(kind)
+        for part in filter(self.text.get, SPLITS):
+            make = partial(segment, kind=kind, models=self.model_files())
+            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
+            self.text[part] = (f"subword/{part}",)
+
+    def learn_subword(self, kind: str) -> None:
         """Plans to learn a subword model of the text for training, or one for each side."""
-        options, kind = self.options, self.options.subword
+        options = self.options
         (folder,) = self.folders("train")
         how = {"kind": kind, "size": options.merges if kind == "bpe" else options.vocab_size}
         how["model_type"] = None if kind == "bpe" else options.model_type
@@ -129,14 +153,6 @@ class TextPlan(Plan):
         """Plans to take a file from a folder."""
         self.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
 
-    def apply_subword(self) -> None:
-        """Plans to segment the text by the subword models."""
-        kind = self.options.subword
-        for part in filter(self.text.get, SPLITS):
-            make = partial(segment, kind=kind, models=self.model_files())
-            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
-            self.text[part] = (f"subword/{part}",)
-
     def binarize(self, make: Callable[..., None], settings: object, needs: tuple[str, ...] = ()) -> None:
         """Plans to make the data.
 
@@ -150,3 +166,31 @@ class TextPlan(Plan):
         needs = (*self.steps_of(*parts), *self.models, *needs)
         size = self.train_bytes * BINARISED // 100
         self.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)
+
+
+def tool_version(tool: str) -> str:
+    """The version of an installed tool; raises UserError where it is not installed."""
+    if find_spec(tool.replace("-", "_")) is not None:
+        for distribution in FAIRSEQ if tool == "fairseq" else (tool,):
+            try:
+                return metadata.version(distribution)
+            except metadata.PackageNotFoundError:
+                pass
+    raise UserError(f"{tool} is not installed: install it with 'python -m pip install {tool}'.")
+
+
+def tool_versions(options: Namespace) -> dict[str, str]:
+    """The version of each tool that these options of a preparation ask for, and of Python.
+
+    Raises:
+        UserError: where one is not installed.
+    """
+    tools = ["fairseq"]
+    if options.tokenizer == "moses" and not options.moses:
+        tools += ["sacremoses", "regex"]
+    tools += {"bpe": ["subword-nmt"], "sentencepiece": ["sentencepiece"]}.get(options.subword, [])
+    versions = {"python": platform.python_version()} | {tool: tool_version(tool) for tool in tools}
+    if options.moses:
+        moses = moses_version(options.moses)
+        versions["moses"] = f"{moses['commit'] or 'of unknown commit,'} scripts sha256:{moses['sha256']}"
+    return versions

@@ -1,15 +1,23 @@
-"""Tokenization, by Moses' scripts or their port, or none."""
+"""Tokenization: by the port of Moses, by Moses' own perl scripts, which are named by commit and checksum, or none."""
 
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.moses import run_script
-from ea_fairseq.data.selections import Selection
-from ea_fairseq.data.transform import Transform, transform
+from ea_fairseq.data.transform import Sample, Transform, transform
+from ea_fairseq.errors import UserError
 from ea_fairseq.text.tokens import make_tokenizer
+
+SCRIPTS = ("normalize-punctuation.perl", "remove-non-printing-char.perl", "tokenizer.perl", "lowercase.perl")
+# Over the scripts of commit 3445289; tokenizing has not changed since March 2021.
+PINNED = "b3836d5c8f30dd790fd6cd8c68182ffd9307a50baa625a4006cfd2175ee3fd41"
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> T
 
 
 def tokenize(
-    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Selection | None = None, **text
+    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Sample | None = None, **text
 ) -> None:
     """Writes tokenized sentences, or a sample of them, to a new text folder; ``text`` is what :func:`transform` takes.
 
@@ -71,3 +79,69 @@ def tokenize(
     """
     make = partial(make_tokenizers, tokenization, languages)
     transform("tokenize", make, output=output, selection=sample, **text)
+
+
+def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> list[str]:
+    """Pipes lines through a script in scripts/tokenizer of Moses; returns as many lines.
+
+    Raises:
+        UserError: where perl or the script is missing, or it fails, or writes another number of lines or no UTF-8.
+    """
+    path = _script(moses, script)
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # perl obeys many variables
+    text = "".join(line + "\n" for line in lines).encode()
+    result = subprocess.run(["perl", path, *arguments], input=text, capture_output=True, env=environment)
+    if result.returncode:
+        last_words = result.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"{path} failed ({last_words or f'status {result.returncode}'}): see that it runs on its own.")
+    try:
+        output = result.stdout.decode().removesuffix("\n").split("\n") if result.stdout else []
+    except UnicodeDecodeError:
+        raise UserError(f"{path} made text that is not UTF-8: give --moses an unaltered Moses.") from None
+    if len(output) != len(lines):
+        raise UserError(f"{path} made {len(output)} lines of {len(lines)}: give --moses an unaltered Moses.")
+    return output
+
+
+def moses_version(moses: Path) -> dict[str, str | None]:
+    """The commit of a checkout of Moses (None without git) and the sha256 over the scripts that are used.
+
+    A checksum other than ``PINNED`` is warned of on stderr.
+
+    Raises:
+        UserError: where perl or a script is missing.
+    """
+    files = [_script(moses, script) for script in SCRIPTS]
+    files += sorted((moses / "scripts/share/nonbreaking_prefixes").glob("nonbreaking_prefix.*"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    version = {"commit": _commit(moses), "sha256": digest.hexdigest()}
+    if version["sha256"] != PINNED:
+        print(
+            f"the scripts of {moses} are not those of Moses' commit 3445289, which results are compared with: "
+            "tokens may differ.",
+            file=sys.stderr,
+        )
+    return version
+
+
+def _script(moses: Path, name: str) -> Path:
+    """The path of a tokenizer script; raises UserError where perl or the script is missing."""
+    if shutil.which("perl") is None:
+        raise UserError("Moses needs perl, which is not installed: install it, or leave --moses out.")
+    path = moses / "scripts/tokenizer" / name
+    if not path.is_file():
+        raise UserError(f"there is no {path}: give --moses a checkout of github.com/moses-smt/mosesdecoder.")
+    return path
+
+
+def _commit(moses: Path) -> str | None:
+    """The commit of a checkout, or None for a plain folder and where git is missing."""
+    if not (moses / ".git").exists():
+        return None
+    try:
+        result = subprocess.run(["git", "-C", moses, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return result.stdout.strip() or None

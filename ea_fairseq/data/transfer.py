@@ -2,8 +2,8 @@
 
 import os
 import re
+import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, responses
@@ -11,11 +11,13 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from ea_fairseq.data.archives import CHUNK, Place, byte_bar
+from tqdm import tqdm
+
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.text_lines import tidy
+from ea_fairseq.plain.text_lines import named_in_errors, tidy
 
 RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+CHUNK = 1 << 20  # bytes
 MAX_WAIT = 300  # seconds
 MIN_PROGRESS = 10_000  # bytes; an attempt, or the time of a stall, that brings fewer counts as no progress
 MAX_REASON = 200  # characters
@@ -55,8 +57,11 @@ class Patience:
         return cls(**given)
 
 
-def transfer(place: Place, part: Path, patience: Patience) -> None:
-    """Downloads the file at a place to ``part``, continuing what is there, with as many attempts as are allowed.
+def transfer(address: str, size: int | None, part: Path, patience: Patience) -> None:
+    """Downloads a file to ``part``, continuing what is there, with as many attempts as are allowed.
+
+    Args:
+        size: of the file in bytes, where it is known.
 
     Raises:
         RefusedError: where the server refuses, or no attempt succeeds.
@@ -64,14 +69,14 @@ def transfer(place: Place, part: Path, patience: Patience) -> None:
     most, failures = _size(part), 0
     while True:
         try:
-            return _attempt(place, part, patience)
+            return _attempt(address, size, part, patience)
         except BrokenTransferError as error:
             failures = 1 if _size(part) >= most + MIN_PROGRESS else failures + 1
             most = max(most, _size(part))
             if failures >= patience.attempts:
                 raise RefusedError(str(error)) from None
             wait = min(patience.wait * 2 ** (failures - 1), MAX_WAIT)
-            print(printable(f"{place.address}: {error}; trying again in {wait:g} s"), flush=True)
+            print(printable(f"{address}: {error}; trying again in {wait:g} s"), flush=True)
             time.sleep(wait)
 
 
@@ -80,12 +85,12 @@ def _size(part: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
 
-def _attempt(place: Place, part: Path, patience: Patience) -> None:
+def _attempt(address: str, size: int | None, part: Path, patience: Patience) -> None:
     """One request for what is missing of ``part``; raises BrokenTransferError or RefusedError."""
     done = _size(part)
-    if done and done == place.size:
+    if done and done == size:
         return
-    with _open(place.address, done, patience.stall) as response:
+    with _open(address, done, patience.stall) as response:
         start, total = _start_and_size(response)
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
             return
@@ -94,11 +99,11 @@ def _attempt(place: Place, part: Path, patience: Patience) -> None:
             raise BrokenTransferError("it did not go on where the file broke off")
         if response.headers.get_content_type() == "text/html":
             raise RefusedError("it answered with a web page")
-        if None not in (total, place.size) and total != place.size:
-            raise RefusedError(f"its file has {total} bytes, not {place.size}")
-        if place.size is None and (total or 0) > patience.largest:
-            raise RefusedError(f"its file has {total} bytes, {_more_than(patience.largest)}")
-        _receive(_chunks(response, patience.stall), part, start, total or place.size, patience.largest)
+        if None not in (total, size) and total != size:
+            raise RefusedError(f"its file has {total} bytes, not {size}")
+        if size is None and (total or 0) > patience.largest:
+            raise RefusedError(f"its file has {total} bytes, more than {_largest(patience)}")
+        _receive(response, part, start, total or size, patience)
 
 
 def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
@@ -126,45 +131,45 @@ def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int
     return start and int(start), total and int(total)
 
 
-def _more_than(largest: float) -> str:
-    """The part of a message that says how many bytes are too many."""
-    return f"more than {largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
+def _largest(patience: Patience) -> str:
+    """The part of a message that says how many bytes are enough."""
+    return f"{patience.largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
 
 
-def _receive(chunks: Iterator[bytes], part: Path, done: int, size: int | None, largest: float) -> None:
-    """Appends chunks to ``part``, of which ``done`` bytes are there.
+def _receive(response: HTTPResponse, part: Path, done: int, size: int | None, patience: Patience) -> None:
+    """Appends what the server sends to ``part``, of which ``done`` bytes are there.
 
     Raises:
-        RefusedError: for more bytes than ``size``, or than ``largest`` where that is unknown.
-        BrokenTransferError: for fewer than ``size``.
+        RefusedError: for more bytes than ``size``, or than may be where that is unknown.
+        BrokenTransferError: for fewer than ``size``, next to none for some time, and an error of the network.
     """
-    try:
-        with part.open("ab" if done else "wb") as file, byte_bar(part.name, size, done) as bar:
-            for chunk in chunks:
-                done += len(chunk)
-                if done > (largest if size is None else size):
-                    part.unlink()
-                    raise RefusedError(f"it sent {_more_than(largest) if size is None else f'more than {size} bytes'}")
-                file.write(chunk)
-                bar.update(len(chunk))
-    except OSError as error:
-        error.filename = error.filename or str(part)
-        raise
+    came, since = 0, time.monotonic()
+    bar = {"unit": "B", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
+    with (
+        named_in_errors(part),
+        part.open("ab" if done else "wb") as file,
+        tqdm(desc=part.name, total=size, initial=done, **bar) as shown,
+    ):
+        while chunk := _read(response, patience.stall):
+            done += len(chunk)
+            if done > (patience.largest if size is None else size):
+                part.unlink()
+                raise RefusedError(f"it sent more than {f'{size} bytes' if size is not None else _largest(patience)}")
+            file.write(chunk)
+            shown.update(len(chunk))
+            came += len(chunk)
+            if came >= MIN_PROGRESS:
+                came, since = 0, time.monotonic()
+            elif time.monotonic() - since > patience.stall:
+                raise BrokenTransferError(f"it sent less than {MIN_PROGRESS} bytes in {patience.stall:g} s")
     if size is not None and done < size:
         raise BrokenTransferError(f"it broke off after {done} of {size} bytes")
 
 
-def _chunks(response: HTTPResponse, stall: float) -> Iterator[bytes]:
-    """Yields what the server sends; raises BrokenTransferError for an error or a stall of so many seconds."""
-    came, since = 0, time.monotonic()
+def _read(response: HTTPResponse, stall: float) -> bytes:
+    """What comes next; raises BrokenTransferError where it is an error."""
     try:
-        while chunk := response.read1(CHUNK):
-            yield chunk
-            came += len(chunk)
-            if came >= MIN_PROGRESS:
-                came, since = 0, time.monotonic()
-            elif time.monotonic() - since > stall:
-                raise BrokenTransferError(f"it sent less than {MIN_PROGRESS} bytes in {stall:g} s")
+        return response.read1(CHUNK)
     except (OSError, HTTPException) as error:
         raise BrokenTransferError(_reason(error, stall)) from None
 

@@ -1,16 +1,15 @@
-"""A step from text folders to a text folder: a function of sentence pairs, applied in several processes."""
+"""A step from text folders to a text folder: a function of sentence pairs, or of some, applied in several processes."""
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple
 
-from ea_fairseq.data.history import History
-from ea_fairseq.data.selections import Selection
-from ea_fairseq.data.text_folder import Pair, TextFolder, TextWriter, encode_lines
-from ea_fairseq.data.workers import map_in_order
+from ea_fairseq.data.parallel import map_in_order
+from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
 from ea_fairseq.plain.text_lines import progress, tidy
 
 CHUNK = 5000  # pairs
@@ -19,14 +18,34 @@ Lines = list[str]
 Transform = Callable[..., tuple]  # of the lines of each language
 
 
-class Chunk(NamedTuple):
-    """The output of a transform for some pairs: encoded lines, tokens of each language, pairs read, dropped, kept."""
+@dataclass(frozen=True)
+class Sample:
+    """``size`` pairs drawn at random without replacement, each set of pairs equally likely (selection sampling)."""
 
-    sides: Pair
-    tokens: list[int]
-    read: int
-    dropped: Counter
-    kept: int
+    size: int
+    seed: int
+    reason = "not sampled"
+
+    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+        """Yields the drawn ones of ``total`` pairs: all of them where ``size`` is larger."""
+        draw, wanted = random.Random(self.seed), min(self.size, total)
+        for left, pair in zip(range(total, 0, -1), pairs, strict=True):
+            if draw.random() * left < wanted:
+                wanted -= 1
+                yield pair
+
+
+@dataclass(frozen=True)
+class EveryNth:
+    """Every n-th pair, or with ``others`` all but these."""
+
+    n: int
+    others: bool = False
+    reason = "in the other split"
+
+    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+        """Yields the chosen pairs; their total does not matter."""
+        return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
 
 def transform(
@@ -37,7 +56,7 @@ def transform(
     output: Path,
     workers: int = 1,
     compress: bool = False,
-    selection: Selection | None = None,
+    selection: Sample | EveryNth | None = None,
 ) -> History:
     """Apply a transform to the pairs of all inputs and write the result to a new text folder.
 
@@ -60,17 +79,17 @@ def transform(
     pairs = progress(pairs, step, "pairs", total)
     chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
     languages = inputs[0].languages
-    read, dropped, kept, tokens = 0, Counter(), 0, Counter(dict.fromkeys(languages, 0))
-    with TextWriter(TextFolder(output, languages), compress) as writer:
-        for chunk in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
-            writer.write(*chunk.sides)
-            read, kept = read + chunk.read, kept + chunk.kept
-            dropped.update(chunk.dropped)
-            tokens.update(dict(zip(languages, chunk.tokens, strict=True)))
-        if selection:
-            dropped[selection.reason] = total - read
-        history = before.then(step, total, dropped, kept, tokens=dict(tokens))
-        writer.finish(history)
+    kept, dropped, tokens = 0, Counter(), Counter(dict.fromkeys(languages, 0))
+    with writing_sides(TextFolder(output, languages), compress) as write:
+        for sides, size, reasons, counts in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
+            write(*sides)
+            kept += size
+            dropped.update(reasons)
+            tokens.update(dict(zip(languages, counts, strict=True)))
+    if selection:
+        dropped[selection.reason] = total - kept - dropped.total()
+    history = before.then(step, total, dropped, kept, tokens=dict(tokens))
+    history.write(output)
     return history
 
 
@@ -80,15 +99,15 @@ def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
         yield tuple(map(b"".join, zip(*chunk, strict=True)))
 
 
-def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], Chunk]:
-    """A function that decodes a chunk, applies the transform and encodes its output."""
+def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], tuple]:
+    """A function that decodes a chunk and applies the transform: the encoded sides, pairs kept, dropped, and tokens."""
     function = make()
 
-    def on_chunk(pairs: Pair) -> Chunk:
-        before = [[tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs]
+    def on_chunk(pairs: Pair) -> tuple[Pair, int, Counter, list[int]]:
+        before = ([tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs)
         *sides, dropped = function(*before)
         encoded = tuple(encode_lines(lines, compress) for lines in sides)
-        return Chunk(encoded, list(map(_count_tokens, sides)), len(before[0]), dropped, len(sides[0]))
+        return encoded, len(sides[0]), dropped, list(map(_count_tokens, sides))
 
     return on_chunk
 

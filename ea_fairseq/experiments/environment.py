@@ -5,8 +5,8 @@ import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 
+from ea_fairseq import installation
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.project import PROJECT
 
@@ -40,16 +40,9 @@ def commit() -> str | None:
 
 def processor() -> str:
     """The processor's name, how many of its cores this process may use, and its threads where they are limited."""
-    names = [line.partition(":")[2].strip() for line in cpu_lines() if line.startswith("model name")]
     threads = os.environ.get("OMP_NUM_THREADS")
     limit = f", {threads} thread{'s' * (threads != '1')}" if threads else ""
-    return f"{names[0] if names else platform.machine()}, {len(cores())} cores{limit}"
-
-
-def cpu_lines() -> list[str]:
-    """/proc/cpuinfo by lines; none where there is no such file."""
-    path = Path("/proc/cpuinfo")
-    return path.read_text().splitlines() if path.is_file() else []
+    return f"{installation.processor()}{limit}"
 
 
 def cores() -> set[int]:

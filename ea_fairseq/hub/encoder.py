@@ -16,12 +16,24 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.text.preparation import Preparation
 
 MASK = "<mask>"
 BATCH = 32  # sentences, unless the configuration has another number
 Text = str | tuple[str, str]  # a raw sentence, or a pair
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The class of a sentence, a pair of sentences or a time series.
+
+    Args:
+        label: the most probable class.
+        probabilities: of all classes, by their names in the data.
+    """
+
+    label: str
+    probabilities: dict[str, float]
 
 
 @dataclass(frozen=True)

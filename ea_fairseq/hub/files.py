@@ -13,11 +13,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from ea_fairseq.checkpoint.config import entries
 from ea_fairseq.checkpoint.file import building, read_checkpoint
-from ea_fairseq.errors import FileError, UserError
+from ea_fairseq.errors import UserError
 from ea_fairseq.fairseq_patches.checkpoints import build_models
 from ea_fairseq.plain.model_folder import find_checkpoints, usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
 from ea_fairseq.text.preparation import ENCODERS, Preparation
+from ea_fairseq.text.subwords import read_codes
 
 DICTIONARIES = ("dict.*.txt", "dict.txt", "input0/dict.txt")  # of translation, of text, of sentences with labels
 OF_ENCODERS = ("masked_lm", "sentence_prediction")
@@ -186,15 +187,4 @@ def require_subword_file(bpe: DictConfig | None):
         if not Path(bpe[name]).is_file():
             raise UserError(f"there is no file {bpe[name]}: name that of the subword model with {name}.")
         if name == "bpe_codes" and bpe._name == "subword_nmt":
-            require_version(Path(bpe[name]))
-
-
-def require_version(codes: Path):
-    """Refuses codes without the line of their version: subword-nmt would segment otherwise than they were learned.
-
-    Raises:
-        UserError: naming the file.
-    """
-    with codes.open("rb") as file:
-        if not file.readline(99).startswith(b"#version:"):
-            raise FileError(f"line 1 of {codes} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
+            read_codes(Path(bpe[name]))  # which refuses what are none

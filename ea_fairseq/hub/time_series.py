@@ -9,8 +9,8 @@ from fairseq import checkpoint_utils
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
+from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.plain.model_folder import find_checkpoints
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask

@@ -19,7 +19,6 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import SUBWORD_FILES, ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.hub.sentences import require_length, require_words
 from ea_fairseq.text.preparation import LANGUAGES, Codec, Preparation
 
 # What translate takes besides fairseq's options of generation.
@@ -286,14 +285,13 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         """fairseq's batches of source sentences; one that is too long is a UserError unless it is to be skipped."""
         if skip_invalid_size_inputs:
             return super()._build_batches(tokens, skip_invalid_size_inputs)
-        require_length("source", tokens, self.max_positions[0])
+        require_readable("source", tokens, self.max_positions[0])
         return self._batches(self.task.build_dataset_for_inference(tokens, list(map(len, tokens))))
 
     def _pair_batches(self, sources: list[Tensor], targets: list[Tensor]) -> Iterator[dict]:
         """Batches of sentence pairs; raises UserError for one that is empty or too long."""
         for side, tokens, limit in zip(("source", "target"), (sources, targets), self.max_positions, strict=True):
-            require_words(side, tokens)
-            require_length(side, tokens, limit)
+            require_readable(side, tokens, limit, least=2)
         dictionaries = {"src_dict": self.src_dict, "tgt_dict": self.tgt_dict}
         sizes = {"src_sizes": list(map(len, sources)), "tgt_sizes": list(map(len, targets))}
         return self._batches(LanguagePairDataset(src=sources, tgt=targets, **dictionaries, **sizes, shuffle=False))
@@ -309,3 +307,19 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         )
         for batch in batches.next_epoch_itr(shuffle=False):
             yield utils.apply_to_sample(lambda tensor: tensor.to(self.device), batch)
+
+
+def require_readable(side: str, sentences: list[Tensor], limit: int, least: int = 1) -> None:
+    """Raises UserError where one of the sentences (T,) has no token but ``</s>``, or more than the model's positions.
+
+    Args:
+        limit: positions of the model.
+        least: tokens of a sentence, ``</s>`` among them.
+    """
+    for number, tokens in enumerate(sentences, 1):
+        if len(tokens) < least:
+            raise UserError(f"{side} sentence {number} is empty: give it at least one word.")
+        if len(tokens) > limit:
+            raise UserError(
+                f"{side} sentence {number} has {len(tokens)} tokens and the model reads at most {limit}: split it."
+            )

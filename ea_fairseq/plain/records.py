@@ -3,12 +3,15 @@
 import json
 import re
 import shlex
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ea_fairseq.errors import FileError, UserError
 
 FileName = NewType("FileName", str)
 Language = NewType("Language", str)
@@ -28,6 +31,22 @@ NOUNS = {
     Command: "a command",
 }
 Record = TypeVar("Record")
+
+
+@contextmanager
+def written_by(writer: str, path: Path, remedy: str) -> Iterator[None]:
+    """Turns a ValueError about what a file has into a FileError that names the file and what writes such files.
+
+    Args:
+        writer: such as ``ea-fairseq train``.
+        remedy: what the user can do, the end of the sentence.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except ValueError as error:
+        raise FileError(f"{path} is not what {writer} writes ({error}): {remedy}.") from None
 
 
 def read_json(path: Path, largest: int = MEGABYTE) -> object:

@@ -4,6 +4,7 @@ import gzip
 import io
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import IO
 
 from tqdm import tqdm
 
+from ea_fairseq.errors import UserError
+
+MAX_LINE = 10_000_000  # bytes
 GZIP_LEVEL = 4  # three times as fast as 6; files are 7% larger
 LINE_BREAKS = re.compile("[\x00-\x1f\x85\u2028\u2029]+")
 
@@ -31,6 +35,35 @@ def read_lines(path: Path) -> Iterator[str]:
     open_text = gzip.open if path.suffix == ".gz" else open
     with open_text(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         yield from map(tidy, file)
+
+
+def checked_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yields number and bytes of each line of a user's plain or gzipped file of UTF-8.
+
+    Raises:
+        UserError: naming the line that is not UTF-8 or too long, or the file that is damaged.
+    """
+    try:
+        with open_bytes(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+                if len(line) > MAX_LINE:
+                    raise UserError(f"line {number} of {path} has more than {MAX_LINE:,} bytes: is it text?")
+                line.decode("utf-8")
+                yield number, line
+    except UnicodeDecodeError:
+        raise UserError(f"line {number} of {path} is not UTF-8: convert the file with iconv.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{path} is not a whole gzip file: fetch or compress it again.") from None
+
+
+def find_file(folder: Path, name: str) -> Path:
+    """The file of that name in a folder, plain or gzipped; raises UserError where there are both or neither."""
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(found) > 1:
+        raise UserError(f"{folder} has both {name} and {name}.gz: remove the one that is not meant.")
+    if not found:
+        raise UserError(f"{folder} has neither {name} nor {name}.gz: put its text there.")
+    return found[0]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Literal
 from ea_fairseq.errors import FileError
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json
+from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
 from ea_fairseq.text.tokens import make_detokenizer, make_tokenizer
@@ -60,12 +60,8 @@ class Preparation:
         path = require_path(folder) / PREPARATION
         if not path.is_file():
             raise FileError(f"there is no {path}: copy it from the folder of the binarised data.")
-        try:
+        with written_by("a preparation", path, "copy it again"):
             return cls.of_json(read_json(own_file(path, MEGABYTE)), folder)
-        except ValueError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"{path} is not what a preparation writes ({error}): copy it again.") from None
 
     @classmethod
     def find(cls, *folders: Path, translates: bool) -> "Preparation | None":

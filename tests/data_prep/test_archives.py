@@ -1,25 +1,18 @@
-"""data-prep/archives.tsv, how it is read, and the checks of a file against it."""
+"""ea_fairseq/data/archives.tsv, and the checks of a file against it."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.data.archives import Place, WrongFileError, parse_checksum, read_table, verify
-from ea_fairseq.data.download import TABLE
-from ea_fairseq.errors import UserError
+from ea_fairseq.data.archives import TABLE, Place, WrongFileError, read_table, verify
 
-HEADER = "archive\tsize\tchecksum\taddress\n"
+HEADER = "archive\tsize\tchecksum\taddress"
 MD5, SHA256 = "md5:" + "0" * 32, "sha256:" + "0" * 64
 ADDRESS = "https://host/a/file.tgz"
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "a table.tsv"
-    path.write_bytes(text.encode())
-    return path
 
 
 def test_every_archive_has_two_places():
@@ -32,65 +25,20 @@ def test_every_archive_has_two_places():
     assert set(table) == papers | multi30k | of_encoders
     for archive, places in table.items():
         assert len({place.address for place in places}) == len(places) >= (1 if archive in of_encoders else 2)
-        assert all(place.archive == archive and place.address.startswith("https://") for place in places)
+        assert re.fullmatch(r"\w[\w.-]*", archive) and all(place.archive == archive for place in places)
+        assert all(re.fullmatch(r"https://[^/?#]+/[!-~]*[^/.?#]", place.address) for place in places)
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", place.checksum) for place in places)
         sizes = {}
         for place in places:
             assert sizes.setdefault(place.checksum, place.size) == place.size
 
 
 def test_reads_places_in_order_between_comments(tmp_path: Path):
-    lines = [
-        "# places",
-        HEADER.strip(),
-        "",
-        f"x\t12\t{SHA256}\t{ADDRESS}",
-        "# more",
-        f"x\t-\t{MD5.upper()}\thttp://h/b.zip",
-    ]
-    table = read_table(write(tmp_path, "\ufeff" + "\r\n".join(lines)))
+    lines = ["# places", HEADER, "", f"x\t12\t{SHA256}\t{ADDRESS}", "# more", f"x\t-\t{MD5}\thttp://h/b.zip"]
+    (tmp_path / "a table.tsv").write_text("\n".join(lines))
+    table = read_table(tmp_path / "a table.tsv")
     assert table == {"x": [Place("x", 12, SHA256, ADDRESS), Place("x", None, MD5, "http://h/b.zip")]}
     assert [place.file for place in table["x"]] == ["file.tgz", "b.zip"]
-
-
-@pytest.mark.parametrize(
-    ("line", "part"),
-    [
-        (f"x\t12\t{SHA256}", "an address"),
-        (f"x\t12\t{SHA256}\t{ADDRESS}\tmore", "an address"),
-        (f"../x\t12\t{SHA256}\t{ADDRESS}", "'../x' is no name"),
-        (f"x\tbig\t{SHA256}\t{ADDRESS}", "'big' is not a size"),
-        (f"x\t0\t{SHA256}\t{ADDRESS}", "'0' is not a size"),
-        (f"x\t12\t{SHA256[:-1]}\t{ADDRESS}", "is not a checksum"),
-        (f"x\t12\t{SHA256}\tfile:///etc/passwd", "is not an address"),
-        (f"x\t12\t{SHA256}\thttps://host/folder/", "is not an address"),
-        (f"x\t12\t{SHA256}\thttps://host/..", "is not an address"),
-        (f"x\t12\t{SHA256}\thttps://host/ä", "is not an address"),
-    ],
-)
-def test_errors_name_the_line(tmp_path: Path, line: str, part: str):
-    with pytest.raises(UserError) as error:
-        read_table(write(tmp_path, f"# places\n{HEADER}x\t-\t{MD5}\t{ADDRESS}\n{line}\n"))
-    assert f"line 4 of {tmp_path}/a table.tsv" in str(error.value) and part in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["", "# places\n", f"x\t-\t{MD5}\t{ADDRESS}\n"])
-def test_table_without_header_is_refused(tmp_path: Path, text: str):
-    with pytest.raises(UserError, match="must begin with the names of its columns: archive size checksum address"):
-        read_table(write(tmp_path, text))
-
-
-def test_table_that_is_not_text_is_refused(tmp_path: Path):
-    (tmp_path / "table").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="not UTF-8"):
-        read_table(tmp_path / "table")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "md5", "md5:", MD5 + "0", SHA256[:-1] + "g", "sha1:" + "0" * 40, "0" * 64, MD5 + "\n"]
-)
-def test_other_checksums_are_refused(text: str):
-    with pytest.raises(UserError, match="is not a checksum"):
-        parse_checksum(text)
 
 
 @given(st.binary(), st.binary(), st.sampled_from(["md5", "sha256"]), st.booleans())

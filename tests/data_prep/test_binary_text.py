@@ -11,7 +11,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.data import binary_text, word_counts
+from ea_fairseq.data import binary_text, parallel
 from ea_fairseq.data.binary_text import HEADER, append_offsets, make_dictionary, write_token_ids
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import writing
@@ -77,7 +77,7 @@ def test_workers_and_the_size_of_chunks_change_nothing(tmp_path: Path, monkeypat
     lines = [f"{number % 17} {number % 5}" for number in range(200)]
     text = write(tmp_path / "text.xx", lines)
     expected = by_us(text, text, 200, tmp_path)
-    monkeypatch.setattr(word_counts, "CHUNK", 7)
+    monkeypatch.setattr(parallel, "CHUNK", 7)
     monkeypatch.setattr(binary_text, "AT_ONCE", 9)
     for workers in (1, 2):
         assert by_us(text, text, 200, tmp_path, workers) == expected

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.clean_pairs import PairFilter
+from ea_fairseq.data.clean_pairs import REASONS, PairFilter
 from ea_fairseq.plain.text_lines import tidy
 from moses_checkout import MOSES, needs_moses
 
@@ -64,3 +64,22 @@ def test_same_pairs_as_clean_corpus_n(pairs: list[tuple[str, str]], max_length: 
         kept = [(folder / f"clean.{language}").read_bytes().decode().split("\n")[:-1] for language in "xy"]
     *ours, _ = PairFilter(max_length, ratio)(*map(list, zip(*pairs, strict=True)))
     assert [[" ".join(line.split()) for line in side] for side in ours] == kept
+
+
+texts = st.lists(st.sampled_from(["a", "bc", "d."]), max_size=12).map(" ".join)
+
+
+@given(st.lists(st.tuples(texts, texts)), st.integers(1, 10), st.floats(1, 4))
+def test_cleaning_keeps_pairs_in_order_and_counts_add_up(pairs, max_length: int, ratio: float):
+    pair_filter = PairFilter(max_length, ratio)
+    source, target, dropped = pair_filter([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    kept = list(zip(source, target, strict=True))
+    remaining = iter(pairs)
+    assert all(pair in remaining for pair in kept)
+    for pair in kept:
+        lengths = [len(side.split()) for side in pair]
+        assert 1 <= min(lengths) <= max(lengths) <= max_length
+        assert max(lengths) / min(lengths) <= ratio
+    assert len(pairs) == len(kept) + dropped.total()
+    assert tuple(dropped) == REASONS
+    assert pair_filter(source, target)[:2] == (source, target)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.containers import MAX_LINE, open_members
+from ea_fairseq.data.containers import open_members
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import MAX_LINE
 from small_archives import held_out_text, pack
 
 PLAIN = {"x.de": b"eins\nzwei\n", "x.en": b"one\ntwo"}

@@ -11,8 +11,6 @@ from subprocess import CompletedProcess
 from typing import NamedTuple
 
 import pytest
-from fairseq.data import Dictionary
-from fairseq.data.data_utils import load_indexed_dataset
 
 from dataset_runs import SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
 from datasets import (
@@ -126,15 +124,6 @@ def test_what_sets_the_data_sets_apart(make):
     assert [{*"“\u2019"} & {*text} for text in (talks, news, captions)] == [{*"“\u2019"}, set(), set()]
     assert {*"“\u2019"} & {*text(WMT14_GERMAN, "valid")} == set()
     assert {*"“\u2019"} & {*text(WMT14_GERMAN, "test")} == {"“"}
-
-
-def test_data_is_the_text(output: Output):
-    for split, language in product(SPLITS, output.data_set.languages):
-        dictionary = Dictionary.load(str(output.data / f"dict.{language}.txt"))
-        prefix = output.data / f"{split}.{'-'.join(output.data_set.languages)}.{language}"
-        lines = output.subwords(split, language)
-        expected = [dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in lines]
-        assert [tokens.tolist() for tokens in load_indexed_dataset(str(prefix), dictionary)] == expected
 
 
 def test_dictionaries_are_joined_or_not(output: Output):

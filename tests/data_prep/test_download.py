@@ -1,4 +1,4 @@
-"""ea_fairseq/data/download.py, from a local server with the faults of real ones."""
+"""ea_fairseq/data/archives.py, from a local server with the faults of real ones."""
 
 import os
 import random
@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from downloads import FILES, FIRST, QUICK, SECOND, TGZ, ZIP, ZIPPED, Download, checksum
-from ea_fairseq.data.archives import Place
-from ea_fairseq.data.download import accepted_checksums, download
+from ea_fairseq.data.archives import Place, accepted_checksums, download
 from ea_fairseq.data.transfer import Patience
 from ea_fairseq.errors import UserError
 from mirror import RANGELESS, WEB_PAGE, Answer, Mirror, cut, failure, redirect, stall
@@ -223,9 +222,12 @@ def test_mirror_replaces_every_host(corpus: Download, mirror: Mirror, prefix: st
     [
         (["--accept", "corpus"], "--accept needs NAME=sha256:CHECKSUM, not 'corpus'"),
         (["--accept", f"corpus={checksum(TGZ, 'md5')}"], "--accept needs NAME=sha256:CHECKSUM"),
-        (["--accept", "corpus=sha256:12"], "'sha256:12' is not a checksum"),
+        (["--accept", "corpus=sha256:12"], "--accept needs NAME=sha256:CHECKSUM, not 'corpus=sha256:12'"),
         (["--accept", f"korpus={checksum(TGZ)}"], "names the archive korpus, and there are only: corpus"),
-        (["--mirror", "www.statmt.org"], "--mirror needs an address such as https://host/folder, not 'www.statmt.org'"),
+        (
+            ["--mirror", "www.statmt.org"],
+            "needs an address such as https://host/folder, not 'www.statmt.org'",
+        ),
         (["--archives", "/no such folder"], "there is no folder /no such folder"),
     ],
 )
@@ -235,7 +237,7 @@ def test_wrong_flags_are_refused(corpus: Download, mirror: Mirror, flags: list[s
 
 
 @pytest.mark.parametrize("value", ["many", "0", "-1", "nan", "1e9"])
-@pytest.mark.parametrize("variable", QUICK)
+@pytest.mark.parametrize("variable", [*QUICK, "DOWNLOAD_LARGEST"])
 def test_wrong_patience_is_refused(monkeypatch, variable: str, value: str):
     monkeypatch.setenv(variable, value)
     with pytest.raises(UserError, match=f"{variable} must be a number above 0, not '{value}'"):

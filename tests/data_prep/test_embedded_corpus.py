@@ -2,10 +2,8 @@
 
 import subprocess
 import sys
-import tarfile
 from errno import ENOSPC
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -45,22 +43,6 @@ def test_a_damaged_archive_leaves_nothing(tmp_path, monkeypatch, damage):
     with pytest.raises(UserError, match=r"damaged\.tar\.bz2 is missing, damaged or another file: take it from"):
         write_corpus(tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("names", [[], ["test.de"], [*embedded_corpus.SIZES, "../outside"]])
-def test_an_archive_with_other_members_leaves_nothing(tmp_path, monkeypatch, names):
-    packed = BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:bz2") as archive:
-        for name in names:
-            member = tarfile.TarInfo(name)
-            member.size = embedded_corpus.SIZES.get(name, 7)
-            archive.addfile(member, BytesIO(bytes(member.size)))
-    (tmp_path / "other.tar.bz2").write_bytes(packed.getvalue())
-    monkeypatch.setattr(embedded_corpus, "ARCHIVE", tmp_path / "other.tar.bz2")
-    monkeypatch.setattr(embedded_corpus, "SHA256", sha256(packed.getvalue()).hexdigest())
-    with pytest.raises(UserError, match="is missing, damaged or another file"):
-        write_corpus(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["other.tar.bz2"]
 
 
 def test_out_is_a_file(tmp_path):

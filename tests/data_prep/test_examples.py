@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.check_tables import find_tables
-from ea_fairseq.data.examples import FORMS, plain_form, read_examples
 from ea_fairseq.data.labels import Classes, Scores, write_numbers
-from ea_fairseq.data.read_table import take_table
-from ea_fairseq.data.selections import Sample
+from ea_fairseq.data.tables import FORMS, check_tables, plain_form, read_examples, take_table
 from ea_fairseq.data.text_folder import TextFolder
+from ea_fairseq.data.transform import Sample
 from ea_fairseq.errors import UserError
 
 LINES = {  # of each form, with the example that it holds
@@ -99,17 +97,17 @@ def test_damaged_files_are_refused(tmp_path):
 
 
 def test_tables_are_found(tmp_path):
-    with pytest.raises(UserError, match="there is no folder"):
-        find_tables(tmp_path / "none")
     write(tmp_path / "train.tsv", "label\ta")
     with pytest.raises(UserError, match=r"neither valid.tsv nor valid.tsv.gz"):
-        find_tables(tmp_path)
+        check_tables(tmp_path)
     write(tmp_path / "valid.tsv.gz", "label\ta")
-    assert [path.name for path in find_tables(tmp_path).values()] == ["train.tsv", "valid.tsv.gz"]
-    write(tmp_path / "test.tsv", "label\ta")
+    assert [path.name for path in check_tables(tmp_path)[0].values()] == ["train.tsv", "valid.tsv.gz"]
+    write(tmp_path / "test.tsv", "label\ta\tb")
+    with pytest.raises(UserError, match="do not have as many sentences"):
+        check_tables(tmp_path)
     write(tmp_path / "test.tsv.gz", "label\ta")
     with pytest.raises(UserError, match=r"both test.tsv and test.tsv.gz"):
-        find_tables(tmp_path)
+        check_tables(tmp_path)
 
 
 def read_folder(path, sides):

@@ -1,27 +1,43 @@
-"""ea_fairseq/data/extract.py: from archives to text, whatever is in them."""
+"""ea_fairseq/data/extract.py: from archives to text, whatever is in them; lines are read as grep and sed read them."""
 
 import gzip
 import hashlib
 import json
-import re
-from html import escape
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.containers import MAX_LINE
-from ea_fairseq.data.extract import extract, extract_verified
-from ea_fairseq.data.history import History
+from ea_fairseq.data.extract import FORMATS, FormatError, extract, extract_verified
+from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import read_lines, tidy
+from ea_fairseq.plain.text_lines import MAX_LINE, read_lines, tidy
 from small_archives import TEST_SETS, pack, sentence, talks_for_testing, training_sentence, write_archives
 
 TRAIN, TEST = 90, 12
 PAIR = {"de": ["x.de"], "en": ["x.en"]}
 TWO_PAIRS = {"de": ["x.de", "y.de"], "en": ["x.en", "y.en"]}
-BREAKING = ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\0"]
+
+
+PIPELINES = {
+    "tags": "grep -v '<url>' | grep -v '<talkid>' | grep -v '<keywords>' | sed -e 's/<title>//g' "
+    r"-e 's/<\/title>//g' -e 's/<description>//g' -e 's/<\/description>//g'",
+    "segments": r"""grep '<seg id' | sed -e 's/<seg id="[0-9]*">\s*//g' """
+    r"""| sed -e 's/\s*<\/seg>\s*//g' | sed -e "s/\QUOTE/\'/g" """.replace("QUOTE", "\u2019"),
+}
+TAGS = "<url> <talkid> <keywords> <title> </title> <description> </description> <speaker> <tit le> </doc> <b>"
+PIECES = [*TAGS.split(), "a", "ß", "&amp;", " ", "\t", "\r", "\u2028", "\xa0", "\u2019", "\\", "'", "\ufeff"]
+ANYTHING = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"))
+texts = st.lists(st.sampled_from(PIECES) | ANYTHING, max_size=7).map("".join)
+SEGMENT_PIECES = ['<seg id="1">', "</seg>", "<seg>", "<seg id='2'>", "a", " "]
+broken = st.lists(st.sampled_from(SEGMENT_PIECES), max_size=4).map("".join)
+segments = st.tuples(st.integers(0, 999), st.text(" \t\r", max_size=2), texts).map(
+    lambda parts: f'{parts[1]}<seg id="{parts[0]}">{parts[1]}{parts[2]}{parts[1]}</seg>{parts[1]}'
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,40 +97,6 @@ def test_extracts_one_sentence_a_line(archives: Path, output: Path, files, names
     assert counts == {"read": dict.fromkeys(names, TRAIN), "dropped": {"markup": nothing}, "kept": TRAIN}
 
 
-def test_extracts_from_several_archives(archives: Path, output: Path):
-    names = {language: [f"train.{language}", f"val.{language}"] for language in ("en", "fr")}
-    files = [archives / f"{split}.{language}.gz" for split in ("val", "train") for language in ("de", *names)]
-    extract(files, names, "lines", False, output)
-    for language in names:
-        expected = [sentence(language, f"caption train {number}") for number in range(TRAIN)]
-        expected += [sentence(language, f"caption val {number}") for number in range(TEST)]
-        assert lines_of(output, language) == list(map(tidy, expected))
-
-
-def test_extracts_talks_for_training(archives: Path, output: Path):
-    names = {language: [f"train.tags.de-en.{language}"] for language in ("de", "en")}
-    counts = extract([archives / "de-en.tgz"], names, "tags", False, output)
-    texts = {language: lines_of(output, language) for language in names}
-    assert not any(re.search("</?[a-z]|example.org", line) for text in texts.values() for line in text)
-    assert [line for line in texts["en"] if "talk-" in line or not line] == [
-        tidy(training_sentence("en", "talk", number)) for number in range(TRAIN)
-    ]
-    for key in ("title 9", "description 9"):
-        assert tidy(sentence("en", key)) in texts["en"]
-    talks = TRAIN // 10
-    assert counts["kept"] == len(texts["de"]) == TRAIN + 2 * talks
-    assert counts["dropped"] == {"markup": {"de": 3 * talks, "en": 3 * talks}}
-    assert counts["read"] == {"de": TRAIN + 5 * talks, "en": TRAIN + 5 * talks}
-
-
-def test_extracts_segments_of_news(archives: Path, output: Path):
-    names = {"en": ["newstest2014-deen-src.en.sgm"], "de": ["newstest2014-deen-ref.de.sgm"]}
-    texts = extracted(archives / "test-full.tgz", output, names, "segments")
-    for language in names:
-        expected = [sentence(language, f"deen {number}").replace("\u2019", "'") for number in range(TEST)]
-        assert texts[language] == [tidy(escape(line, quote=False)) for line in expected]
-
-
 @given(order=st.permutations(range(2 * len(TEST_SETS))))
 @settings(max_examples=15)
 def test_members_are_joined_as_asked_for_in_whatever_order_they_come(tmp_path_factory, order: list[int]):
@@ -143,15 +125,6 @@ def test_compressed_text_is_the_same_bytes_everywhere(archives: Path, tmp_path: 
         assert data == (second / f"text.{language}.gz").read_bytes()
         assert gzip.decompress(data) == (plain / f"text.{language}").read_bytes()
         assert data[3:8] == bytes(5)  # no file name and no time
-
-
-def test_rough_text_is_tidied(tmp_path: Path, output: Path):
-    rough = [f"{number}{breaking}z" for number, breaking in enumerate(BREAKING)] + ["", "x" * 100_000, "\ufeffb"]
-    de = ("\ufeff" + "\r\n".join(rough)).encode()
-    en = "".join(f"{number}\n" for number in range(len(rough))).encode()
-    texts = extracted(packed(tmp_path, de, en), output)
-    assert texts["de"] == [f"{number} z" for number in range(len(BREAKING))] + ["", "x" * 100_000, "\ufeffb"]
-    assert len((output / "text.de").read_text(encoding="utf-8").splitlines()) == len(rough)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +179,7 @@ def test_every_pair_of_lines_becomes_a_pair_in_order(tmp_path_factory, pairs: li
     for side, language in enumerate(PAIR):
         text = (folder / f"out/text.{language}").read_bytes().decode()
         assert text == "".join(f"{tidy(pair[side])}\n" for pair in pairs)
+        assert len(text.splitlines()) == len(pairs)
     dropped = report["dropped"]["markup"]
     assert report["read"] == {language: dropped[language] + report["kept"] for language in PAIR}
     assert report["kept"] == len(pairs)
@@ -217,7 +191,7 @@ def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
     options = {"archives": [folder], "names": names, "form": "lines", "compress": True}
     extract_verified(tmp_path / "an output", **options)
     assert lines_of(tmp_path / "an output", "de")[3] == tidy(training_sentence("de", "europarl de", 3))
-    history = History.read(tmp_path / "an output/history.json")
+    history = TextFolder(tmp_path / "an output", PAIR).history
     assert history.sources == [json.loads((folder / "source.json").read_text())]
     assert history.kept == TRAIN
 
@@ -232,3 +206,61 @@ def test_step_verifies_then_extracts(archives: Path, tmp_path: Path):
         with pytest.raises(UserError, match=part):
             extract_verified(tmp_path / "another output", **options)
         assert not (tmp_path / "another output").exists()
+
+
+def through_pipeline(form: str, lines: list[str]) -> list[str]:
+    """What standard tools make of the lines; skips the test where they are absent."""
+    if not all(map(shutil.which, ("bash", "grep", "sed"))):
+        pytest.skip("needs bash, grep and sed, to compare with")
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    text = "".join(f"{line}\n" for line in lines).encode()
+    made = subprocess.run(["bash", "-c", PIPELINES[form]], input=text, env=environment, stdout=subprocess.PIPE)
+    return [tidy(line) for line in made.stdout.decode().split("\n")[:-1]]
+
+
+def through_format(form: str, lines: list[str]) -> list[str]:
+    sentences = map(FORMATS[form], (f"{line}\n" for line in lines))
+    return [tidy(sentence) for sentence in sentences if sentence is not None]
+
+
+@given(st.lists(texts, min_size=30, max_size=60))
+@example(["<tit<description>le>a", "<description</title>>b"])
+@settings(max_examples=20)
+def test_tags_are_read_as_the_usual_pipeline_reads_them(lines: list[str]):
+    assert through_format("tags", lines) == through_pipeline("tags", lines)
+
+
+@given(st.lists(segments | texts | broken, min_size=30, max_size=60))
+@settings(max_examples=20)
+def test_segments_are_read_as_the_usual_pipeline_reads_them_or_refused(lines: list[str]):
+    readable = []
+    for line in lines:
+        try:
+            FORMATS["segments"](line)
+            readable.append(line)
+        except FormatError:
+            assert "seg" in line
+    assert through_format("segments", readable) == through_pipeline("segments", readable)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ('<seg id="1"> goes on', "not one whole segment"),
+        ("from before </seg>", "not one whole segment"),
+        ('<seg id="1">a</seg> <seg id="2">b</seg>', "not one whole segment"),
+        ('<seg id="1">a <seg id="2">b</seg></seg>', "not one whole segment"),
+        ('<hl><seg id="1">a</seg></hl>', "not one whole segment"),
+        ('<seg id="1">a</seg> b', "not one whole segment"),
+        ("<seg>a</seg>", "not one whole segment"),
+        ('<seg id="1"> \u2028\0 </seg>', "empty segment"),
+    ],
+)
+def test_segments_that_would_lose_text_are_refused(line: str, part: str):
+    with pytest.raises(FormatError, match=part):
+        FORMATS["segments"](f"{line}\r\n")
+
+
+def test_markup_within_a_segment_stays():
+    line = '\t<seg id="1"> a <i>b</i> &amp; c\u2019s < d </seg>\r\n'
+    assert through_format("segments", [line]) == ["a <i>b</i> &amp; c's < d"]

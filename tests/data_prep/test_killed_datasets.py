@@ -7,8 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,6 @@ class Preparations:
     def __init__(self, archives: Archives, mirror: Mirror) -> None:
         self.mirror = mirror
         self.path = path_of(TABLE["iwslt14-de-en"][0])
-        self.part = f"archives/iwslt14-de-en.{archives.checksum('iwslt14-de-en')[7:15]}.part"
         self.options = ["--mirror", mirror.url, *archives.accepting()]
 
     def start(self, out: Path, options: list[str]) -> subprocess.Popen:
@@ -60,39 +58,17 @@ def killed_after(seconds: float, run: subprocess.Popen, out: Path) -> str | None
     return re.findall(r"(\S+): making it", f"start: making it\n{log}")[-1] if run.returncode else None
 
 
-@contextmanager
-def preparations(folder: Path, train: int) -> Iterator[Preparations]:
-    """Preparations of a number of training pairs."""
-    archives = Archives(folder / "the archives", train)
-    with Mirror(archives.served()) as mirror:
-        yield Preparations(archives, mirror)
-
-
 def whole_files(out: Path) -> dict[str, str]:
     """The checksums of what is there under its own name."""
     return {name: checksum for name, checksum in checksums(out).items() if not PARTIAL.search(name)}
 
 
 @pytest.mark.slow
-def test_killed_in_one_step_after_the_other(tmp_path: Path):
-    chance = random.Random(5)
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    with preparations(tmp_path, 10 * TRAIN) as preparation:
-        preparation.run(undisturbed, OPTIONS)
-        for begun in (preparation.part, "tokenized/train.tmp/text.de", "data-bin.tmp"):
-            run = preparation.start(killed, OPTIONS)
-            while run.poll() is None and not (killed / begun).exists():
-                time.sleep(0.01)
-            killed_after(chance.uniform(0, 0.05), run, killed)
-            assert whole_files(killed).items() <= checksums(undisturbed).items()
-        preparation.run(killed, OPTIONS)
-    assert checksums(killed) == checksums(undisturbed)
-
-
-@pytest.mark.slow
 def test_killed_at_moments_spread_over_the_whole_run(tmp_path: Path):
     chance = random.Random(6)
-    with preparations(tmp_path, 40 * TRAIN) as preparation:
+    archives = Archives(tmp_path / "the archives", 40 * TRAIN)
+    with Mirror(archives.served()) as mirror:
+        preparation = Preparations(archives, mirror)
         times = {name: preparation.run(tmp_path / name, options) for name, options in ALL_OPTIONS.items()}
         for number in range(KILLS):
             name, out = ("compressed" if number % 2 else "plain"), tmp_path / f"killed {number}"

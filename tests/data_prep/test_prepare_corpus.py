@@ -3,12 +3,9 @@
 import gzip
 import hashlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,21 +18,19 @@ from corpora import (
     LOWERCASED,
     NO_LINE_FEED,
     SCRIPT,
-    SENTENCEPIECE,
     SIZES,
     WORDS,
-    checksums,
     environment,
     prepare,
     prepared,
     sentence,
     write_corpus,
 )
-from ea_fairseq.data.check_corpus import check_file
-from ea_fairseq.data.clean_pairs import REASONS, PairFilter
+from dataset_runs import assert_one_sentence
 from ea_fairseq.data.prepare import data_set, data_set_names, usage
+from ea_fairseq.data.sets.corpus import check_file
+from ea_fairseq.data.text_plan import tool_version
 from ea_fairseq.data.tokenization import Tokenization
-from ea_fairseq.data.tool_versions import tool_version
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import read_lines
 
@@ -143,23 +138,6 @@ def test_changed_flag_remakes_what_depends_on_it(rough_corpus: Path, lowercased:
     assert {path.name for path in (out / "data-bin").glob("bpe.*")} == {"bpe.de.codes", "bpe.en.codes"}
 
 
-@pytest.mark.slow  # tests/data_prep/test_killed_datasets.py kills a preparation in the default suite
-def test_killed_runs_end_in_the_same_bytes(corpus: Path, tmp_path: Path):
-    undisturbed, out = tmp_path / "undisturbed out", tmp_path / "killed out"
-    prepared(*SENTENCEPIECE, "--workers", "1", corpus, undisturbed)
-    for sign in ("tokenized/train", "sentencepiece.de.model", "subword/test"):
-        command = ["bash", SCRIPT, *SENTENCEPIECE, "--workers", "2", corpus, out]
-        run = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True)
-        while run.poll() is None and not (out / sign).exists():
-            time.sleep(0.01)
-        os.killpg(run.pid, signal.SIGKILL)
-        assert run.wait() == -signal.SIGKILL
-        assert not (out / "data-bin").exists()
-    prepared(*SENTENCEPIECE, "--workers", "2", corpus, out)
-    assert checksums(out) == checksums(undisturbed)
-    assert (out / "data-bin/sentencepiece.en.model").exists()
-
-
 def spoil(corpus: Path, what: str) -> None:
     train, valid = corpus / "train.de", corpus / "valid.en"
     match what:
@@ -179,14 +157,6 @@ def spoil(corpus: Path, what: str) -> None:
             train.unlink()
         case "both":
             (corpus / "train.de.gz").write_bytes(gzip.compress(train.read_bytes()))
-
-
-def assert_one_sentence(result: subprocess.CompletedProcess, *parts: str) -> None:
-    assert result.returncode != 0
-    assert result.stderr.count("\n") == 1, result.stderr
-    assert result.stderr.endswith(".\n")
-    for part in parts:
-        assert part in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -284,25 +254,6 @@ def test_every_data_set_is_listed_and_documented_and_has_a_script():
     }
     with pytest.raises(UserError, match="there is no data set corpora"):
         data_set("corpora")
-
-
-texts = st.lists(st.sampled_from(["a", "bc", "d."]), max_size=12).map(" ".join)
-
-
-@given(st.lists(st.tuples(texts, texts)), st.integers(1, 10), st.floats(1, 4))
-def test_cleaning_keeps_pairs_in_order_and_counts_add_up(pairs, max_length: int, ratio: float):
-    pair_filter = PairFilter(max_length, ratio)
-    source, target, dropped = pair_filter([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    kept = list(zip(source, target, strict=True))
-    remaining = iter(pairs)
-    assert all(pair in remaining for pair in kept)
-    for pair in kept:
-        lengths = [len(side.split()) for side in pair]
-        assert 1 <= min(lengths) <= max(lengths) <= max_length
-        assert max(lengths) / min(lengths) <= ratio
-    assert len(pairs) == len(kept) + dropped.total()
-    assert tuple(dropped) == REASONS
-    assert pair_filter(source, target)[:2] == (source, target)
 
 
 lines_of_anything = st.lists(st.text(NO_LINE_FEED), min_size=1)

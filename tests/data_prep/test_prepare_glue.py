@@ -14,8 +14,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from bert import PIECES
 from corpora import checksums
 from dataset_runs import TABLE, assert_one_sentence, prepare, prepared
-from ea_fairseq.data.examples import plain_form, read_examples
 from ea_fairseq.data.manifest import sha256
+from ea_fairseq.data.tables import plain_form, read_examples
 from ea_fairseq.experiments.runs.bert_import import dictionary
 from encoder_tasks import ENCODER_TASKS, needs
 

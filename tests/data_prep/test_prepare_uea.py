@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dataset_runs import REPOSITORY, TABLE, assert_one_sentence, prepare, prepared
-from ea_fairseq.data.take_series import take_series
+from ea_fairseq.data.sets.uea import take_series
 from ea_fairseq.errors import UserError
 from encoder_tasks import ENCODER_TASKS, needs
 from time_series import ts_text, write_folder

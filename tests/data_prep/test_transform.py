@@ -3,7 +3,6 @@
 import gzip
 from collections import Counter
 from functools import partial
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.apply_subword import make_segmenters
 from ea_fairseq.data.clean_pairs import PairFilter, make_copier
-from ea_fairseq.data.history import History
-from ea_fairseq.data.learn_subword import count_words, learn_bpe
-from ea_fairseq.data.selections import EveryNth, Sample
-from ea_fairseq.data.text_folder import TextFolder, TextWriter, encode_lines
+from ea_fairseq.data.subword_models import make_segmenters
+from ea_fairseq.data.text_folder import History, TextFolder, encode_lines, writing_sides
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
-from ea_fairseq.data.transform import transform
+from ea_fairseq.data.transform import EveryNth, Sample, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
-from ea_fairseq.text import subwords
-from ea_fairseq.text.subwords import Segments
 
 LANGUAGES = ("xx", "yy")
 
@@ -33,9 +27,9 @@ corpora = st.lists(st.tuples(lines, lines), max_size=30)
 
 def write_folder(path: Path, pairs: list[tuple[str, str]], compress: bool = False) -> TextFolder:
     folder = TextFolder(path, LANGUAGES)
-    with TextWriter(folder, compress) as writer:
-        writer.write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
-        writer.finish(History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)))
+    with writing_sides(folder, compress) as write:
+        write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
+    History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)).write(path)
     return folder
 
 
@@ -122,7 +116,7 @@ def test_text_of_users_may_have_a_mark_and_lack_a_last_line_feed(folders):
     path.mkdir()
     (path / "text.xx").write_bytes(b"\xef\xbb\xbfeins\r\nzwei")
     (path / "text.yy").write_bytes("one\u2028and\x0ca\x85half\ntwo\n".encode())
-    History().then("read", 2, Counter(), 2).write(path / "history.json")
+    History().then("read", 2, Counter(), 2).write(path)
     folder, output = TextFolder(path, LANGUAGES), TextFolder(folders(), LANGUAGES)
     transform("shout", make_shout, inputs=[folder, folder], output=output.path)
     assert read_folder(output) == [("EINS", "one and a half"), ("ZWEI", "two")] * 2
@@ -165,40 +159,6 @@ def test_every_nth_pair_and_the_others_are_all_pairs(total, n):
     others = list(EveryNth(n, others=True).of(iter(range(1, total + 1)), total))
     assert chosen == list(range(n, total + 1, n))
     assert sorted(chosen + others) == list(range(1, total + 1))
-
-
-@settings(max_examples=20)
-@given(st.lists(lines, min_size=1, max_size=50))
-def test_merges_are_those_of_subword_nmt_on_the_text(folders, text):
-    from subword_nmt.learn_bpe import learn_bpe as learn_from_text
-
-    path = folders().with_suffix(".xx")
-    path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
-    assert count_words([path], 1) == Counter(word for line in text for word in line.split(" ") if word)
-    codes = path.with_suffix(".codes")
-    try:
-        learn_bpe([path], 20, codes)
-    except UserError:
-        with pytest.raises(ValueError):
-            learn_from_text(text, StringIO(), 20)
-    else:
-        expected = StringIO()
-        learn_from_text(text, expected, 20)
-        assert codes.read_text(encoding="utf-8") == expected.getvalue()
-
-
-@given(st.lists(lines, min_size=1))
-def test_segments_are_those_of_subword_nmt_however_few_are_remembered(text):
-    from subword_nmt.apply_bpe import BPE
-
-    codes = "#version: 0.2\na b\nab c</w>\n& -</w>\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subwords, "CACHE_SIZE", 2)
-        segments = Segments(StringIO(codes))
-        bpe = BPE(StringIO(codes))
-        for line in text:
-            assert " ".join(map(segments.__getitem__, line.split(" "))) == bpe.process_line(line)
-            assert len(segments) <= 2 and len(segments.bpe.cache) <= 2
 
 
 @given(st.text())

@@ -19,7 +19,7 @@ from checkpoints import save_loud
 from commands import ROOT
 from corpora import LOWERCASED, SIZES, WORDS, environment, prepared, sentence, write_corpus
 from ea_fairseq import EATransformerModel
-from ea_fairseq.data.learn_subword import learn_sentencepiece
+from ea_fairseq.data.subword_models import learn_sentencepiece
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.translation import best_lines
 from ea_fairseq.experiments.translate import Translator, load, read_lines, uninterrupted

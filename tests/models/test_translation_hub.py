@@ -11,7 +11,7 @@ from checkpoints import save_loud
 from commands import ROOT, run_python
 from corpora import SIZES, WORDS, sentence
 from ea_fairseq import EATransformerModel, UserError
-from ea_fairseq.data.learn_subword import learn_bpe, learn_sentencepiece
+from ea_fairseq.data.subword_models import learn_bpe, learn_sentencepiece
 from ea_fairseq.text.subwords import make_segmenter
 from tiny import build, random_tokens
 

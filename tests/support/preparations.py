@@ -6,6 +6,7 @@ from pathlib import Path
 
 from corpora import WORDS
 from ea_fairseq.errors import UserError
+from ea_fairseq.text import moses_port  # noqa: F401  imported before anybody looks which files are opened
 from ea_fairseq.text.preparation import OF_ENCODERS, Preparation
 from ea_fairseq.text.subwords import make_segmenter
 from opened_files import opened_files

@@ -1,16 +1,21 @@
-"""One language of prepared sentence pairs, as text for ``--task masked_lm``."""
+"""One language of prepared sentence pairs, in the names that fairseq's masked_lm reads."""
 
 import re
+import shutil
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
+from ea_fairseq.data import manifest
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import MANIFEST, SPLITS, sha256
 from ea_fairseq.data.options import Option
 from ea_fairseq.data.plan import Plan
-from ea_fairseq.data.take_language import MANIFEST, PREPARATION, take_language
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.records import written_by
+from ea_fairseq.text.preparation import PREPARATION, Preparation
+
+KEPT = ("tokenizer", "normalize", "dash_splits", "lowercase", "subword")
 
 
 class OneLanguage(DataSet):
@@ -44,6 +49,37 @@ class OneLanguage(DataSet):
         size = sum(file.stat().st_size for file in files)
         plan.add("data-bin", partial(take_language, data=data, language=language, files=files), checksums, size=size)
         self.carry_out(plan, folder, options)
+
+
+def take_language(output: Path, *, data: Path, language: str, files: list[Path]) -> None:
+    """Copies a language to a new folder, with how its words were cut, and describes it.
+
+    Args:
+        data: folder of the binarised pairs.
+        files: of the language in it.
+
+    Raises:
+        UserError: where preparation.json is not what a preparation writes.
+    """
+    output.mkdir()
+    shutil.copyfile(data / f"dict.{language}.txt", output / "dict.txt")
+    for file in files:
+        shutil.copyfile(file, output / f"{file.name.partition('.')[0]}{file.suffix}")
+    if (data / PREPARATION).is_file():
+        pairs = Preparation.read(data)
+        with written_by("a preparation", data / PREPARATION, "prepare the pairs again"):
+            side = (pairs.source_lang, pairs.target_lang).index(language)
+        models = pairs.models[side:][:1] or pairs.models[:1]
+        for model in models:
+            shutil.copyfile(data / model, output / model)
+        manifest.write(output / PREPARATION, {name: getattr(pairs, name) for name in KEPT} | {"models": models})
+    source = data / MANIFEST
+    described = {
+        "settings": {"dataset": "prepare-masked-lm", "language": language},
+        "sources": [{"file": MANIFEST, "sha256": sha256(source)}] if source.is_file() else [],
+        "files": manifest.checksums(output),
+    }
+    manifest.write(output / MANIFEST, described)
 
 
 DATA_SET = OneLanguage(

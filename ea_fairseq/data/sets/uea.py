@@ -1,4 +1,4 @@
-"""Time series of the archives of UEA, UCR and of regression, and one's own."""
+"""Time series of the archives of UEA, UCR and of regression, and one's own; every line is checked."""
 
 import re
 from argparse import Namespace
@@ -6,15 +6,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.archives import read_table
+from ea_fairseq.data import manifest
+from ea_fairseq.data.archives import TABLE, read_table, verified
+from ea_fairseq.data.containers import open_members
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.download import TABLE
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import ARCHIVES, Option, folder, sources
 from ea_fairseq.data.plan import Plan
-from ea_fairseq.data.take_series import SPLITS, take_series
 from ea_fairseq.errors import UserError
 
+SPLITS = ("train", "test")
 COUNTS = TABLE.with_name("series.tsv")
 UNPACKED = 5  # times as large are series
 SERIES = "take NAME_TRAIN.ts and NAME_TEST.ts of DIR or DIR/NAME, plain or .gz, or DIR/NAME.zip with both"
@@ -75,6 +76,76 @@ def own_file(series: Path, name: str, split: str) -> Path:
             if path.is_file():
                 return path.resolve()
     raise UserError(f"--series: {series} has no {file}, {file}.gz or {name}.zip: put the files of {name} there.")
+
+
+def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
+    """Write the series of an archive, of a folder of ``Sources.get`` or of a file, plain, packed by gzip or in a zip.
+
+    Args:
+        name: of the file in an archive, such as ``JapaneseVowels_TRAIN.ts``.
+
+    Returns:
+        The source, for manifest.json.
+
+    Raises:
+        UserError: naming the file that is damaged, or has no such file.
+    """
+    path, source = verified(input) if input.is_dir() else (input, {"file": input.name, "sha256": sha256(input)})
+    with output.open("wb") as file:
+        for member in open_members([path], [name]):
+            file.writelines(member.lines)
+    return source
+
+
+def read_series(path: Path, input: Path):
+    """The series of a file that came from ``input``; raises UserError naming the line of it that is wrong."""
+    from ea_fairseq.series.ts_file import read_ts
+
+    try:
+        return read_ts(path)
+    except UserError as error:
+        raise UserError(str(error).replace(str(path), str(input)).removesuffix(".") + ".") from None
+
+
+def tidy(path: Path) -> None:
+    """Leave out comments, empty lines and blanks at the ends of lines, in which copies of a file differ."""
+    lines = [line.rstrip() for line in path.read_bytes().split(b"\n")]
+    path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith((b"#", b"%"))))
+
+
+def describe(files: dict[str, object]) -> dict[str, int]:
+    """Counts of series; raises UserError where train and test do not go together."""
+    train, test = (files[split] for split in SPLITS)
+    if train.channels != test.channels:
+        raise UserError(f"train has {train.channels} channels and test {test.channels}: they are no one data set.")
+    if (train.labels is None) != (test.labels is None) or not {*(test.labels or ())} <= {*(train.labels or ())}:
+        raise UserError("test has other classes than train: they are no one data set.")
+    longest = max(train.longest, test.longest)
+    return {"channels": train.channels, "longest": longest, "classes": len(train.labels or ())}
+
+
+def take_series(output: Path, *, name: str, inputs: dict[str, Path]) -> None:
+    """Writes, checks and describes a data set in a new folder.
+
+    Args:
+        inputs: of each split a file, or the folder that ``Sources.get`` made of one.
+    """
+    output.mkdir()
+    sources, files = [], {}
+    for split in SPLITS:
+        path = output / f"{split}.ts"
+        sources.append(write_series(inputs[split], f"{name}_{split.upper()}.ts", path))
+        files[split] = read_series(path, inputs[split])
+        tidy(path)
+    found = {
+        "settings": {"dataset": "prepare-uea", "name": name},
+        "sources": sources,
+        "splits": {split: {"pairs": len(file.series), "steps": []} for split, file in files.items()},
+        "dictionary_sizes": {},
+        "series": describe(files),
+        "files": {f"{split}.ts": f"sha256:{sha256(output / f'{split}.ts')}" for split in SPLITS},
+    }
+    manifest.write(output / manifest.MANIFEST, found)
 
 
 DATA_SET = TimeSeries(

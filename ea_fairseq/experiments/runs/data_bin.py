@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ea_fairseq.data.layout import Layout
-from ea_fairseq.data.manifest import dictionary_sizes
+from ea_fairseq.data.manifest import Layout, dictionary_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import OWN, Binarised, Manifest
 from ea_fairseq.text.preparation import PREPARATION, Preparation

@@ -11,8 +11,7 @@ from pathlib import Path
 from fairseq.models.transformer import TransformerModel
 
 from ea_fairseq.analysis.cost import cost
-from ea_fairseq.data.layout import Layout
-from ea_fairseq.data.manifest import count_tokens
+from ea_fairseq.data.manifest import Layout, count_tokens
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.data_bin import DataBin

@@ -1,14 +1,19 @@
-"""A map over several processes that keeps the order of its results."""
+"""Work in several processes, whose results keep their order: on anything, and on the lines of text."""
 
 import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, islice
+from pathlib import Path
 from typing import TypeVar
+
+from ea_fairseq.plain.text_lines import open_bytes, progress
+
+CHUNK = 20_000  # lines
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -63,3 +68,29 @@ def _end_with_parent() -> None:
 def _call(item: Item) -> Result:
     """Applies the worker's function."""
     return _function(item)
+
+
+def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
+    """The lines of plain or gzipped files, with a progress bar called ``label``."""
+    for path in files:
+        with open_bytes(path) as file:
+            yield from progress(file, f"{label} in {path.name}")
+
+
+def read_chunks(files: list[Path], label: str) -> Iterator[bytes]:
+    """The text of files, ``CHUNK`` lines at a time."""
+    lines = read_lines(files, label)
+    return iter(lambda: b"".join(islice(lines, CHUNK)), b"")
+
+
+def chunk_counter() -> Callable[[bytes], Counter]:
+    """A function that counts the words in a text of lines, separated by spaces."""
+    return lambda text: Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)
+
+
+def count_words(files: list[Path], workers: int) -> Counter:
+    """The frequency of each word in plain or gzipped files, counted by several processes."""
+    counts = Counter()
+    for chunk in map_in_order(chunk_counter, read_chunks(files, "counting words"), workers):
+        counts.update(chunk)
+    return counts

@@ -1,14 +1,18 @@
-"""Subword models of tokenized text."""
+"""Subwords: models are learnt of tokenized text, BPE or sentencepiece, and segment it."""
 
 import io
-from itertools import islice
+from collections import Counter
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 
 from ea_fairseq.data.byte_pairs import learn_merges
+from ea_fairseq.data.parallel import count_words, read_lines
 from ea_fairseq.data.text_folder import TextFolder
-from ea_fairseq.data.word_counts import count_words, read_lines
+from ea_fairseq.data.transform import Transform, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress
+from ea_fairseq.text.subwords import WORDPIECE, make_segmenter
 
 MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
 THREADS = 16  # sentencepiece's rounding depends on it, so it is the same on every machine
@@ -75,3 +79,21 @@ def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: 
         reason = str(error).rpartition("] ")[2]
         raise UserError(f"sentencepiece cannot learn --vocab-size {size}: {reason}") from None
     output.write_bytes(model.getvalue())
+
+
+def make_segmenters(kind: str, models: list[Path]) -> Transform:
+    """A transform that segments each language, with one model for all or one for each."""
+    segmenters = [make_segmenter(kind, model) for model in models]
+    return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
+
+
+def segment(output: Path, *, kind: str, models: list[Path], **text) -> None:
+    """Writes sentences in subwords to a new text folder; ``text`` is what :func:`transform` takes.
+
+    Args:
+        kind: bpe, sentencepiece, wordpiece or cased_wordpiece.
+        models: what :func:`learn_model` made or BERT's vocabulary, one for all languages or one for each.
+    """
+    if kind in WORDPIECE:
+        make_segmenters(kind, models)  # a bad vocabulary is refused here, and workers need not import
+    transform("subword", partial(make_segmenters, kind, models), output=output, **text)

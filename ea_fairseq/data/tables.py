@@ -1,0 +1,191 @@
+"""Tables of labelled sentences, or pairs of sentences: one example a line, columns separated by tabs.
+
+A table becomes a text folder of its sentences, with their labels, one a line, in its file ``labels``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+
+from ea_fairseq.data.archives import verified
+from ea_fairseq.data.extract import FormatError
+from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.text_folder import History
+from ea_fairseq.data.transform import EveryNth, Sample
+from ea_fairseq.errors import UserError
+from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy, writing
+
+LABELS = "labels"
+BRACKETS = {"-lrb-": "(", "-rrb-": ")", r"\/": "/", r"\*": "*"}  # of the Penn treebank
+LABEL = re.compile(r"[^\s\0-\x1f\x7f]{1,100}")
+MAX_SENTENCES = 2
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the columns of a table are.
+
+    Args:
+        label: number of the label's column.
+        sentences: numbers of the sentences' columns.
+        header: whether the first line names the columns; then all lines have as many.
+        separator: of columns.
+        treebank: whether brackets are written as the Penn treebank does, -lrb- for (.
+    """
+
+    label: int
+    sentences: tuple[int, ...]
+    header: bool = True
+    separator: str = "\t"
+    treebank: bool = False
+
+    def split(self, line: str) -> list[str]:
+        """The columns of a line; the last needed one takes the rest where the separator is a space."""
+        line = line.removesuffix("\n").removesuffix("\r")
+        return line.split(self.separator, max(self.label, *self.sentences) if self.separator == " " else -1)
+
+    def example(self, line: str, columns: int) -> tuple[str, ...]:
+        """The label and the sentences of a line that must have so many columns or, without a header, at least.
+
+        Raises:
+            FormatError: saying what is wrong with the line.
+        """
+        fields = self.split(line)
+        if len(fields) < columns or (self.header and len(fields) > columns):
+            raise FormatError(f"has {len(fields)} columns separated by tabs, not {columns}.")
+        label, *sentences = (" ".join(tidy(fields[column]).split()) for column in (self.label, *self.sentences))
+        if not LABEL.fullmatch(label):
+            raise FormatError("has no label of at most 100 characters without a space.")
+        if not all(sentences):
+            raise FormatError("has an empty sentence.")
+        if self.treebank:
+            sentences = [" ".join(map(without_escapes, sentence.split())) for sentence in sentences]
+        return label, *sentences
+
+
+FORMS = {
+    "cola": Form(1, (3,), header=False),
+    "sst-2": Form(1, (0,)),
+    "mrpc": Form(0, (3, 4)),
+    "rte": Form(3, (1, 2)),
+    "wnli": Form(3, (1, 2)),
+    "sts-b": Form(9, (7, 8)),
+    "sts-b-test": Form(4, (5, 6), header=False),
+    "sst-5": Form(0, (1,), header=False, separator=" ", treebank=True),
+}
+
+
+def without_escapes(word: str) -> str:
+    """A word of the Penn treebank as it was written."""
+    for escape, sign in BRACKETS.items():
+        word = word.replace(escape, sign)
+    return word
+
+
+def plain_form(path: Path) -> Form:
+    """The form of a table ``label<TAB>sentence[<TAB>sentence2]`` with a header.
+
+    Raises:
+        UserError: where its first line has other columns.
+    """
+    _, first = next(read_table(path), (1, ""))
+    columns = len(first.split("\t"))
+    if columns - 1 not in range(1, MAX_SENTENCES + 1):
+        raise UserError(f"line 1 of {path} must name the columns, a label and one or two sentences, separated by tabs.")
+    return Form(0, tuple(range(1, columns)))
+
+
+def read_table(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a plain or gzipped table, with their numbers; raises UserError as ``checked_lines`` does."""
+    return ((number, line.decode("utf-8-sig" if number == 1 else "utf-8")) for number, line in checked_lines(path))
+
+
+def read_examples(path: Path, form: Form) -> Iterator[tuple[str, ...]]:
+    """Yields the examples of a table: label, sentences.
+
+    Raises:
+        UserError: naming the line that is wrong.
+    """
+    lines = read_table(path)
+    columns = max(form.label, *form.sentences) + 1
+    if form.header:
+        columns = len(form.split(next(lines, (1, ""))[1]))
+    number = 0
+    for number, line in lines:
+        try:
+            yield form.example(line, columns)
+        except FormatError as error:
+            raise UserError(f"line {number} of {path} {error}") from None
+    if number == 0:
+        raise UserError(f"{path} has no example: put one a line.")
+
+
+def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
+    """The tables train|valid|test.tsv of a folder, plain or gzipped, test only if it is there; sentences an example.
+
+    Raises:
+        UserError: where a table is missing or there twice, or differs from the others in its number of sentences.
+    """
+    names = {split: f"{split}.tsv" for split in SPLITS}
+    if not any((folder / f"{names['test']}{suffix}").is_file() for suffix in ("", ".gz")):
+        del names["test"]
+    tables = {split: find_file(folder, name) for split, name in names.items()}
+    sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
+    for split, path in tables.items():
+        if sentences[split] != sentences["train"]:
+            raise UserError(f"{path} and {tables['train']} do not have as many sentences an example.")
+    return tables, sentences["train"]
+
+
+def take_table(
+    output: Path,
+    *,
+    table: Path,
+    sides: tuple[str, ...],
+    form: str = "plain",
+    without: Path | None = None,
+    sample: Sample | None = None,
+) -> None:
+    """Makes a text folder of a table, or of a sample of it.
+
+    Args:
+        table: a file, or the folder that ``Sources.get`` made of one.
+        sides: what the sentences of an example are called.
+        form: a key of ``FORMS``, or plain.
+        without: another table of that form, whose examples are left out.
+
+    Raises:
+        UserError: where a table is wrong, or has another number of sentences.
+    """
+    others = set()
+    if without:
+        path, columns, _ = file_and_form(without, form)
+        others.update(read_examples(path, columns))
+    path, columns, source = file_and_form(table, form)
+    if len(columns.sentences) != len(sides):
+        raise UserError(f"{path} has {len(columns.sentences)} sentences an example, and must have {len(sides)}.")
+    known = [example in others for example in progress(read_examples(path, columns), "checking")]
+    total = known.count(False)
+    history = History([source]).then("read", len(known), Counter({EveryNth.reason: sum(known)}), total)
+    examples = compress(read_examples(path, columns), (not is_known for is_known in known))
+    output.mkdir()
+    with ExitStack() as stack:
+        files = [output / LABELS, *(output / f"text.{side}" for side in sides)]
+        writers = [stack.enter_context(writing(file)) for file in files]
+        for example in sample.of(examples, total) if sample else examples:
+            for write, text in zip(writers, example, strict=True):
+                write(text)
+    if sample:
+        kept = min(sample.size, total)
+        history = history.then("sample", total, Counter({sample.reason: total - kept}), kept)
+    history.write(output)
+
+
+def file_and_form(table: Path, form: str) -> tuple[Path, Form, dict]:
+    """The file of a table, its form, and its source for the history; raises UserError where it is another table."""
+    path, source = verified(table) if table.is_dir() else (table, {"file": table.name, "sha256": sha256(table)})
+    return path, plain_form(path) if form == "plain" else FORMS[form], source
