@@ -8,9 +8,10 @@ import hashlib
 import re
 import subprocess
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from os import environ
 from pathlib import Path
@@ -25,6 +26,7 @@ from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, 
 from ea_fairseq.plain.project import PROJECT
 
 BASELINE = "transformer_lite"
+SECONDS = 1.0  # between two looks at the logs of trainings
 RECIPES = "quickstart"  # the data set whose recipes are taken
 OF_EMBEDDED = {"merges": 5000, "max_update": 1450, "max_tokens": 900}
 OF_OTHERS = {"merges": 8000, "max_update": 20000, "max_tokens": 4096}
@@ -199,23 +201,21 @@ class QuickStart:
         Raises:
             UserError: naming a training that failed, when the others are stopped.
         """
-        from ea_fairseq.experiments.runs.progress import Progress, draw, follow, log
+        from ea_fairseq.experiments.runs.progress import Progress
 
         self.folder.say(f"training {' and '.join(self.models)}; fairseq's logs are {self.out}/*/train.log")
-        trainings = [Progress(folder, self.args.max_update) for folder in self.folders]
-        with self.trainings() as processes:
-
-            def ended(seconds: float) -> bool:
-                running = [process for process in processes.values() if process.poll() is None]
-                if running:
-                    with suppress(subprocess.TimeoutExpired):
-                        running[0].wait(seconds)
+        updates, file = self.args.max_update, sys.stdout
+        with self.trainings() as processes, ExitStack() as bars:
+            shown = [Progress(folder, updates, place, file) for place, folder in enumerate(self.folders)]
+            for one in shown:
+                bars.callback(one.close)
+            running = True
+            while running:
+                running = any(process.poll() is None for process in processes.values())
+                for one in shown:
+                    one.look()
                 self.require_success(processes)
-                return all(process.poll() is not None for process in processes.values())
-
-            shown = draw if sys.stdout.isatty() else log
-            follow(trainings, shown(trainings, sys.stdout), ended)
-            self.require_success(processes)
+                time.sleep(SECONDS if running else 0)
 
     @contextmanager
     def trainings(self) -> Iterator[dict[str, subprocess.Popen]]:
