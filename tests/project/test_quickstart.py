@@ -210,9 +210,3 @@ def test_bad_options_are_named_in_one_sentence(options, flag, tmp_path):
     assert flag in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
     assert not out.exists()
-
-
-def test_help_has_an_example():
-    usage = subprocess.run(["bash", QUICKSTART, "--help"], capture_output=True, text=True, check=True).stdout
-    assert "example:" in usage
-    assert "--max-update" in usage

@@ -4,8 +4,7 @@ import shlex
 import signal
 import sys
 import time
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
+from argparse import Namespace
 from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
@@ -25,14 +24,13 @@ from ea_fairseq.experiments.benchmark.cases import (
     Plan,
     Settings,
 )
-from ea_fairseq.experiments.benchmark.measuring import measure
 from ea_fairseq.experiments.benchmark.results import Benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
-from ea_fairseq.experiments.benchmark.workers import Pool
+from ea_fairseq.experiments.benchmark.workers import Pool, measure
 from ea_fairseq.experiments.environment import commit, cores, gpus, processor, versions
 from ea_fairseq.experiments.runs.recipe import models
-from ea_fairseq.experiments.text_table import table
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 COMMAND = "ea-fairseq benchmark"
 DESCRIPTION = """\
@@ -51,18 +49,6 @@ QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads th
 WIDTH = 100
 
 
-def one_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of names between commas."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(text.split(","))
-        if unknown := [name for name in names if name not in known]:
-            raise ArgumentTypeError(f"knows {', '.join(known)}, not '{unknown[0]}'")
-        return names
-
-    return parse
-
-
 def whole_numbers(text: str) -> tuple[int, ...]:
     """Numbers of at least 2 with commas between them."""
     return tuple(at_least(2)(number) for number in text.split(","))
@@ -75,9 +61,9 @@ def parse_arguments() -> Namespace:
     whole, number, words = at_least(1), at_least(0, float), at_least(10)
     parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS, MEMORY)
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
-    add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
-    add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
-    add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
+    add("--only", type=some_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
+    add("--sizes", type=some_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--encoders", type=some_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     add("--series", action="store_true", help="models of time series")
     family = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
     add(
@@ -196,7 +182,7 @@ def print_tables(benchmark: Benchmark) -> None:
     print(heading(benchmark))
     for title, found in tables(benchmark):
         notes = [fill(note, WIDTH) for note in found.notes]
-        print(f"\n{title}\n", table([found.header, *found.rows]), *notes, sep="\n")
+        print(f"\n{title}\n", text_table([found.header, *found.rows]), *notes, sep="\n")
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
-from ea_fairseq.experiments.text_table import table
+from ea_fairseq.experiments.tables import short, text_table
 from ea_fairseq.plain.commands import Parser, at_least
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
 
 def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model."""
-    from ea_fairseq.experiments.costs import profile_tables as tables
     from ea_fairseq.experiments.costs.profiled_model import Side, profiled
 
     words = args.vocab or VOCABULARY
@@ -98,20 +97,20 @@ def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
     print_blocks(
         model,
         EXPLANATION.format(read=read, dictionary="The dictionaries have", words=types),
-        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=tables.short(flops))),
+        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=short(flops))),
     )
 
 
 def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model that is an encoder alone."""
     from ea_fairseq.experiments.costs import profile_tables as tables
-    from ea_fairseq.experiments.costs.profiled_encoder import Side, profiled
+    from ea_fairseq.experiments.costs.profiled_model import Side, profiled_encoder
 
     for name in ("tgt_len", "tgt_vocab"):
         if getattr(args, name):
             parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
     sentence = Side(args.vocab or VOCABULARY, args.src_len or LENGTH)
-    model = profiled(["--arch", args.arch, *flags], sentence, parser)
+    model = profiled_encoder(["--arch", args.arch, *flags], sentence, parser)
     read = SENTENCE.format(source=sentence.length)
     print_blocks(
         model,
@@ -122,11 +121,13 @@ def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
 
 def print_series(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model of time series."""
-    from ea_fairseq.experiments.costs.profiled_series import profiled
+    from ea_fairseq.experiments.costs.profiled_model import profiled_series
 
     given = {name: getattr(args, name) for name in OF_SERIES}
     sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
-    print_blocks(profiled(["--arch", args.arch, *flags], **sizes, parser=parser), OF_LONGEST.format_map(sizes), "")
+    print_blocks(
+        profiled_series(["--arch", args.arch, *flags], **sizes, parser=parser), OF_LONGEST.format_map(sizes), ""
+    )
 
 
 def print_blocks(model: "ProfiledModel", explanation: str, convention: str) -> None:
@@ -148,7 +149,6 @@ def print_papers_models(parser: Parser) -> None:
     Raises:
         UserError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.
     """
-    from ea_fairseq.experiments.costs.profile_tables import short
     from ea_fairseq.experiments.costs.profiled_model import Side, profiled
 
     side = Side(VOCABULARY, LENGTH)
@@ -163,7 +163,7 @@ def print_papers_models(parser: Parser) -> None:
         signed = ["" if per_cent is None else f"{per_cent:+.2f}%" for per_cent in apart]
         ours = [f"{parameters:,}", short(parameters), paper.parameters, signed[0], short(flops), paper.flops, signed[1]]
         rows.append([label, *ours])
-    print(table(rows), paragraph(NOTE.format(length=LENGTH)), sep="\n\n")
+    print(text_table(rows), paragraph(NOTE.format(length=LENGTH)), sep="\n\n")
     if wrong:
         raise UserError(f"the costs of {', '.join(wrong)} are not the papers': the code of the models has changed.")
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.maps.explorer_files import model_maps
-from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, model_maps
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.explorer.page import attention_page

@@ -1,10 +1,9 @@
 """The command line of attention_maps.py."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
@@ -16,19 +15,6 @@ NEEDED["subset"] = ("statistics", "series")
 NEEDED["html"] = ("source", "series")
 EXAMPLE = """ea-fairseq maps runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
-
-
-def choices(names: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of a list such as ``encoder,cross``, in the order of ``names``."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        chosen = text.split(",")
-        for name in chosen:
-            if name not in names:
-                raise argparse.ArgumentTypeError(f"there is no '{name}': choose from {', '.join(names)}")
-        return tuple(name for name in names if name in chosen)
-
-    return parse
 
 
 def heads(text: str) -> list[str]:
@@ -82,14 +68,14 @@ def parse_arguments() -> argparse.Namespace:
     )
     sentence.add_argument(
         "--attention",
-        type=choices(ATTENTIONS),
+        type=some_of(ATTENTIONS),
         metavar="LIST",
         help=f"of {', '.join(ATTENTIONS)} (default: all)",
     )
     sentence.add_argument("--heads", type=heads, metavar="LIST", help="numbers from 1, or mean (default: all and mean)")
     sentence.add_argument(
         "--stages",
-        type=choices(STAGES),
+        type=some_of(STAGES),
         metavar="LIST",
         help=f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})",
     )

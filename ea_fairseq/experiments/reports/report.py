@@ -8,11 +8,10 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.report import TITLE as SPEED
 from ea_fairseq.experiments.benchmark.report import all_benchmarks, write_benchmarks
 from ea_fairseq.experiments.environment import require_matplotlib
-from ea_fairseq.experiments.page import figure, page, picture
-from ea_fairseq.experiments.reports.comparison import Comparison, find_results
-from ea_fairseq.experiments.reports.report_tables import compare, tables_of
+from ea_fairseq.experiments.page import figure, page, picture, run_html
+from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
 from ea_fairseq.experiments.reports.results_page import keep, write_results_page
-from ea_fairseq.experiments.runs.run_facts import run_html
+from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.whole_files import replacing
 
