@@ -57,24 +57,17 @@ NOTE = (
 
 def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     """Our arguments, and those of fairseq-train."""
-    length, words = at_least(1), at_least(SPECIAL)
-    parser.add_argument("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
-    parser.add_argument("--all", action="store_true", help="compare the papers' models with the papers' figures")
-    parser.add_argument("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
-    parser.add_argument("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
-    parser.add_argument(
-        "--vocab",
-        type=words,
-        metavar="N",
-        help=f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})",
-    )
-    parser.add_argument(
-        "--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)"
-    )
+    add, length, words = parser.add_argument, at_least(1), at_least(SPECIAL)
+    add("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
+    add("--all", action="store_true", help="compare the papers' models with the papers' figures")
+    add("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
+    add("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
+    text = f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})"
+    add("--vocab", type=words, metavar="N", help=text)
+    add("--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)")
     for name, (least, default, what) in OF_SERIES.items():
-        parser.add_argument(
-            f"--{name}", type=at_least(least), metavar="N", help=f"of time series: {what} (default: {default})"
-        )
+        text = f"of time series: {what} (default: {default})"
+        add(f"--{name}", type=at_least(least), metavar="N", help=text)
     parser.add_user_dir()
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):

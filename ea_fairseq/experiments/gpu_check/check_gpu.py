@@ -20,6 +20,7 @@ from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.processes import own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.whole_files import write_whole
 
 COMMAND = "ea-fairseq check-gpu"
 DESCRIPTION = """\
@@ -48,12 +49,8 @@ def parse_arguments() -> Namespace:
     add = parser.add_argument
     add("--minutes", type=at_least(0.1, float), default=8.0, metavar="N", help="for all of it (default: 8)")
     add("--out", type=Path, default=PROJECT / "runs/gpu", metavar="DIR", help="folder of results (default: runs/gpu)")
-    add(
-        "--device",
-        choices=("cuda", "cpu"),
-        default="cuda",
-        help="cpu: the same, smaller, without a GPU (default: cuda)",
-    )
+    text = "cpu: the same, smaller, without a GPU (default: cuda)"
+    add("--device", choices=("cuda", "cpu"), default="cuda", help=text)
     return parser.parse_args()
 
 
@@ -162,6 +159,5 @@ def write(parts: list[Part], out: Path) -> None:
         "command": shlex.join([*COMMAND.split(), *sys.argv[1:]]),
         "parts": [asdict(part) | {"agrees": part.agrees} for part in parts],
     }
-    for name, text in (("gpu.json", json.dumps(content, indent=1) + "\n"), ("gpu.md", page(content["command"], parts))):
-        (out / f"{name}.tmp").write_text(text, encoding="utf-8")
-        (out / f"{name}.tmp").replace(out / name)
+    write_whole(out / "gpu.json", json.dumps(content, indent=1) + "\n")
+    write_whole(out / "gpu.md", page(content["command"], parts))

@@ -14,7 +14,7 @@ from ea_fairseq.experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES
 from ea_fairseq.experiments.page import MAPS
 from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.runs.trained_model import find_model, load_encoder, load_translation, require_same_task
-from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.experiments.runs.training_run import model_names
 from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
 
@@ -56,9 +56,8 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
 
 
 def named(paths: list[Path], models: list) -> "Models":
-    """The models by their names or, where these are alike, by their paths."""
-    names = list(map(name_of, paths, models))
-    return dict(zip(names if len(set(names)) == len(names) else map(str, paths), models, strict=True))
+    """The models by their names."""
+    return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
@@ -70,12 +69,6 @@ def find(checkpoint: Path, data: Path | None) -> "ModelFiles":
     """The files of a checkpoint, or of a training's folder."""
     folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
     return find_model(folder, name, data)
-
-
-def name_of(checkpoint: Path, model: "TranslationHub | EncoderHub") -> str:
-    """What ea-fairseq train calls the model or, where something else trained it, its architecture."""
-    run = TrainingRun.read(checkpoint if checkpoint.is_dir() else checkpoint.parent)
-    return run.model if run else model.cfg.model.arch
 
 
 def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
@@ -183,10 +176,8 @@ def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     from ea_fairseq.experiments.maps.series_maps import draw_series, maps_of_series
 
     paths = checkpoints(args)
-    runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
-    names = [run.model if run else path.name for run, path in zip(runs, paths, strict=True)]
     files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
-    models = dict(zip(names if len({*names}) == len(names) else map(str, paths), files, strict=True))
+    models = dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
     maps = maps_of_series(models, args.series, args.subset or "test", args.data)
     if args.html is None:
         return draw_series(maps, args.series, args.heads, stages_of(args), out)

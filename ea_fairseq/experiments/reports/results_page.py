@@ -20,7 +20,7 @@ from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME, Results
 from ea_fairseq.experiments.tables import NONE, Table, markdown
 from ea_fairseq.plain.records import is_file_name
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 SECTION = "section.md"
 
@@ -55,8 +55,7 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
                     written.append(path)
             blocks += map(run_html, comparison.all_results())
             told |= {result.training_command for result in trained} - {None}
-    with replacing(page) as unfinished:
-        unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    write_whole(page, "\n\n".join(blocks) + "\n")
     return [page, *written]
 
 

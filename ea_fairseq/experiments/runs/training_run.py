@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -14,7 +15,7 @@ from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionarie
 from ea_fairseq.experiments.runs.training_log import length
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "run.json"
 LENGTHS = ("--max-update", "--max-epoch")
@@ -108,8 +109,7 @@ class TrainingRun:
 
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
-        with replacing(folder / NAME) as unfinished:
-            unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(folder / NAME, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
 def record(run: TrainingRun, folder: Path) -> bool:
@@ -141,6 +141,17 @@ def record(run: TrainingRun, folder: Path) -> bool:
             log.write("to another end\n")
     replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
     return True
+
+
+def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
+    """What ea-fairseq train calls the models in folders, or else other names; their paths where two are alike.
+
+    Args:
+        paths: of folders, or of checkpoints in them.
+    """
+    runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
+    names = [run.model if run else other for run, other in zip(runs, others, strict=True)]
+    return names if len({*names}) == len(names) else list(map(str, paths))
 
 
 def require_words(folder: Path, data: Path) -> None:
