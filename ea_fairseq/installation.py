@@ -80,11 +80,20 @@ def system() -> str:
 
 def processor() -> str:
     """The processor's name, and the number of cores that this process may use."""
+    return f"{processor_name()}, {len(cores())} core{'s' * (len(cores()) != 1)}"
+
+
+def processor_name() -> str:
+    """What the processor is called, or else its architecture."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
+    return names[0] if names else platform.machine()
+
+
+def cores() -> set[int]:
+    """The numbers of the cores that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def backend_facts() -> tuple[dict[str, str], list[str]]:

@@ -14,10 +14,10 @@ from torch import Tensor
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
-from ea_fairseq.checkpoint.task_state import require_series
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.series.description import SeriesDescription
 
 MAX_CHARACTERS = 100_000  # of a string
 MAX_VALUES, MAX_DEPTH = 10_000, 8  # of a configuration
@@ -38,6 +38,9 @@ HEAD = r"classification_heads\.\w+\.(out_proj\.)?weight(_orig)?$"
 
 brief = reprlib.Repr()
 brief.maxstring = brief.maxlong = 120
+
+
+SERIES_HEAD = re.compile(r"classification_heads\.\w+\.weight")
 
 
 def require_plain(name: str, config: object, kind: type):
@@ -221,3 +224,33 @@ def without_foreign_choices(state: dict, given: Collection[str]):
             for name in embeddings:
                 if getattr(cfg.get("model"), name, None) is not None:
                     setattr(cfg.model, name, None)
+
+
+def require_series(state: dict, parameters: dict[str, Tensor], options: dict, most: int):
+    """Checks that a description of time series describes no larger model than the parameters.
+
+    Args:
+        state: of the task.
+        options: of the model, by name.
+        most: numbers of a table of positions.
+
+    Raises:
+        UserError: naming what cannot be right.
+    """
+    if "series" not in state:
+        return
+    description, largest = SeriesDescription.from_state(state["series"]), max_size(parameters)
+    heads = [tensor.shape for name, tensor in parameters.items() if SERIES_HEAD.fullmatch(name) and tensor.dim() == 2]
+    limits = {"channels": (description.channels, largest)}
+    if heads:
+        limits["classes"] = description.outputs, max(rows for rows, _ in heads)
+        most = max(columns for _, columns in heads)
+    limits["steps"] = description.longest, most // (options.get("width") or 1)
+    for name, (size, limit) in limits.items():
+        if size > limit:
+            raise UserError(f"its series have {size:,} {name}, and the model's parameters allow no more than {limit:,}")
+
+
+def max_size(parameters: dict[str, Tensor]) -> int:
+    """The largest dimension of any parameter."""
+    return max((size for tensor in parameters.values() for size in tensor.shape), default=1)

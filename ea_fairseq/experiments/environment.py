@@ -3,11 +3,11 @@
 import os
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from ea_fairseq import installation
 from ea_fairseq.errors import UserError
+from ea_fairseq.installation import installed_version
+from ea_fairseq.installation import processor as processor_and_cores
 from ea_fairseq.plain.project import PROJECT
 
 TOOLS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sacrebleu", "numpy": "numpy"}
@@ -15,13 +15,8 @@ TOOLS = {"torch": "torch", "fairseq": "fairseq-fixed", "sacrebleu": "sacrebleu",
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages that figures depend on."""
-    found = {"python": platform.python_version()}
-    for tool, package in TOOLS.items():
-        try:
-            found[tool] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {tool: installed_version(package) for tool, package in TOOLS.items()}
+    return {"python": platform.python_version()} | {tool: number for tool, number in found.items() if number}
 
 
 def commit() -> str | None:
@@ -42,12 +37,7 @@ def processor() -> str:
     """The processor's name, how many of its cores this process may use, and its threads where they are limited."""
     threads = os.environ.get("OMP_NUM_THREADS")
     limit = f", {threads} thread{'s' * (threads != '1')}" if threads else ""
-    return f"{installation.processor()}{limit}"
-
-
-def cores() -> set[int]:
-    """The numbers of the cores that this process may run on."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    return f"{processor_and_cores()}{limit}"
 
 
 def gpus() -> list[str]:

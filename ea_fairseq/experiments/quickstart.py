@@ -5,26 +5,28 @@ installed.
 """
 
 import hashlib
-import re
 import subprocess
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from os import environ
 from pathlib import Path
 
 from ea_fairseq.data import embedded_corpus
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.recipe import names, recipe_text
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
-from ea_fairseq.plain.output_folder import LOGS, STAMPS, OutputFolder, without_place
+from ea_fairseq.plain.output_folder import LOGS, OutputFolder
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
 
 BASELINE = "transformer_lite"
+SECONDS = 1.0  # between two looks at the logs of trainings
 RECIPES = "quickstart"  # the data set whose recipes are taken
 OF_EMBEDDED = {"merges": 5000, "max_update": 1450, "max_tokens": 900}
 OF_OTHERS = {"merges": 8000, "max_update": 20000, "max_tokens": 4096}
@@ -116,82 +118,62 @@ class QuickStart:
             found = [*found, "--save-interval-updates", 500, "--eval-bleu-args", search]
         return list(map(str, found))
 
-    def settings(self, model: str) -> str:
-        """What a training depends on beside its data."""
-        recipe = recipe_text(f"{RECIPES}/{model}").encode("utf-8", "surrogateescape")
-        return f"{hashlib.sha256(recipe).hexdigest()} {' '.join(self.flags)}"
-
     def stamp(self, model: str) -> str:
-        """What a training depends on."""
-        data = (self.data / STAMPS / "data-bin").read_text(encoding="utf-8").rstrip("\n")
-        return without_place(f"{data} {self.settings(model)}")
+        """What a training depends on: its text, how that is prepared, its recipe and flags."""
+        args = self.args
+        recipe = recipe_text(f"{RECIPES}/{model}").encode("utf-8", "surrogateescape")
+        data = f"{self.checksum_of_text()} {args.source_lang} {args.target_lang} {args.merges}"
+        return f"{data} {hashlib.sha256(recipe).hexdigest()} {' '.join(self.flags)}"
+
+    def checksum_of_text(self) -> str:
+        """The SHA-256 of the raw text."""
+        if not self.args.corpus:
+            return embedded_corpus.SHA256
+        digest = hashlib.sha256()
+        for split in ("train", "valid", "test"):
+            for language in (self.args.source_lang, self.args.target_lang):
+                for path in (self.corpus / f"{split}.{language}", self.corpus / f"{split}.{language}.gz"):
+                    digest.update(sha256(path).encode() if path.is_file() else b"-")
+        return digest.hexdigest()
 
     def run(self) -> None:
         """Does what is not done yet, and prints the report."""
-        trained = self.require_same_trainings()
-        if not self.args.corpus:
-            self.unpack(trained)
-        self.prepare(trained)
         self.claim()
+        if not self.args.corpus:
+            self.folder.stage(
+                "corpus", embedded_corpus.SHA256, lambda path: embedded_corpus.write(path, embedded_corpus.unpack())
+            )
+        self.prepare()
         self.train()
         for model in self.models:
             self.evaluate(model)
         self.report()
         self.folder.say(f"tables and learning curves are in {self.out}/report/report.html, and all else in {self.out}")
 
-    def require_same_trainings(self) -> list[str]:
-        """The models of which there are checkpoints; raises UserError where one was trained with other settings.
+    def claim(self) -> None:
+        """Makes the folders of trainings that are to begin; raises UserError where one holds another training.
 
-        That is before anything is made anew on which those trainings may depend.
+        That is before anything is made anew on which the trainings that are there may depend.
         """
-        trained = [model for model in self.models if self.has_checkpoints(model)]
-        for model in trained:
-            if not (self.folder.found_stamp(model) or "").endswith(f" {without_place(self.settings(model))}"):
-                self.refuse(model)
-        return trained
+        new = [model for model in self.models if not self.folder.is_made(model, self.stamp(model))]
+        for model in new:
+            if any((self.out / model).glob("checkpoint*.pt")):
+                raise UserError(
+                    f"{self.out / model} is a training with other settings, on other data or by another version: give "
+                    "another --out, or remove that folder."
+                )
+        for model in new:
+            self.folder.discard(model)
+            (self.out / model).mkdir()
+            self.folder.stamp(model, self.stamp(model))
 
-    def has_checkpoints(self, model: str) -> bool:
-        """Whether there is something that was trained."""
-        return any((self.out / model).glob("checkpoint*.pt"))
-
-    def refuse(self, model: str) -> None:
-        """Raises UserError because a training is not the one that is asked for."""
-        raise UserError(
-            f"{self.out / model} is a training with other settings, on other data or by another version: give another "
-            "--out, or remove that folder."
-        )
-
-    def unpack(self, trained: list[str]) -> None:
-        """Makes the corpus of the quick start."""
-        if trained and self.folder.is_other("corpus", embedded_corpus.SHA256):
-            self.refuse(trained[0])
-        self.folder.stage(
-            "corpus", embedded_corpus.SHA256, lambda path: embedded_corpus.write(path, embedded_corpus.unpack())
-        )
-
-    def prepare(self, trained: list[str]) -> None:
-        """Makes the binarised data, unless it would take the place of what models were trained on."""
+    def prepare(self) -> None:
+        """Makes the binarised data."""
         args = self.args
         words = ["prepare", "corpus", "--source-lang", args.source_lang, "--target-lang", args.target_lang]
         words += ["--merges", str(args.merges), "--joined-dictionary", str(self.corpus), str(self.data)]
-        if trained:
-            plan = subprocess.run(
-                own_command(*words, "--dry-run"), env=own_environment(), stdout=subprocess.PIPE, text=True
-            )
-            if re.search("data-bin .*in place of other", plan.stdout):
-                self.refuse(trained[0])
         if subprocess.run(own_command(*words), env=own_environment(), preexec_fn=die_with_parent).returncode:
             raise UserError(f"preparing {self.corpus} failed, see above.")
-
-    def claim(self) -> None:
-        """Makes the folders of trainings that are to begin."""
-        for model, folder in zip(self.models, self.folders, strict=True):
-            if not self.folder.is_made(model, self.stamp(model)):
-                if self.has_checkpoints(model):
-                    self.refuse(model)
-                self.folder.discard(model)
-                folder.mkdir()
-                self.folder.stamp(model, self.stamp(model))
 
     def train(self) -> None:
         """Trains all models at once, each on its part of the cores, and shows how far they are.
@@ -199,23 +181,21 @@ class QuickStart:
         Raises:
             UserError: naming a training that failed, when the others are stopped.
         """
-        from ea_fairseq.experiments.runs.progress import Progress, draw, follow, log
+        from ea_fairseq.experiments.runs.progress import Progress
 
         self.folder.say(f"training {' and '.join(self.models)}; fairseq's logs are {self.out}/*/train.log")
-        trainings = [Progress(folder, self.args.max_update) for folder in self.folders]
-        with self.trainings() as processes:
-
-            def ended(seconds: float) -> bool:
-                running = [process for process in processes.values() if process.poll() is None]
-                if running:
-                    with suppress(subprocess.TimeoutExpired):
-                        running[0].wait(seconds)
+        updates, file = self.args.max_update, sys.stdout
+        with self.trainings() as processes, ExitStack() as bars:
+            shown = [Progress(folder, updates, place, file) for place, folder in enumerate(self.folders)]
+            for one in shown:
+                bars.callback(one.close)
+            running = True
+            while running:
+                running = any(process.poll() is None for process in processes.values())
+                for one in shown:
+                    one.look()
                 self.require_success(processes)
-                return all(process.poll() is not None for process in processes.values())
-
-            shown = draw if sys.stdout.isatty() else log
-            follow(trainings, shown(trainings, sys.stdout), ended)
-            self.require_success(processes)
+                time.sleep(SECONDS if running else 0)
 
     @contextmanager
     def trainings(self) -> Iterator[dict[str, subprocess.Popen]]:

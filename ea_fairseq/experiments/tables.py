@@ -82,3 +82,17 @@ def markdown(text: str) -> str:
 def latex(text: str) -> str:
     """Text with what LaTeX has its own meaning for escaped."""
     return "".join(LATEX.get(character, character) for character in text)
+
+
+def text_table(rows: list[list[str]]) -> str:
+    """Rows as plain text in columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(cells))
+        for cells in (zip(row, widths, strict=True) for row in rows)
+    )
+
+
+def short(number: float) -> str:
+    """A number as the papers print it: 2.49M, 163.57M, 2.70G."""
+    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"

@@ -126,50 +126,24 @@ def parse_arguments() -> argparse.Namespace:
         EXAMPLE,
         usage="%(prog)s [options] MODEL_DIR < in.txt > out.txt",
     )
-    count = at_least(1)
-    parser.add_argument("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME[:NAME]",
-        help=f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="folder of dictionaries, subword model and preparation.json (default: MODEL_DIR where it has "
-        "dictionaries, else the folder that the model was trained on)",
-    )
-    parser.add_argument("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
-    parser.add_argument(
-        "--lenpen",
-        type=at_least(0, float),
-        default=1.0,
-        metavar="F",
-        help="length penalty, higher for longer translations (default: 1)",
-    )
-    parser.add_argument(
-        "--shortlist",
-        type=Path,
-        metavar="FILE",
-        help="choose among translations of the source's words alone, which ea-fairseq shortlist wrote",
-    )
-    parser.add_argument(
-        "--bf16",
-        action="store_true",
-        help="multiply in bfloat16 if this processor, which must have instructions for it, is faster then",
-    )
-    parser.add_argument(
-        "--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)"
-    )
-    parser.add_argument(
-        "--buffer-size",
-        type=count,
-        metavar="N",
-        help="lines to read before translating them (default: 1000; from a terminal 1)",
-    )
+    add, count = parser.add_argument, at_least(1)
+    add("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
+    text = f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})"
+    add("--checkpoint", metavar="NAME[:NAME]", help=text)
+    text = "folder of dictionaries, subword model and preparation.json (default: MODEL_DIR where it has dictionaries, "
+    add("--data", type=Path, metavar="DIR", help=f"{text}else the folder that the model was trained on)")
+    add("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
+    text = "length penalty, higher for longer translations (default: 1)"
+    add("--lenpen", type=at_least(0, float), default=1.0, metavar="F", help=text)
+    text = "choose among translations of the source's words alone, which ea-fairseq shortlist wrote"
+    add("--shortlist", type=Path, metavar="FILE", help=text)
+    text = "multiply in bfloat16 if this processor, which must have instructions for it, is faster then"
+    add("--bf16", action="store_true", help=text)
+    add("--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
+    text = "lines to read before translating them (default: 1000; from a terminal 1)"
+    add("--buffer-size", type=count, metavar="N", help=text)
     parser.add_user_dir()
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     return parser.parse_args()
 
 

@@ -14,6 +14,7 @@ from ea_fairseq.attention.maps import STAGES, AttentionMaps, by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
+from ea_fairseq.plain.whole_files import write_whole
 
 SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")
 END = "</s>"
@@ -153,9 +154,8 @@ def attention_page(models: list[ModelMaps], title: str) -> str:
 def write_attention_page(path: str | Path, models: list[ModelMaps], title: str) -> Path:
     """Writes the page, whole or not at all; returns its path."""
     path = Path(path)
-    unfinished = path.with_name(f"{path.name}.tmp")
-    unfinished.write_text(attention_page(models, title), encoding="utf-8")
-    return unfinished.replace(path)
+    write_whole(path, attention_page(models, title))
+    return path
 
 
 def _asset(name: str) -> str:

@@ -5,7 +5,7 @@ import math
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -90,6 +90,18 @@ def at_least(least: float, parse: type = int) -> Callable[[str], float]:
         raise argparse.ArgumentTypeError(f"needs {kind} of at least {least}, not '{text}'")
 
     return checked
+
+
+def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of names with commas between them, such as ``encoder,cross``, in the order of those known."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        names = text.split(",")
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"there is no '{unknown[0]}': choose from {', '.join(known)}")
+        return tuple(name for name in known if name in names)
+
+    return parse
 
 
 def imported_user_dir(text: str) -> Path:

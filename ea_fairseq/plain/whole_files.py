@@ -18,3 +18,9 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text file whole or not at all."""
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")

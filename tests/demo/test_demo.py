@@ -18,8 +18,8 @@ import pytest
 from browsers import needs_browser
 from commands import ROOT
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.demo.browser import Browser
 from ea_fairseq.experiments.demo.demo import LOCAL, listen
+from ea_fairseq.experiments.demo.pictures import Browser
 from mapped_models import write_models
 
 pytest.importorskip("starlette")

@@ -15,13 +15,11 @@ from commands import ROOT
 from corpora import warm_environment
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.data_bin import DataBin
-from ea_fairseq.experiments.runs.data_facts import read_data
-from ea_fairseq.experiments.scoring.evaluation import OUTCOMES
-from ea_fairseq.experiments.scoring.predicting import predictions
+from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
+from ea_fairseq.experiments.scoring.encoder_outcome import SentencePredictions
+from ea_fairseq.experiments.scoring.evaluation import OUTCOMES, predictions
 from ea_fairseq.experiments.scoring.predictions import read_predictions
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
-from ea_fairseq.experiments.scoring.sentence_prediction import SentencePredictions
 from ea_fairseq.experiments.scoring.task_scores import perplexity
 from untrained_encoders import EXAMPLES, save_encoder, write_sentences, write_text
 

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.experiments.runs.recipe import model_flags
-from ea_fairseq.experiments.scoring.sentence_prediction import REPORTED
+from ea_fairseq.experiments.scoring.encoder_outcome import REPORTED
 from ea_fairseq.models.classifier_options import ClassifierOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag

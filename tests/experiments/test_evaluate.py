@@ -243,11 +243,6 @@ def test_data_of_other_words_are_refused(home, tmp_path):
         find_model(run, data=home / "some data")
 
 
-def test_help_has_an_example():
-    shown = subprocess.run(["bash", ROOT / "scripts" / "evaluate.sh", "--help"], capture_output=True, text=True)
-    assert "example:\n  ea-fairseq evaluate " in shown.stdout
-
-
 def test_the_best_translations_are_taken_in_the_order_of_the_data():
     generated = "S-1\tx\nT-1\tlast one\nH-1\t-0.5\tb\nD-1\t-0.5\tz\nH-1\t-2\tworse\nINFO H-0\nT-0\t\nH-0\t-1.5\ta H-1\n"
     assert best_lines(generated, "H", 2) == ["a H-1", "b"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from commands import SIZES, program
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.ranking import ranking, ranking_table
+from ea_fairseq.experiments.reports.comparison_table import ranking, ranking_table
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from projects import (
     finish,

@@ -6,24 +6,22 @@ import re
 import subprocess
 import sys
 from importlib import util
+from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from commands import ROOT
 from drawn_figures import band, lines
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.attention_maps import usual_folder
-from ea_fairseq.experiments.maps.map_figures import Axes, Layout, Row, draw_maps
+from ea_fairseq.experiments.maps.map_figures import LEAST_CELL, Axes, Row, draw_maps, draw_series_maps
 from ea_fairseq.experiments.maps.map_statistics import Curve
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, evolution
-from ea_fairseq.experiments.maps.series_figures import draw_series_maps
-from ea_fairseq.experiments.maps.statistics_figures import draw_statistics
+from ea_fairseq.experiments.maps.statistics_files import draw_statistics
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from figure_texts import NAMES, texts_of, with_texts
 from mapped_models import PAIRS, write_models
@@ -133,22 +131,17 @@ def test_statistics_are_drawn_of_the_heads_and_of_their_mean_map(drawn, tmp_path
     assert lines(of_mean) == [[(1, 7), (2, 9)]] and not of_mean.collections
 
 
-@given(*[st.integers(1, 60)] * 4, *[st.integers(1, 12)] * 2)
-def test_panels_and_words_have_room_of_their_own(down, across, query, key, rows, layers):
-    layout = Layout(rows, layers, down, across, query, key)
-    width, height = layout.size
-    assert width >= 7 and layout.font / 72 <= layout.cell
-    right = top = 0.0
-    for layer in range(layers):
-        left, _, size, _ = layout.panel(0, layer)
-        assert left > right
-        right = left + size
-    for row in reversed(range(rows)):
-        _, bottom, _, size = layout.panel(row, 0)
-        assert bottom > top
-        top = bottom + size
-    left, _, size, _ = layout.bar(0)
-    assert right < left and left + size < width and top < height
+@pytest.mark.parametrize(("down", "across", "letters", "rows", "layers"), [(3, 4, 2, 1, 1), (40, 40, 12, 2, 6)])
+def test_panels_have_room_of_their_own_and_words_are_legible(drawn, tmp_path, down, across, letters, rows, layers):
+    maps = [Row("a row", [np.zeros((down, across))] * layers, diverging=True)] * rows
+    draw_maps("a title", maps, Axes(["q" * letters] * down, ["k" * letters] * across, "", ""), tmp_path / "maps")
+    figure = drawn[0]
+    boxes = [panel.get_window_extent() for panel in figure.axes]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    for panel in figure.axes[: rows * layers]:
+        box = panel.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
+        assert min(box.width / across, box.height / down) > 0.8 * LEAST_CELL
+    assert figure.get_figwidth() >= 7
 
 
 def test_a_folder_that_git_has_is_left_as_it_is(home):

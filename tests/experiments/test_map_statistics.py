@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment, merge
 from ea_fairseq.experiments.maps.map_statistics import entropy, map_statistics, similarity
 from ea_fairseq.experiments.maps.subwords import labels, word_numbers
-from ea_fairseq.experiments.maps.word_alignment import AlignmentError, WordAlignment, read_alignments
+from ea_fairseq.experiments.maps.word_alignment import (
+    AlignmentError,
+    AttentionAlignment,
+    WordAlignment,
+    merge,
+    read_alignments,
+)
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from mapped_models import PAIRS, write_models
 

@@ -16,11 +16,9 @@ from drawn_figures import error_bars, lines
 from ea_fairseq.experiments.figures import literal, looks, save
 from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_beta_grids, differences
 from ea_fairseq.experiments.reports.comparison import Comparison, find_results
-from ea_fairseq.experiments.reports.curves import POINTS, Band, band
 from ea_fairseq.experiments.reports.interactive_curves import add_band
-from ea_fairseq.experiments.reports.learning_curves import draw_band, learning_curves
-from ea_fairseq.experiments.reports.plots import MOST, draw, plots, shown_models
-from ea_fairseq.experiments.reports.score_by_size import apart, score_by_size
+from ea_fairseq.experiments.reports.learning_curves import POINTS, Band, band, draw_band, learning_curves
+from ea_fairseq.experiments.reports.plots import MOST, apart, draw, plots, score_by_size, shown_models
 from ea_fairseq.experiments.scoring.results import Point, Score
 from fake_results import EVOLVING, PLAIN, SCORE, curve, make, rewrite, write_results
 from figure_texts import NAMES, texts_of, with_texts

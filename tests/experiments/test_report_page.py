@@ -7,7 +7,7 @@ from importlib import util
 import pytest
 
 from browsers import needs_browser
-from ea_fairseq.experiments.demo.browser import Browser
+from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.experiments.reports.interactive_curves import library
 from fake_results import EVOLVING, PLAIN, make, write_results
 

@@ -17,7 +17,7 @@ from commands import ROOT
 from drawn_figures import error_bars
 from ea_fairseq.attention import registry
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark import command, measuring, workers
+from ea_fairseq.experiments.benchmark import command, workers
 from ea_fairseq.experiments.benchmark.cases import (
     ENCODER_PARTS,
     ENCODER_SIZES,
@@ -141,7 +141,7 @@ def test_ctrl_c_leaves_no_process(launchers, monkeypatch):
 
     settings = Settings(dictionary=20, seconds=0)
     with pytest.raises(KeyboardInterrupt), Pool(threads=1) as pool:
-        measuring.measure(BLOCK, (PLAIN, EVOLVING), settings, pool, interrupt)
+        workers.measure(BLOCK, (PLAIN, EVOLVING), settings, pool, interrupt)
     assert not is_alive(launchers[0].pid)
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_run_is_left_out_and_what_fails_is_named(launchers):
     settings = Settings(dictionary=20, seconds=0, rounds=1, attempts=1)
     odd = Variant("odd", criterion="no_such_criterion")
     with Pool(threads=1) as pool:
-        found = measuring.measure(BLOCK, (PLAIN, odd), settings, pool, print)
+        found = workers.measure(BLOCK, (PLAIN, odd), settings, pool, print)
         assert found.names == [PLAIN.name]
         assert "no_such_criterion" in found.left_out["odd"]
         worker = pool.worker(odd)
@@ -185,7 +185,7 @@ def test_a_worker_has_the_backend_the_threads_and_the_allocator_of_its_variant(m
 
 def test_different_work_is_refused():
     with pytest.raises(UserError, match=r"Transformer 3, EA 4"):
-        measuring.require_same_work(BLOCK, {FakeWorker(PLAIN): 3, FakeWorker(EVOLVING): 4})
+        workers.require_same_work(BLOCK, {FakeWorker(PLAIN): 3, FakeWorker(EVOLVING): 4})
 
 
 class FakeWorker:
@@ -323,15 +323,15 @@ def test_a_spoilt_file_is_refused_in_a_sentence(tmp_path, spoil):
 
 
 REFUSED = {
-    "knows block, training": ["--only", "blocks"],
-    "knows lite, base": ["--sizes", "lite,huge"],
+    "choose from block, training": ["--only", "blocks"],
+    "choose from lite, base": ["--sizes", "lite,huge"],
     "at least 2": ["--lengths", "30,1"],
     "--rounds": ["--rounds", "0"],
     "--limit": ["--limit", "-1"],
     "--device": ["--device", "tpu"],
     "is a folder": ["--out", str(ROOT)],
     "there is no option": ["--fast"],
-    "knows tiny": ["--encoders", "lite"],
+    "choose from tiny": ["--encoders", "lite"],
     "--encoders: measure translation": ["--encoders", "tiny", "--sizes", "lite"],
     "--only: training is none of": ["--encoders", "tiny", "--only", "training"],
     "--only: tuning is none of": ["--only", "tuning"],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.experiments.benchmark.load import TICKS, Reading, busy_seconds
+from ea_fairseq.experiments.benchmark.launcher import TICKS, Reading, busy_seconds
 from ea_fairseq.experiments.benchmark.samples import Sample, Spread, disturbance, numbers_outside, speed, take_rounds
 from ea_fairseq.experiments.benchmark.tables import exponent
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.report_tables import compare
+from ea_fairseq.experiments.reports.comparison import compare
 from ea_fairseq.experiments.reports.task_table import difference_table
 from ea_fairseq.experiments.scoring.exchange import OtherExamplesError, exchange_p_value, scores_of
 from ea_fairseq.experiments.scoring.predictions import read_predictions

@@ -360,8 +360,3 @@ def test_bad_options_are_named_in_one_sentence(home, flags, part):
     status, output, errors = translate(home, b"Hund\n", *flags)
     assert status != 0 and output == [] and len(errors) == 1
     assert part in errors[0]
-
-
-def test_help_has_an_example():
-    usage = subprocess.run(["bash", SCRIPT, "--help"], capture_output=True, text=True, env=environment(), check=True)
-    assert "example:\n  ea-fairseq translate runs/quickstart/ea_transformer_lite" in usage.stdout

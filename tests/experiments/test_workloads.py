@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark.batches import SHORTEST, batch, lengths
 from ea_fairseq.experiments.benchmark.cases import (
     ENCODER_PARTS,
     EVOLVING,
@@ -18,9 +17,8 @@ from ea_fairseq.experiments.benchmark.cases import (
     Variant,
 )
 from ea_fairseq.experiments.benchmark.costs import count_operations, memory, saved_for_backward
-from ea_fairseq.experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS
-from ea_fairseq.experiments.benchmark.series_workloads import SERIES_WORKLOADS
-from ea_fairseq.experiments.benchmark.workloads import WORKLOADS
+from ea_fairseq.experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS, SERIES_WORKLOADS
+from ea_fairseq.experiments.benchmark.workloads import SHORTEST, WORKLOADS, batch, lengths
 from ea_fairseq.experiments.costs.built_model import dictionary
 
 CPU = torch.device("cpu")

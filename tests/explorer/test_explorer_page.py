@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from browsers import needs_browser
 from ea_fairseq.attention.maps import STAGES, AttentionMaps
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.demo.browser import Browser
-from ea_fairseq.experiments.maps.explorer_files import model_maps, write_explorer
-from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps
+from ea_fairseq.experiments.demo.pictures import Browser
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, model_maps, write_explorer
 from ea_fairseq.explorer.fixed_point import MOST_DIGITS, FixedPoint
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, attention_page
 from ea_fairseq.hub.maps import AttentionByName

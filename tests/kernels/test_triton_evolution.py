@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import evolution_cases
 from commands import ROOT, run
-from ea_fairseq.experiments.costs.operation_times import operation_times
 from ea_fairseq.kernels import dispatch, triton
 from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.evolve import evolve
@@ -152,12 +151,6 @@ def test_past_the_dispatcher_gradients_are_the_same_and_have_none_themselves(mon
         with pytest.raises(RuntimeError, match="kernels have no second derivatives"):
             once[0].square().sum().backward()
     assert all(map(torch.equal, *gradients))
-
-
-def test_what_is_timed_against_it_computes_the_same():
-    results = []
-    operation_times(2, 1, 4, torch.float32, DEVICE, measure=lambda timed: results.append(timed()) or 1.0)
-    assert_close(*results[:2], 1e-5)
 
 
 def test_same_bits_twice():

@@ -12,7 +12,7 @@ import pytest
 from commands import ROOT
 from ea_fairseq import EATransformerModel
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.model_card import card
+from ea_fairseq.experiments.runs.release import card
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
 from ea_fairseq.experiments.translate import load

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import starmap
 from pathlib import Path
 from unittest import mock
 
@@ -16,9 +15,8 @@ import torch
 
 from commands import ROOT
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.gpu_check import check_gpu, kernels, losses, mechanisms
-from ea_fairseq.experiments.gpu_check.page import page
-from ea_fairseq.experiments.gpu_check.rows import Part, Row
+from ea_fairseq.experiments.gpu_check import check_gpu, kernels, trainings, updates
+from ea_fairseq.experiments.gpu_check.rows import Part, Row, page
 from ea_fairseq.experiments.gpu_check.settings import Settings, largest_difference
 from ea_fairseq.experiments.runs.recipe import model_flags
 from model_checks import native_only
@@ -122,7 +120,7 @@ def wrong_kernels(monkeypatch):
 def test_a_wrong_kernel_is_found(wrong_kernels):
     row = kernels.compare(kernels.ATTENTIONS[0], torch.float32, "lite", CPU)
     assert re.match(r"forward at 1 tokens differs from PyTorch by .* in logits, where rounding explains ", row.problem)
-    row = mechanisms.compare("EA", model_flags("ea_transformer_lite"), CPU)
+    row = updates.compare("EA", model_flags("ea_transformer_lite"), CPU)
     assert row.problem.startswith("losses differ from PyTorch's by ")
 
 
@@ -138,9 +136,8 @@ def test_what_fails_is_said_in_the_row(monkeypatch):
     monkeypatch.setattr(kernels, "run", mock.Mock(side_effect=RuntimeError("no kernel image\nis there")))
     row = kernels.compare(kernels.ATTENTIONS[0], torch.float32, "lite", CPU)
     assert row.problem == "forward fails at 1 tokens (RuntimeError: no kernel image)"
-    monkeypatch.setattr(losses, "in_processes", starmap)
-    (row,) = losses.check(CPU)
-    assert row.problem.startswith("fails (")
+    (row,) = trainings.kernels_beside_pytorch(CPU)
+    assert row.problem.startswith("fairseq-train ended with 1 (")
 
 
 def test_without_a_gpu_it_says_so(tmp_path, monkeypatch):

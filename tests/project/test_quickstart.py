@@ -28,13 +28,10 @@ from pathlib import Path
 command, *words = sys.argv[1:]
 option = lambda name: words[words.index(name) + 1]
 if command == "prepare":
-    dry_run = "--dry-run" in words
-    corpus, out = map(Path, [word for word in words if word != "--dry-run"][-2:])
+    corpus, out = map(Path, words[-2:])
     stamp, text = out / ".stages/data-bin", b"".join(path.read_bytes() for path in sorted(corpus.iterdir()))
     checksum = sha256(text).hexdigest()
-    if dry_run:
-        print("data-bin  small", "in place of other" if stamp.exists() and stamp.read_text() != checksum else "")
-    elif not stamp.exists() or stamp.read_text() != checksum:
+    if not stamp.exists() or stamp.read_text() != checksum:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(out / "data-bin", ignore_errors=True)
         shutil.copytree(corpus, out / "data-bin")
@@ -210,9 +207,3 @@ def test_bad_options_are_named_in_one_sentence(options, flag, tmp_path):
     assert flag in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
     assert not out.exists()
-
-
-def test_help_has_an_example():
-    usage = subprocess.run(["bash", QUICKSTART, "--help"], capture_output=True, text=True, check=True).stdout
-    assert "example:" in usage
-    assert "--max-update" in usage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ea_fairseq.experiments.demo.browser import CHROMEDRIVER, CHROMIUM
+from ea_fairseq.experiments.demo.pictures import CHROMEDRIVER, CHROMIUM
 
 needs_browser = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs Chromium: apt-get install chromium chromium-driver"

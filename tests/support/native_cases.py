@@ -134,7 +134,7 @@ def decoding(case: Case) -> str:
             found = outcome(lambda inputs=inputs: attention(incremental_state=state, **inputs, **options))
             if isinstance(found, Exception):
                 return [*results, torch.tensor(len(results))] if results else found
-            output, weights, logits = found
+            output, weights, (logits, _) = found
             # What a step gives of padding, and passes on of padded keys, means nothing.
             words = torch.ones(output.size(1), dtype=torch.bool)
             if "query_padding_mask" in inputs:

@@ -4,8 +4,7 @@ import shlex
 import signal
 import sys
 import time
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
+from argparse import Namespace
 from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
@@ -25,14 +24,13 @@ from ea_fairseq.experiments.benchmark.cases import (
     Plan,
     Settings,
 )
-from ea_fairseq.experiments.benchmark.measuring import measure
 from ea_fairseq.experiments.benchmark.results import Benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
-from ea_fairseq.experiments.benchmark.workers import Pool
+from ea_fairseq.experiments.benchmark.workers import Pool, measure
 from ea_fairseq.experiments.environment import commit, cores, gpus, processor, versions
 from ea_fairseq.experiments.runs.recipe import models
-from ea_fairseq.experiments.text_table import table
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 COMMAND = "ea-fairseq benchmark"
 DESCRIPTION = """\
@@ -51,16 +49,9 @@ QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads th
 WIDTH = 100
 
 
-def one_of(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of names between commas."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(text.split(","))
-        if unknown := [name for name in names if name not in known]:
-            raise ArgumentTypeError(f"knows {', '.join(known)}, not '{unknown[0]}'")
-        return names
-
-    return parse
+def between_commas(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(text.split(","))
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
@@ -75,24 +66,14 @@ def parse_arguments() -> Namespace:
     whole, number, words = at_least(1), at_least(0, float), at_least(10)
     parts = (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS, MEMORY)
     add("--quick", action="store_true", help="few cases, rounds and tokens: a trial, not a result")
-    add("--only", type=one_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
-    add("--sizes", type=one_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
-    add("--encoders", type=one_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
+    add("--only", type=some_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
+    add("--sizes", type=some_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
+    add("--encoders", type=some_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     add("--series", action="store_true", help="models of time series")
-    family = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
-    add(
-        "--family",
-        type=lambda names: tuple(names.split(",")),
-        default=(EVOLVING_FAMILY,),
-        metavar="NAME,...",
-        help=family,
-    )
-    add(
-        "--models",
-        type=lambda folders: tuple(folders.split(",")),
-        metavar="PLAIN,EA",
-        help="folders of a plain model and one of the family, trained on the same data",
-    )
+    text = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
+    add("--family", type=between_commas, default=(EVOLVING_FAMILY,), metavar="NAME,...", help=text)
+    text = "folders of a plain model and one of the family, trained on the same data"
+    add("--models", type=between_commas, metavar="PLAIN,EA", help=text)
     add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
     add("--peer", choices=("ctranslate2",), help="search with it beside fairseq, where it is installed")
     add("--native-bf16", action="store_true", help="search in bfloat16, too, where the processor has it")
@@ -102,13 +83,8 @@ def parse_arguments() -> Namespace:
     add("--threads", type=whole, metavar="N", help="(default: one for each core; with --quick one)")
     add("--rounds", type=whole, metavar="N", help=f"that count, of each case (default: {default.rounds})")
     add("--seconds", type=number, metavar="S", help=f"that a sample lasts at least (default: {default.seconds})")
-    add(
-        "--limit",
-        type=number,
-        default=default.limit,
-        metavar="F",
-        help="of the processor that others may take (default: %(default)s)",
-    )
+    text = "of the processor that others may take (default: %(default)s)"
+    add("--limit", type=number, default=default.limit, metavar="F", help=text)
     add("--dictionary", type=words, default=default.dictionary, metavar="N", help="its tokens (default: %(default)s)")
     add("--seed", type=at_least(0), default=default.seed, metavar="N", help="(default: %(default)s)")
     add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
@@ -153,18 +129,10 @@ def settings_of(args: Namespace) -> Settings:
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
     """The plan, and its cases with whether they are timed or only their memory is told."""
-    plan = Plan(
-        args.sizes,
-        args.lengths,
-        args.tokens,
-        args.device == "cuda",
-        args.quick,
-        args.family,
-        peers=args.peer is not None,
-        native_bf16=args.native_bf16,
-        models=args.models or ("", ""),
-        text=str(args.text or ""),
-    )
+    of_trained = {"models": args.models or ("", ""), "text": str(args.text or "")}
+    searches = {"peers": args.peer is not None, "native_bf16": args.native_bf16}
+    cuda, others = args.device == "cuda", of_trained | searches
+    plan = Plan(args.sizes, args.lengths, args.tokens, cuda, args.quick, args.family, **others)
     parts = [part for part in parts_known(args) if part in args.only or (MEMORY in args.only and part in COSTLY)]
     return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
 
@@ -196,7 +164,7 @@ def print_tables(benchmark: Benchmark) -> None:
     print(heading(benchmark))
     for title, found in tables(benchmark):
         notes = [fill(note, WIDTH) for note in found.notes]
-        print(f"\n{title}\n", table([found.header, *found.rows]), *notes, sep="\n")
+        print(f"\n{title}\n", text_table([found.header, *found.rows]), *notes, sep="\n")
 
 
 def main() -> None:

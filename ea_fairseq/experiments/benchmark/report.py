@@ -7,7 +7,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.results import Benchmark, is_benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
 from ea_fairseq.experiments.page import page, picture
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 TITLE = "Evolving attention: speed and memory"
 
@@ -40,6 +40,5 @@ def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
     runs = [f"<pre class=wide>{html.escape(heading(benchmark))}</pre>" for benchmark in benchmarks.values()]
     written = out / "report.html"
     text = page(title, "\n".join(blocks), [picture(svg, caption) for (_, svg), caption in drawn], runs)
-    with replacing(written) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    write_whole(written, text)
     return [written, *(path for paths, _ in drawn for path in paths)]

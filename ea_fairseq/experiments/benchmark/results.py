@@ -8,7 +8,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
 from ea_fairseq.plain.records import MEGABYTE, read_json
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 MADE_BY = "scripts/benchmark.py"
 LARGEST = 100 * MEGABYTE
@@ -100,8 +100,7 @@ class Benchmark:
     def write(self, path: Path) -> None:
         """Writes all of it, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished:
-            unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> "Benchmark":

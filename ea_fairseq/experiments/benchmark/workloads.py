@@ -1,19 +1,24 @@
 """What is timed: an attention forward and backward, a training step, a generation."""
 
+import random
+
 import torch
+from fairseq import utils
 from fairseq.criterions import CRITERION_REGISTRY, build_criterion
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark.batches import batch, lengths
 from ea_fairseq.experiments.benchmark.cases import CHUNKED_CRITERION, Case, Variant
 from ea_fairseq.experiments.costs.built_model import build, dictionary, parse
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.plain.commands import Parser
 
 LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
+SHORTEST = 0.8  # of the longest sentence: fairseq puts sentences of about one length together
 
 
 class Workload:
@@ -180,3 +185,27 @@ class Generation(Workload):
 
 
 WORKLOADS = {"block": Block, "growth": Block, "training": Training, "generation": Generation}
+
+
+def lengths(sentences: int, longest: int, seed: int) -> list[int]:
+    """Tokens of each sentence; the first is the longest."""
+    draw = random.Random(seed)
+    shortest = max(2, round(SHORTEST * longest))
+    return [longest, *(draw.randint(min(shortest, longest), longest) for _ in range(sentences - 1))]
+
+
+def batch(dictionary: Dictionary, sentences: int, longest: int, device: torch.device, seed: int) -> dict:
+    """Sentence pairs with as many source as target tokens, padded on the left and on the right."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def sentence(length: int) -> torch.Tensor:
+        words = torch.randint(dictionary.nspecial, len(dictionary), (length,), generator=generator)
+        words[-1] = dictionary.eos()
+        return words
+
+    pairs = [
+        {"id": number, "source": sentence(length), "target": sentence(length)}
+        for number, length in enumerate(lengths(sentences, longest, seed))
+    ]
+    made = collate(pairs, dictionary.pad(), dictionary.eos(), left_pad_source=True, left_pad_target=False)
+    return utils.apply_to_sample(lambda tensor: tensor.to(device), made)

@@ -1,1 +1,1 @@
-"""Parameters, FLOPs and memory of models, counted on them, and times of operations."""
+"""Parameters, FLOPs and memory of models, counted on them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
-from ea_fairseq.experiments.text_table import table
+from ea_fairseq.experiments.tables import short, text_table
 from ea_fairseq.plain.commands import Parser, at_least
 
 if TYPE_CHECKING:
@@ -57,24 +57,17 @@ NOTE = (
 
 def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     """Our arguments, and those of fairseq-train."""
-    length, words = at_least(1), at_least(SPECIAL)
-    parser.add_argument("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
-    parser.add_argument("--all", action="store_true", help="compare the papers' models with the papers' figures")
-    parser.add_argument("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
-    parser.add_argument("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
-    parser.add_argument(
-        "--vocab",
-        type=words,
-        metavar="N",
-        help=f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})",
-    )
-    parser.add_argument(
-        "--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)"
-    )
+    add, length, words = parser.add_argument, at_least(1), at_least(SPECIAL)
+    add("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
+    add("--all", action="store_true", help="compare the papers' models with the papers' figures")
+    add("--src-len", type=length, metavar="N", help=f"source tokens (default: {LENGTH})")
+    add("--tgt-len", type=length, metavar="N", help=f"target tokens (default: {LENGTH})")
+    text = f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})"
+    add("--vocab", type=words, metavar="N", help=text)
+    add("--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)")
     for name, (least, default, what) in OF_SERIES.items():
-        parser.add_argument(
-            f"--{name}", type=at_least(least), metavar="N", help=f"of time series: {what} (default: {default})"
-        )
+        text = f"of time series: {what} (default: {default})"
+        add(f"--{name}", type=at_least(least), metavar="N", help=text)
     parser.add_user_dir()
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
@@ -86,7 +79,6 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
 
 def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model."""
-    from ea_fairseq.experiments.costs import profile_tables as tables
     from ea_fairseq.experiments.costs.profiled_model import Side, profiled
 
     words = args.vocab or VOCABULARY
@@ -98,20 +90,20 @@ def print_profile(args: Namespace, flags: list[str], parser: Parser) -> None:
     print_blocks(
         model,
         EXPLANATION.format(read=read, dictionary="The dictionaries have", words=types),
-        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=tables.short(flops))),
+        paragraph(CONVENTION.format(length=LENGTH, parameters=parameters, flops=short(flops))),
     )
 
 
 def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model that is an encoder alone."""
     from ea_fairseq.experiments.costs import profile_tables as tables
-    from ea_fairseq.experiments.costs.profiled_encoder import Side, profiled
+    from ea_fairseq.experiments.costs.profiled_model import Side, profiled_encoder
 
     for name in ("tgt_len", "tgt_vocab"):
         if getattr(args, name):
             parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
     sentence = Side(args.vocab or VOCABULARY, args.src_len or LENGTH)
-    model = profiled(["--arch", args.arch, *flags], sentence, parser)
+    model = profiled_encoder(["--arch", args.arch, *flags], sentence, parser)
     read = SENTENCE.format(source=sentence.length)
     print_blocks(
         model,
@@ -122,11 +114,13 @@ def print_encoder(args: Namespace, flags: list[str], parser: Parser) -> None:
 
 def print_series(args: Namespace, flags: list[str], parser: Parser) -> None:
     """Prints everything about one model of time series."""
-    from ea_fairseq.experiments.costs.profiled_series import profiled
+    from ea_fairseq.experiments.costs.profiled_model import profiled_series
 
     given = {name: getattr(args, name) for name in OF_SERIES}
     sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
-    print_blocks(profiled(["--arch", args.arch, *flags], **sizes, parser=parser), OF_LONGEST.format_map(sizes), "")
+    print_blocks(
+        profiled_series(["--arch", args.arch, *flags], **sizes, parser=parser), OF_LONGEST.format_map(sizes), ""
+    )
 
 
 def print_blocks(model: "ProfiledModel", explanation: str, convention: str) -> None:
@@ -148,7 +142,6 @@ def print_papers_models(parser: Parser) -> None:
     Raises:
         UserError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.
     """
-    from ea_fairseq.experiments.costs.profile_tables import short
     from ea_fairseq.experiments.costs.profiled_model import Side, profiled
 
     side = Side(VOCABULARY, LENGTH)
@@ -163,7 +156,7 @@ def print_papers_models(parser: Parser) -> None:
         signed = ["" if per_cent is None else f"{per_cent:+.2f}%" for per_cent in apart]
         ours = [f"{parameters:,}", short(parameters), paper.parameters, signed[0], short(flops), paper.flops, signed[1]]
         rows.append([label, *ours])
-    print(table(rows), paragraph(NOTE.format(length=LENGTH)), sep="\n\n")
+    print(text_table(rows), paragraph(NOTE.format(length=LENGTH)), sep="\n\n")
     if wrong:
         raise UserError(f"the costs of {', '.join(wrong)} are not the papers': the code of the models has changed.")
 

@@ -1,9 +1,8 @@
 """What a model costs as tables: by part, in total, and the memory of its backward pass."""
 
 from ea_fairseq.analysis.parts import EMBEDDINGS, LM_HEAD, OUTPUT, Count, total
-from ea_fairseq.experiments.costs.profiled_encoder import ProfiledEncoder
-from ea_fairseq.experiments.costs.profiled_model import ProfiledModel
-from ea_fairseq.experiments.text_table import table
+from ea_fairseq.experiments.costs.profiled_model import ProfiledEncoder, ProfiledModel
+from ea_fairseq.experiments.tables import short, text_table
 
 TOTALS = {
     "all": (),
@@ -12,11 +11,6 @@ TOTALS = {
     "without embeddings and output projection": (EMBEDDINGS, OUTPUT),
 }
 ENCODER_TOTALS = {"all": (), "without embeddings": (EMBEDDINGS,), "without language model's head": (LM_HEAD,)}
-
-
-def short(number: float) -> str:
-    """A number of parameters or FLOPs as the papers print it: 158.20M."""
-    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"
 
 
 def size(number: float) -> str:
@@ -45,7 +39,7 @@ def by_part(model: ProfiledModel) -> str:
         else:
             rows.append(row(group, total(model.parts, group)))
             rows += [row(f"  {part.name}", part.count, part.tied) for part in inside]
-    return table([*rows, row("total", whole)])
+    return text_table([*rows, row("total", whole)])
 
 
 def totals(model: ProfiledModel) -> str:
@@ -54,14 +48,14 @@ def totals(model: ProfiledModel) -> str:
     for name, without in (ENCODER_TOTALS if isinstance(model, ProfiledEncoder) else TOTALS).items():
         count = total(model.parts, without=without)
         rows.append([name, f"{count.parameters:,}", f"{count.macs:,}", f"{2 * count.macs:,}"])
-    return table(rows)
+    return text_table(rows)
 
 
 def published(model: ProfiledEncoder) -> str:
     """Parameters and FLOPs of an encoder as papers count them."""
     rows = [["as published", "parameters", "FLOPs"]]
     rows += [[what, f"{parameters:,}", short(model.flops)] for what, parameters in model.published.items()]
-    return table(rows)
+    return text_table(rows)
 
 
 def layout(model: ProfiledEncoder) -> str:
@@ -74,4 +68,4 @@ def layout(model: ProfiledEncoder) -> str:
 
 def memory(model: ProfiledModel) -> str:
     """What autograd keeps for the backward pass, by precision."""
-    return table([["kept for backward", *model.kept], ["", *map(size, model.kept.values())]])
+    return text_table([["kept for backward", *model.kept], ["", *map(size, model.kept.values())]])

@@ -39,18 +39,14 @@ def main() -> None:
         "of one model or of two beside each other. Stops with Ctrl-C.",
         "ea-fairseq demo runs/multi30k-deen/ea_transformer_lite/seed-1 runs/multi30k-deen/transformer_lite/seed-1",
     )
-    parser.add_argument(
-        "folders", type=Path, nargs="*", metavar="MODEL_DIR", help="one or two trained models (default: those released)"
-    )
-    parser.add_argument("--port", type=at_least(0), default=8000, metavar="N", help="0: any (default: 8000)")
-    parser.add_argument(
-        "--host",
-        default=LOCAL,
-        metavar="ADDRESS",
-        help=f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)",
-    )
+    add = parser.add_argument
+    text = "one or two trained models (default: those released)"
+    add("folders", type=Path, nargs="*", metavar="MODEL_DIR", help=text)
+    add("--port", type=at_least(0), default=8000, metavar="N", help="0: any (default: 8000)")
+    text = f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)"
+    add("--host", default=LOCAL, metavar="ADDRESS", help=text)
     parser.add_user_dir()
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     args = parser.parse_args()
     if len(args.folders) > 2:
         parser.error("MODEL_DIR: give one or two models")

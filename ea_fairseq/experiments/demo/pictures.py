@@ -1,15 +1,112 @@
 """Pictures of the demo and of the page on which attention is explored, from the released models."""
 
+import base64
+import json
+import re
+import shutil
 import subprocess
+import time
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.demo.browser import CHROMEDRIVER, CHROMIUM, Browser
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.processes import own_command, own_environment
 
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
+KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "tab": "\ue004", "enter": "\ue007"}
 WIDTH = 1100
 SETTINGS = {"layer": "4", "stage": "logits", "head": "2"}  # of the page
+
+
+class Browser:
+    """A page of its own; ends with its context."""
+
+    def __init__(self, width: int = 1280, height: int = 1000, *flags: str):
+        self.process = subprocess.Popen(
+            [CHROMEDRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        line = next(line for line in self.process.stdout if "started successfully on port" in line)
+        port = re.search(r"on port (\d+)", line)[1]
+        self.address = f"http://127.0.0.1:{port}/session"
+        options = {"binary": CHROMIUM, "args": [*FLAGS, f"--window-size={width},{height}", *flags]}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self.address += "/" + self.send("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+
+    def send(self, path: str, body: dict | None = None, method: str = "POST"):
+        """What chromedriver answers to a command."""
+        content = None if method == "GET" else json.dumps(body or {}).encode()
+        request = Request(self.address + path, content, {"Content-Type": "application/json"}, method=method)
+        with urlopen(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, address: str) -> None:
+        self.send("/url", {"url": address})
+
+    def run(self, script: str, *arguments):
+        """What a script returns."""
+        return self.send("/execute/sync", {"script": script, "args": arguments})
+
+    def text(self, selector: str) -> str:
+        return self.run("return document.querySelector(arguments[0]).textContent", selector)
+
+    def wait_for(self, script: str, seconds: float = 30.0):
+        """What a script returns, once that is true."""
+        end = time.monotonic() + seconds
+        while not (found := self.run(script)):
+            assert time.monotonic() < end, script
+            time.sleep(0.05)
+        return found
+
+    def choose(self, name: str, value: str) -> None:
+        """Chooses in a control, as a user's choice is told to the page."""
+        script = (
+            "const found = document.getElementById(arguments[0]); found.value = arguments[1];"
+            "for (const kind of ['input', 'change']) found.dispatchEvent(new Event(kind, { bubbles: true }));"
+        )
+        self.run(script, name, value)
+
+    def press(self, *keys: str) -> None:
+        """Presses keys, by their letters or by the names of KEYS."""
+        actions = []
+        for key in keys:
+            actions += [{"type": kind, "value": KEYS.get(key, key)} for kind in ("keyDown", "keyUp")]
+        self.send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def move_to(self, selector: str) -> None:
+        """Moves the mouse to the middle of an element that is in sight."""
+        script = "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+        x, y = self.run(f"{script} return [box.x + box.width / 2, box.y + box.height / 2].map(Math.round)", selector)
+        moves = [{"type": "pointerMove", "x": x + apart, "y": y, "duration": 50} for apart in (-2, 0)]
+        self.send("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": moves}]})
+
+    def resize(self, width: int, height: int) -> None:
+        """Makes the page as large, narrower than a window can be, too."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
+
+    def complaints(self) -> list[str]:
+        """What the page has written to the console so far."""
+        return [entry["message"] for entry in self.send("/se/log", {"type": "browser"})]
+
+    def settle(self, seconds: float = 1.5) -> None:
+        """Waits until what moves has come to rest."""
+        time.sleep(seconds)
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self.send("/screenshot", method="GET")))
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        try:
+            self.send("", method="DELETE")
+        finally:
+            self.process.terminate()
+            self.process.wait()
 
 
 def main() -> None:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.maps.explorer_files import model_maps
-from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, model_maps
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation, require_same_task
-from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.experiments.runs.training_run import model_names
 from ea_fairseq.explorer.page import attention_page
 from ea_fairseq.plain.text_lines import tidy
 
@@ -45,9 +44,7 @@ class Translators:
 
     def __init__(self, folders: list[Path], cpu: bool = False):
         models = [load_translation(find_model(folder), cpu) for folder in folders]
-        names = list(map(name_of, folders))
-        if len({*names}) < len(names):
-            names = list(map(str, folders))
+        names = model_names(folders, [folder.resolve().name for folder in folders])
         self.models = dict(zip(names, models, strict=True))
         require_same_task(models, folders)
         self.languages = models[0].languages
@@ -79,9 +76,3 @@ class Translators:
             target = hypotheses[0]["tokens"].cpu() if target is None else target
             maps.append(SentenceMaps.of_model(name, model, model.encode(text), target))
         return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
-
-
-def name_of(folder: Path) -> str:
-    """What ea-fairseq train calls a model or, where something else trained it, the name of its folder."""
-    run = TrainingRun.read(folder)
-    return run.model if run else folder.resolve().name

@@ -10,16 +10,17 @@ import threading
 import time
 from argparse import Namespace
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.gpu_check.page import page
-from ea_fairseq.experiments.gpu_check.rows import Part, Row
+from ea_fairseq.experiments.gpu_check.rows import Part, Row, page
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.processes import own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.whole_files import write_whole
 
 COMMAND = "ea-fairseq check-gpu"
 DESCRIPTION = """\
@@ -38,7 +39,7 @@ TITLES = {
     "self_checks": "Kernels that trainings and translations have checked before they used them",
 }
 PREPARE = ("prepare", "corpus", "--source-lang", "de", "--target-lang", "en", "--merges", "5000", "--joined-dictionary")
-NEED_DATA = ("losses", "translation", "processes")
+FIRST_WITH_DATA = "losses"
 
 
 def parse_arguments() -> Namespace:
@@ -48,12 +49,8 @@ def parse_arguments() -> Namespace:
     add = parser.add_argument
     add("--minutes", type=at_least(0.1, float), default=8.0, metavar="N", help="for all of it (default: 8)")
     add("--out", type=Path, default=PROJECT / "runs/gpu", metavar="DIR", help="folder of results (default: runs/gpu)")
-    add(
-        "--device",
-        choices=("cuda", "cpu"),
-        default="cuda",
-        help="cpu: the same, smaller, without a GPU (default: cuda)",
-    )
+    text = "cpu: the same, smaller, without a GPU (default: cuda)"
+    add("--device", choices=("cuda", "cpu"), default="cuda", help=text)
     return parser.parse_args()
 
 
@@ -68,16 +65,15 @@ def main() -> None:
         raise UserError(f"cannot write in {out} ({error.strerror}): give another folder with --out.") from None
     deadline = time.monotonic() + 60 * args.minutes
     parts = [Part(name, title) for name, title in TITLES.items()]
-    text, data = out / "text", out / "prepared"
-    with Preparation(text, data, out / "logs/data.log") as preparation:
-        for part in parts:
-            if part.name in NEED_DATA and (problem := preparation.problem(deadline)):
-                part.state, part.problem = "failed", problem
-            elif time.monotonic() < deadline:
-                print(f"\n{part.title}", flush=True)
-                command = [sys.executable, "-P", "-m", "ea_fairseq.experiments.gpu_check.part", part.name, args.device]
-                run(part, [*command, str(text), str(data / "data-bin")], out / f"logs/{part.name}.log", deadline)
-            write(parts, out)
+    for part in parts:
+        if part.name == FIRST_WITH_DATA and (problem := prepare(out, deadline)):
+            print(f"\n{problem}", flush=True)
+        if time.monotonic() < deadline:
+            print(f"\n{part.title}", flush=True)
+            command = [sys.executable, "-P", "-m", "ea_fairseq.experiments.gpu_check.part", part.name, args.device]
+            command += [str(out / "text"), str(out / "prepared/data-bin")]
+            run(part, command, out / f"logs/{part.name}.log", deadline)
+        write(parts, out)
     print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs beside them.")
     if wrong := [part for part in parts if not part.agrees]:
         raise UserError(
@@ -94,29 +90,24 @@ def require_device(device: str) -> None:
         raise UserError(f"torch {torch.__version__} of {sys.executable} sees no GPU: give --device cpu to try without.")
 
 
-class Preparation:
-    """Writes and binarises the embedded corpus while the first parts run."""
-
-    def __init__(self, text: Path, data: Path, log: Path):
-        self.text, self.data, self.log = text, data, log
-
-    def __enter__(self) -> "Preparation":
-        embedded_corpus.write(self.text, embedded_corpus.unpack())
-        command = own_command(*PREPARE, str(self.text), str(self.data))
-        with self.log.open("w") as log:
-            self.process = start(command, stdout=log, stderr=log, env=own_environment())
-        return self
-
-    def __exit__(self, *error) -> None:
-        stop(self.process)
-
-    def problem(self, deadline: float) -> str:
-        """Waits for the data; says why there is none."""
-        try:
-            status = self.process.wait(max(1.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return "there was no time to prepare the embedded corpus"
-        return f"the embedded corpus could not be prepared: see {self.log}" if status else ""
+def prepare(out: Path, deadline: float) -> str:
+    """Writes and binarises the embedded corpus; returns what is wrong, and then parts that need it say so, too."""
+    embedded_corpus.write(out / "text", embedded_corpus.unpack())
+    log = out / "logs/data.log"
+    with log.open("w") as file:
+        process = start(
+            own_command(*PREPARE, str(out / "text"), str(out / "prepared")),
+            stdout=file,
+            stderr=file,
+            env=own_environment(),
+        )
+    try:
+        status = process.wait(max(1.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return "there was no time to prepare the embedded corpus"
+    finally:
+        stop(process)
+    return f"the embedded corpus could not be prepared: see {log}" if status else ""
 
 
 def start(command: list[str], **options) -> subprocess.Popen:
@@ -141,7 +132,7 @@ def run(part: Part, command: list[str], log: Path, deadline: float) -> None:
     timer.start()
     try:
         for line in process.stdout:
-            part.rows.append(Row.from_line(line))
+            part.rows.append(Row(**json.loads(line)))
             show(part.rows[-1])
         status = process.wait()
     finally:
@@ -164,7 +155,9 @@ def show(row: Row) -> None:
 
 def write(parts: list[Part], out: Path) -> None:
     """Replaces gpu.json and gpu.md."""
-    content = {"command": shlex.join([*COMMAND.split(), *sys.argv[1:]]), "parts": [part.to_dict() for part in parts]}
-    for name, text in (("gpu.json", json.dumps(content, indent=1) + "\n"), ("gpu.md", page(content["command"], parts))):
-        (out / f"{name}.tmp").write_text(text, encoding="utf-8")
-        (out / f"{name}.tmp").replace(out / name)
+    content = {
+        "command": shlex.join([*COMMAND.split(), *sys.argv[1:]]),
+        "parts": [asdict(part) | {"agrees": part.agrees} for part in parts],
+    }
+    write_whole(out / "gpu.json", json.dumps(content, indent=1) + "\n")
+    write_whole(out / "gpu.md", page(content["command"], parts))

@@ -1,15 +1,67 @@
 """Runs one part of the check in a process of its own, and prints its rows as lines of JSON."""
 
 import argparse
-import importlib
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 import ea_fairseq.plugin  # noqa: F401  its models and criteria
+from ea_fairseq import installation
+from ea_fairseq.experiments.environment import commit, versions
+from ea_fairseq.experiments.gpu_check import kernels, trainings, translation, updates
+from ea_fairseq.experiments.gpu_check.rows import Row
 from ea_fairseq.experiments.gpu_check.settings import Settings
+from ea_fairseq.kernels import check_records
+
+DRIVER = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+
+
+def machine(settings: Settings) -> Iterator[Row]:
+    """Versions and devices, for a bug report."""
+    found = {name.capitalize() if name == "python" else name: version for name, version in versions().items()}
+    found |= {"torch": torch.__version__, "triton": installation.installed_version("triton") or "not installed"}
+    found |= {"system": installation.system(), "processor": installation.processor(), "commit": commit() or "unknown"}
+    if settings.on_gpu:
+        properties = torch.cuda.get_device_properties(settings.device)
+        found |= {
+            "GPU": f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB",
+            "compute capability": f"{properties.major}.{properties.minor}",
+            "GPUs": str(torch.cuda.device_count()),
+            "CUDA": str(torch.version.cuda),
+            "driver": driver(),
+        }
+    for name, fact in found.items():
+        yield Row(name, {"": fact})
+
+
+def driver() -> str:
+    """The version of NVIDIA's driver."""
+    try:
+        return subprocess.run(DRIVER, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def self_checks(settings: Settings) -> Iterator[Row]:
+    """What the package's own checks of kernels have found on this machine, in this run and before."""
+    found, wrong = check_records.report()
+    yield Row("found", {"": found}, "; ".join(wrong))
+
+
+CHECKS = {
+    "facts": machine,
+    "kernels": kernels.check,
+    "losses": trainings.kernels_beside_pytorch,
+    "speed": updates.speed,
+    "translation": translation.check,
+    "mechanisms": updates.mechanisms,
+    "processes": trainings.two_processes,
+    "self_checks": self_checks,
+}
 
 
 def main() -> None:
@@ -17,13 +69,11 @@ def main() -> None:
     rows = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     parser = argparse.ArgumentParser()
-    parser.add_argument("part")
-    parser.add_argument("device", type=torch.device)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("data", type=Path)
+    for name, kind in (("part", str), ("device", torch.device), ("text", Path), ("data", Path)):
+        parser.add_argument(name, type=kind)
     arguments = vars(parser.parse_args())
-    part = importlib.import_module(f"ea_fairseq.experiments.gpu_check.{arguments.pop('part')}")
-    for row in part.check(Settings(**arguments)):
+    check = CHECKS[arguments.pop("part")]
+    for row in check(Settings(**arguments)):
         print(row.to_line(), file=rows, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What a part of the check finds: a row for each thing that was tried."""
+"""What a check finds: parts, in each a row for each thing that was tried, and a page with all of it."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -22,14 +22,6 @@ class Row:
         """The row as one line of JSON."""
         return json.dumps(asdict(self))
 
-    @classmethod
-    def from_line(cls, line: str) -> "Row":
-        """What ``to_line`` wrote; raises ValueError for another line."""
-        try:
-            return cls(**json.loads(line))
-        except TypeError as error:
-            raise ValueError(str(error)) from None
-
 
 @dataclass
 class Part:
@@ -51,6 +43,28 @@ class Part:
         """Whether all of it was tried and nothing is wrong."""
         return self.state == "done" and not self.problem and not any(row.problem for row in self.rows)
 
-    def to_dict(self) -> dict:
-        """For JSON."""
-        return asdict(self) | {"agrees": self.agrees}
+    def markdown(self) -> str:
+        """Its title, its rows, a column for each name that has a figure in any of them, and what is wrong."""
+        took = "" if self.state == "not begun" else f", {self.seconds:.0f} s"
+        blocks = [f"**{self.title}** ({self.state}{took})"]
+        if self.rows:
+            columns = list(dict.fromkeys(name for row in self.rows for name in row.found))
+            lines = [["", *columns], ["---", *(["---:"] * len(columns) if columns != [""] else ["---"])]]
+            lines += [[row.name, *(row.found.get(column, "") for column in columns)] for row in self.rows]
+            blocks.append("\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines))
+        problems = [f"{row.name}: {row.problem}" for row in self.rows if row.problem] + [self.problem] * bool(
+            self.problem
+        )
+        if problems:
+            blocks.append("\n".join(f"- WRONG: {cell(problem)}" for problem in problems))
+        return "\n\n".join(blocks)
+
+
+def page(command: str, parts: list[Part]) -> str:
+    """A page in Markdown that a bug report or docs/speed.md can take as it is."""
+    return "\n\n".join([f"`{command}`", *(part.markdown() for part in parts)]) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text that neither ends a cell of a table nor begins a line."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
-from ea_fairseq.experiments.runs.run_facts import MAPS
-from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.page import MAPS
+from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.runs.trained_model import find_model, load_encoder, load_translation, require_same_task
-from ea_fairseq.experiments.runs.training_run import TrainingRun
+from ea_fairseq.experiments.runs.training_run import model_names
 from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
 
@@ -23,38 +23,41 @@ if TYPE_CHECKING:
     from ea_fairseq.hub.files import ModelFiles
     from ea_fairseq.hub.translation import TranslationHub
 
+    Models = dict[str, TranslationHub | EncoderHub]  # by the names that figures give them
 
-def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "dict[str, TranslationHub]":
-    """The model, and that to compare, by the names that figures give them.
-
-    Raises:
-        UserError: naming what is not there, or a model of other languages or words than the first.
-    """
-    if args.second is not None:
-        raise UserError(f"--second: {args.checkpoint} translates: give a translation with --target.")
-    models = [load_translation(found, args.cpu) for found in files]
-    require_same_task(models, checkpoints(args))
-    return named(checkpoints(args), models)
+OF_TRANSLATION = ("target", "alignment")  # options that an encoder has no use for
 
 
-def load_encoders(args: argparse.Namespace, files: "list[ModelFiles]") -> "dict[str, EncoderHub]":
-    """The encoder, and that to compare, by the names that figures give them.
+def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
+    """The model, and that to compare, by the names that figures give them: both translate, or both are encoders.
 
     Raises:
-        UserError: naming what is not there, an option of translation, or a model of other words than the first.
+        UserError: naming what is not there, an option that is not for such models, or a model of other languages or
+            words than the first.
     """
-    from ea_fairseq.experiments.maps.encoder_maps import refuse_options_of_translation, require_same_words
-
-    refuse_options_of_translation(args)
+    paths = checkpoints(args)
+    if not files[0].is_encoder:
+        if args.second is not None:
+            raise UserError(f"--second: {args.checkpoint} translates: give a translation with --target.")
+        models = [load_translation(found, args.cpu) for found in files]
+        require_same_task(models, paths)
+        return named(paths, models)
+    for name in OF_TRANSLATION:
+        if getattr(args, name) is not None:
+            raise UserError(
+                f"--{name}: {args.checkpoint} does not translate: leave it out, or give a pair with --second."
+            )
+    if args.attention not in (None, ("encoder",)):
+        raise UserError(f"--attention: {args.checkpoint} has the attention encoder alone.")
     models = [load_encoder(found, args.cpu) for found in files]
-    require_same_words(models, checkpoints(args))
-    return named(checkpoints(args), models)
+    if models[0].dictionary != models[-1].dictionary:
+        raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
+    return named(paths, models)
 
 
-def named(paths: list[Path], models: list) -> "dict[str, TranslationHub | EncoderHub]":
-    """The models by their names or, where these are alike, by their paths."""
-    names = list(map(name_of, paths, models))
-    return dict(zip(names if len(set(names)) == len(names) else map(str, paths), models, strict=True))
+def named(paths: list[Path], models: list) -> "Models":
+    """The models by their names."""
+    return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
 
 
 def checkpoints(args: argparse.Namespace) -> list[Path]:
@@ -68,30 +71,36 @@ def find(checkpoint: Path, data: Path | None) -> "ModelFiles":
     return find_model(folder, name, data)
 
 
-def name_of(checkpoint: Path, model: "TranslationHub | EncoderHub") -> str:
-    """What ea-fairseq train calls the model or, where something else trained it, its architecture."""
-    run = TrainingRun.read(checkpoint if checkpoint.is_dir() else checkpoint.parent)
-    return run.model if run else model.cfg.model.arch
-
-
-def draw_sentence(models: "dict[str, TranslationHub]", args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws the maps of one pair, says which it is, and returns the files."""
-    from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw
+def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
+    """Draws the maps of a sentence or a pair, says how the models read it, and returns the files."""
+    from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw, model_maps, write_explorer
 
     first = next(iter(models.values()))
-    source = first.encode(args.source)
-    if args.target is None:
-        target = first.generate(source, beam=5)[0]["tokens"].cpu()
+    if is_encoder(first):
+        tokens = (first.encode(args.source, args.second),)
+        read = {"tokens": " ".join(first.dictionary[token] for token in tokens[0])}
     else:
-        target = first.encode_target(args.target)
-    maps = [SentenceMaps.of_model(name, model, source, target) for name, model in models.items()]
-    print("source:", printable(first.src_dict.string(source)))
-    print("target:", printable(first.tgt_dict.string(target)))
+        source = first.encode(args.source)
+        if args.target is None:
+            target = first.generate(source, beam=5)[0]["tokens"].cpu()
+        else:
+            target = first.encode_target(args.target)
+        tokens = source, target
+        read = {"source": first.src_dict.string(source), "target": first.tgt_dict.string(target)}
+    maps = [SentenceMaps.of_model(name, model, *tokens) for name, model in models.items()]
+    for what, text in read.items():
+        print(f"{what}: {printable(text)}")
     if args.html is not None:
-        from ea_fairseq.experiments.maps.explorer_files import model_maps, write_explorer
-
         return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
-    return draw(maps, args.attention or ATTENTIONS, args.heads, stages_of(args), out)
+    attentions = ("encoder",) if is_encoder(first) else args.attention or ATTENTIONS
+    return draw(maps, attentions, args.heads, stages_of(args), out)
+
+
+def is_encoder(model: "TranslationHub | EncoderHub") -> bool:
+    """Whether a model is an encoder alone."""
+    from ea_fairseq.hub.encoder import EncoderHub
+
+    return isinstance(model, EncoderHub)
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -99,32 +108,34 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
     return args.stages or (STAGES if args.compare is None else COMPARED)
 
 
-def measure(models: "dict[str, TranslationHub]", args: argparse.Namespace, out: Path) -> list[Path]:
+def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
     """Measures the maps of a test set, prints and draws what it finds, and returns the files."""
-    from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment
-    from ea_fairseq.experiments.maps.map_statistics import map_statistics
-    from ea_fairseq.experiments.maps.statistics_figures import draw_statistics
-    from ea_fairseq.experiments.maps.statistics_files import table, write_statistics
-    from ea_fairseq.experiments.maps.word_alignment import read_alignments
+    from ea_fairseq.experiments.maps.map_statistics import map_statistics, statistics_of
+    from ea_fairseq.experiments.maps.statistics_files import draw_statistics, table, write_statistics
+    from ea_fairseq.experiments.maps.word_alignment import AttentionAlignment, read_alignments
 
-    subset = args.subset or "test"
-    sources, targets = next(iter(models.values())).pairs(subset)
-    gold = None if args.alignment is None else read_alignments(args.alignment, len(sources))
-    sources, targets = sources[: args.max_pairs], targets[: args.max_pairs]
-    statistics, left_out = {}, 0
-    for name, model in models.items():
-        alignment = None if gold is None else AttentionAlignment(model, gold)
-        statistics[name] = map_statistics(model, sources, targets, alignment)
-        left_out = 0 if alignment is None else alignment.left_out
-    unknown = f"; {left_out} with unknown pieces count not in the alignment error" if left_out else ""
-    print(f"{table(statistics)}\n\n{len(sources)} pairs of {subset}{unknown}.")
-    about = {
-        "checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True)),
-        "subset": subset,
-        "pairs": len(sources),
-        "alignment": None if gold is None else str(args.alignment),
-        "pairs left out of the alignment error": left_out,
-    }
+    subset, first, statistics = args.subset or "test", next(iter(models.values())), {}
+    about = {"checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True)), "subset": subset}
+    if is_encoder(first):
+        sentences = first.subset(subset)[: args.max_pairs]
+        for name, model in models.items():
+            batches = model.recorded_batches(sentences)
+            statistics[name] = statistics_of(batches, len(sentences), model.dictionary.pad())
+        about |= {"sentences": len(sentences)}
+        said = f"{len(sentences)} sentences or pairs of {subset}."
+    else:
+        sources, targets = first.pairs(subset)
+        gold = None if args.alignment is None else read_alignments(args.alignment, len(sources))
+        sources, targets, left_out = sources[: args.max_pairs], targets[: args.max_pairs], 0
+        for name, model in models.items():
+            alignment = None if gold is None else AttentionAlignment(model, gold)
+            statistics[name] = map_statistics(model, sources, targets, alignment)
+            left_out = 0 if alignment is None else alignment.left_out
+        about |= {"pairs": len(sources), "alignment": None if gold is None else str(args.alignment)}
+        about |= {"pairs left out of the alignment error": left_out}
+        unknown = f"; {left_out} with unknown pieces count not in the alignment error" if left_out else ""
+        said = f"{len(sources)} pairs of {subset}{unknown}."
+    print(f"{table(statistics)}\n\n{said}")
     out.mkdir(parents=True, exist_ok=True)
     return [*write_statistics(statistics, about, out), *draw_statistics(statistics, out)]
 
@@ -147,8 +158,9 @@ def main() -> None:
     if files[0].task_name == SeriesData.task:
         raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
     with redirect_stdout(sys.stderr):
-        models = (load_encoders if files[0].is_encoder else load_all)(args, files)
-    announce(show(models, args, out), out if args.html is None else args.html.parent)
+        models = load_all(args, files)
+    written = (measure if args.statistics else draw_sentence)(models, args, out)
+    announce(written, out if args.html is None else args.html.parent)
 
 
 def usual_folder(checkpoint: Path) -> Path:
@@ -164,31 +176,16 @@ def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     from ea_fairseq.experiments.maps.series_maps import draw_series, maps_of_series
 
     paths = checkpoints(args)
-    runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
-    names = [run.model if run else path.name for run, path in zip(runs, paths, strict=True)]
     files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
-    models = dict(zip(names if len({*names}) == len(names) else map(str, paths), files, strict=True))
+    models = dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
     maps = maps_of_series(models, args.series, args.subset or "test", args.data)
     if args.html is None:
         return draw_series(maps, args.series, args.heads, stages_of(args), out)
-    from ea_fairseq.experiments.maps.explorer_files import write_explorer
+    from ea_fairseq.experiments.maps.sentence_maps import write_explorer
     from ea_fairseq.explorer.page import ModelMaps
 
     pages = [ModelMaps.of(name, found, found.series) for name, found in maps.items()]
     return write_explorer(pages, f"Attention of series {args.series}", args.html)
-
-
-def show(models: "dict[str, TranslationHub | EncoderHub]", args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws or measures the maps of translation models or of encoders; returns the files."""
-    from ea_fairseq.hub.translation import TranslationHub
-
-    if all(isinstance(model, TranslationHub) for model in models.values()):
-        return (measure if args.statistics else draw_sentence)(models, args, out)
-    from ea_fairseq.experiments.maps import encoder_maps
-
-    if args.statistics:
-        return encoder_maps.measure(models, args, checkpoints(args), out)
-    return encoder_maps.draw_sentence(models, args, stages_of(args), out)
 
 
 def announce(paths: list[Path], out: Path) -> None:

@@ -1,25 +1,35 @@
 """Figures of attention maps: a row of maps for each stage of their evolution, a column for each layer."""
 
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes as Panel
-from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 
-from ea_fairseq.experiments.figures import PAGE, STYLE, literal, save
+from ea_fairseq.experiments.figures import OKABE_ITO, PAGE, STYLE, literal, save
 
-THIN = {"axes.linewidth": 0.5, "xtick.major.width": 0.5, "ytick.major.width": 0.5}
+LOOKS = STYLE | {
+    "axes.linewidth": 0.5,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "xtick.major.size": 1.5,
+    "ytick.major.size": 1.5,
+    "figure.titlesize": 9,
+    "figure.labelsize": 8,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.h_pad": 0.03,
+}
 BLANK = "0.8"  # grey
 POINT = 1 / 72  # all lengths are in inches
 LEAST_CELL, MOST_CELL = 5.5 * POINT, 12 * POINT
-EDGE, GAP, LINE = 0.08, 0.08, 0.17
-BAR, BAR_NUMBERS = 0.08, 0.45
-ROW_LABEL, HEADING = 1.6 * LINE, 2 * LINE
+GAP, BAR = 0.08, 0.8  # beside a panel; a row's colour bar with its numbers, and the label of queries
+HEADING, ROW_LABEL = 0.8, 0.3
+STRIP = 0.35  # of a map's side: what a series takes beside it
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,12 @@ class Row:
     maps: list[np.ndarray]
     diverging: bool
 
+    def draw(self, panel: Panel, layer: int, most: float):
+        """Draws the map of a layer, logits by ``most`` about 0 and probabilities from 0 to it; returns the image."""
+        colours = colormaps["RdBu_r" if self.diverging else "viridis"].with_extremes(bad=BLANK)
+        low = -most if self.diverging else 0.0
+        return panel.imshow(self.maps[layer], cmap=colours, vmin=low, vmax=most, interpolation="nearest", aspect="auto")
+
 
 @dataclass(frozen=True)
 class Axes:
@@ -47,120 +63,107 @@ class Axes:
     key_label: str
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the panels of a figure go: as large as the page's width lets them be, and legible where it does not.
+def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]:
+    """Draws rows of maps into ``stem``.png and .svg: one scale for each row, grey where a query must not see a key.
+
+    Maps are as large as the page's width lets them be, and legible where it does not.
+    """
+    down, across, layers = len(axes.queries), len(axes.keys), max(len(row.maps) for row in rows)
+    query, key = (max(map(len, words)) for words in (axes.queries, axes.keys))
+    room = PAGE - BAR - layers * GAP
+    cell = min(max(room / (layers * across + 0.6 * query), LEAST_CELL), MOST_CELL)
+    font = min(8.0, 0.95 * cell / POINT)
+    letter = 0.6 * font * POINT
+    width = max(PAGE, layers * (across * cell + GAP) + query * letter + BAR)
+    height = len(rows) * (down * cell + ROW_LABEL) + key * letter + HEADING
+    with matplotlib.rc_context(LOOKS):
+        figure = Figure(figsize=(width, height))
+        panels = figure.subplots(len(rows), layers, sharex=True, sharey=True, squeeze=False)
+        for row, of_row in zip(rows, panels, strict=True):
+            most = max(largest(values) for values in row.maps) if row.diverging else 1.0
+            for layer in range(len(row.maps)):
+                image = row.draw(of_row[layer], layer, most)
+            for panel in of_row[len(row.maps) :]:
+                panel.set_axis_off()
+            figure.colorbar(image, ax=list(of_row), fraction=0.02, aspect=40)
+            of_row[0].set_title(literal(row.label), loc="left", weight="bold")
+            of_row[0].set_yticks(range(down), list(map(literal, axes.queries)), fontsize=font)
+        for layer, panel in enumerate(panels[0]):
+            label_above(panel, f"layer {layer + 1}", 8)
+        for panel in panels[-1]:
+            panel.set_xticks(range(across), list(map(literal, axes.keys)), rotation=90, fontsize=font)
+        figure.suptitle(literal(title), x=0.01, ha="left")
+        figure.supxlabel(axes.key_label)
+        figure.supylabel(axes.query_label)
+        return laid_out(figure, stem)
+
+
+def laid_out(figure: Figure, stem: Path) -> list[Path]:
+    """Gives each panel its place, once for all files, and saves the figure."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return save(figure, stem)
+
+
+def label_above(panel: Panel, text: str, size: float) -> None:
+    """Writes what a panel shows above it, below the label of its row."""
+    panel.xaxis.set_label_position("top")
+    panel.set_xlabel(text, fontsize=size, labelpad=2)
+
+
+def largest(values: np.ndarray) -> float:
+    """The greatest size of the numbers of a map, 1 where all are zero."""
+    return float(np.nanmax(np.abs(values))) or 1.0
+
+
+def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path) -> list[Path]:
+    """Draws rows of maps of a time series into ``stem``.png and .svg.
+
+    Each map has a scale of its own, for logits shrink from layer to layer and probabilities of many steps are small:
+    above it stands the number that the strongest colour means.
 
     Args:
-        rows, layers: how many.
-        down, across: entries of a map.
-        longest_query, longest_key: letters of the longest word.
+        series: (T, C) as the model reads it; it stands left of each row, for the steps that ask, and below the last
+            row, for those that are read.
     """
-
-    rows: int
-    layers: int
-    down: int
-    across: int
-    longest_query: int
-    longest_key: int
-
-    @property
-    def cell(self) -> float:
-        """The side of an entry."""
-        room = PAGE - EDGE - LINE - (self.layers + 1) * GAP - BAR - BAR_NUMBERS  # for maps and words
-        return min(max(room / (self.layers * self.across + 0.6 * self.longest_query), LEAST_CELL), MOST_CELL)
-
-    @property
-    def font(self) -> float:
-        """The size of the words, in points."""
-        return min(8.0, 0.95 * self.cell / POINT)
-
-    def words(self, letters: int) -> float:
-        """The width of a word of so many letters, in inches, with its gap."""
-        return 0.6 * letters * self.font * POINT + GAP
-
-    @property
-    def left(self) -> float:
-        """Inches left of the first map, for the words of queries."""
-        return EDGE + LINE + self.words(self.longest_query)
-
-    @property
-    def bottom(self) -> float:
-        """Inches below the last map, for the words of keys."""
-        return EDGE + LINE + self.words(self.longest_key)
-
-    @property
-    def right(self) -> float:
-        """Where the last panel ends."""
-        return self.left + self.layers * (self.across * self.cell + GAP) - GAP
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Width and height of the figure in inches."""
-        rows = self.rows * (self.down * self.cell + ROW_LABEL)
-        return max(PAGE, self.right + GAP + BAR + BAR_NUMBERS), self.bottom + rows + HEADING
-
-    def panel(self, row: int, layer: int) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height; rows are counted from the top."""
-        width, height = self.across * self.cell, self.down * self.cell
-        up = self.bottom + (self.rows - 1 - row) * (height + ROW_LABEL)
-        return self.left + layer * (width + GAP), up, width, height
-
-    def bar(self, row: int) -> tuple[float, float, float, float]:
-        """Where the colour bar of a row stands: left, bottom, width and height in inches."""
-        _, up, _, height = self.panel(row, 0)
-        return self.right + GAP, up, BAR, height
-
-    def part(self, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-        """A box as matplotlib takes it, in parts of the figure."""
-        width, height = self.size
-        left, up, across, down = box
-        return left / width, up / height, across / width, down / height
-
-
-def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]:
-    """Draws rows of maps into ``stem``.png and .svg: one scale for each row, grey where a query must not see a key."""
-    longest = [max(map(len, words)) for words in (axes.queries, axes.keys)]
-    queries, keys = (list(map(literal, words)) for words in (axes.queries, axes.keys))
     layers = max(len(row.maps) for row in rows)
-    layout = Layout(len(rows), layers, len(axes.queries), len(axes.keys), *longest)
-    width, height = layout.size
-    with matplotlib.rc_context(STYLE | THIN):
-        figure = Figure(figsize=(width, height))
-        for number, row in enumerate(rows):
-            panels = [figure.add_axes(layout.part(layout.panel(number, layer))) for layer in range(len(row.maps))]
-            image = draw_row(row, panels)
-            figure.colorbar(image, cax=figure.add_axes(layout.part(layout.bar(number))))
-            for panel in panels:
-                panel.set_xticks(range(layout.across), keys if row is rows[-1] else [], rotation=90)
-                panel.set_yticks(range(layout.down), queries if panel is panels[0] else [])
-                panel.tick_params(length=1.5, pad=1.5, labelsize=layout.font)
-            left, up, _, down = layout.panel(number, 0)
-            above = (up + down + 0.3 * LINE + (LINE if number == 0 else 0)) / height
-            figure.text(left / width, above, literal(row.label), weight="bold")
-        for layer in range(layers):
-            left, up, across, down = layout.panel(0, layer)
-            figure.text(
-                (left + across / 2) / width, (up + down + 0.3 * LINE) / height, f"layer {layer + 1}", ha="center"
-            )
-        figure.text(EDGE / width, 1 - EDGE / height, literal(title), va="top", fontsize=9)
-        figure.text((layout.left + layout.right) / 2 / width, EDGE / height, axes.key_label, ha="center")
-        middle = (layout.bottom + height - HEADING) / 2
-        figure.text(EDGE / width, middle / height, axes.query_label, rotation=90, va="center")
-        return save(figure, stem)
+    side = PAGE / (layers + 2 * STRIP)
+    ratios = {"width_ratios": [STRIP, *[1] * layers], "height_ratios": [*[1] * len(rows), STRIP]}
+    with matplotlib.rc_context(LOOKS):
+        figure = Figure(figsize=(PAGE, len(rows) * (side + ROW_LABEL) + STRIP * side + HEADING))
+        panels = figure.subplots(len(rows) + 1, layers + 1, gridspec_kw=ratios, squeeze=False)
+        panels[-1, 0].set_axis_off()
+        for row, (strip, *of_row) in zip(rows, panels, strict=False):
+            draw_strip(strip, series, upright=True)
+            of_row[0].set_title(literal(row.label), loc="left", weight="bold")
+            for layer, values in enumerate(row.maps):
+                most = largest(values)
+                row.draw(of_row[layer], layer, most)
+                scale = f"{'±' if row.diverging else 'to '}{most:.2g}"
+                label_above(of_row[layer], f"layer {layer + 1}, {scale}", 6)
+            for panel in of_row:
+                panel.set(xticks=[], yticks=[])
+        for layer, strip in enumerate(panels[-1, 1:]):
+            draw_strip(strip, series, upright=False)
+            if layer:
+                strip.set_xticks([])
+        figure.suptitle(literal(title), x=0.01, ha="left")
+        figure.supxlabel("step that is read")
+        figure.supylabel("step that asks")
+        return laid_out(figure, stem)
 
 
-def draw_row(row: Row, panels: list[Panel]) -> AxesImage:
-    """Draws a row's maps, all by one scale; returns one of the images, for the colour bar."""
-    low, high, colours = scale_of(row)
-    for panel, values in zip(panels, row.maps, strict=True):
-        image = panel.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest", aspect="auto")
-    return image
-
-
-def scale_of(row: Row) -> tuple[float, float, Colormap]:
-    """The limits and colours of a row: logits by their greatest size about 0, probabilities from 0 to 1."""
-    if not row.diverging:
-        return 0.0, 1.0, colormaps["viridis"].with_extremes(bad=BLANK)
-    most = max(float(np.nanmax(np.abs(values))) for values in row.maps) or 1.0
-    return -most, most, colormaps["RdBu_r"].with_extremes(bad=BLANK)
+def draw_strip(panel: Panel, series: np.ndarray, upright: bool) -> None:
+    """Draws the channels of a series (T, C) along an axis of a map, from the top where it stands upright."""
+    steps, count = np.arange(len(series)), len(series)
+    for channel, colour in zip(series.T, cycle(OKABE_ITO), strict=False):
+        panel.plot(*((channel, steps) if upright else (steps, channel)), color=colour, linewidth=0.5)
+    ends = {"ticks": [0, count - 1], "labels": [1, count], "fontsize": 6}
+    if upright:
+        panel.set(ylim=(count - 0.5, -0.5), xticks=[])
+        panel.set_yticks(**ends)
+        panel.invert_xaxis()
+    else:
+        panel.set(xlim=(-0.5, count - 0.5), yticks=[])
+        panel.set_xticks(**ends)
+    panel.spines[:].set_visible(False)

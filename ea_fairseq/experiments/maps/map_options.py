@@ -1,10 +1,9 @@
 """The command line of attention_maps.py."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
@@ -16,19 +15,6 @@ NEEDED["subset"] = ("statistics", "series")
 NEEDED["html"] = ("source", "series")
 EXAMPLE = """ea-fairseq maps runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
-
-
-def choices(names: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of a list such as ``encoder,cross``, in the order of ``names``."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        chosen = text.split(",")
-        for name in chosen:
-            if name not in names:
-                raise argparse.ArgumentTypeError(f"there is no '{name}': choose from {', '.join(names)}")
-        return tuple(name for name in names if name in chosen)
-
-    return parse
 
 
 def heads(text: str) -> list[str]:
@@ -53,56 +39,35 @@ def parse_arguments() -> argparse.Namespace:
         EXAMPLE,
         usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --statistics | --centres) [options]",
     )
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
+    add = parser.add_argument
+    add("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", metavar="TEXT", help="draw the maps of this raw sentence")
     what.add_argument("--series", type=at_least(1), metavar="N", help="draw the maps of the Nth time series")
     what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
-    what.add_argument(
-        "--centres", action="store_true", help="draw centres and widths of quadratic attention, over a folder's updates"
-    )
-    parser.add_argument("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="for the files (default: attention_maps beside the checkpoint; of a model in checkpoints/, in runs/MODEL)",
-    )
+    text = "draw centres and widths of quadratic attention, over a folder's updates"
+    what.add_argument("--centres", action="store_true", help=text)
+    add("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
+    add("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
+    text = "for the files (default: attention_maps beside the checkpoint; of a model in checkpoints/, in runs/MODEL)"
+    add("--out", type=Path, metavar="DIR", help=text)
     parser.add_user_dir()
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
-    sentence = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too")
-    sentence.add_argument("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
-    sentence.add_argument("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
-    sentence.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        help="write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures",
-    )
-    sentence.add_argument(
-        "--attention",
-        type=choices(ATTENTIONS),
-        metavar="LIST",
-        help=f"of {', '.join(ATTENTIONS)} (default: all)",
-    )
-    sentence.add_argument("--heads", type=heads, metavar="LIST", help="numbers from 1, or mean (default: all and mean)")
-    sentence.add_argument(
-        "--stages",
-        type=choices(STAGES),
-        metavar="LIST",
-        help=f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})",
-    )
-    statistics = parser.add_argument_group("with --statistics, and the first with --series, too")
-    statistics.add_argument("--subset", help="of the data (default: test)")
-    statistics.add_argument(
-        "--alignment",
-        type=Path,
-        metavar="FILE",
-        help="the subset's links of tokenized words, a pair a line: 0-0 for a sure and 1?2 for a possible link of "
-        "source and target word, counted from 0",
-    )
-    statistics.add_argument("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
+    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too").add_argument
+    add("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
+    add("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
+    text = "write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures"
+    add("--html", type=Path, metavar="FILE", help=text)
+    text = f"of {', '.join(ATTENTIONS)} (default: all)"
+    add("--attention", type=some_of(ATTENTIONS), metavar="LIST", help=text)
+    add("--heads", type=heads, metavar="LIST", help="numbers from 1, or mean (default: all and mean)")
+    text = f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})"
+    add("--stages", type=some_of(STAGES), metavar="LIST", help=text)
+    add = parser.add_argument_group("with --statistics, and the first with --series, too").add_argument
+    add("--subset", help="of the data (default: test)")
+    text = "the subset's links of tokenized words, a pair a line: 0-0 for a sure and 1?2 for a possible link of "
+    add("--alignment", type=Path, metavar="FILE", help=f"{text}source and target word, counted from 0")
+    add("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
     args = parser.parse_args()
     for option, needed in NEEDED.items():
         if getattr(args, option) is not None and not any(getattr(args, other) for other in needed):

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity
 from tqdm import tqdm
 
 from ea_fairseq.attention.maps import by_layer
-from ea_fairseq.experiments.maps.attention_alignment import AttentionAlignment
+from ea_fairseq.experiments.maps.word_alignment import AttentionAlignment
 from ea_fairseq.hub.translation import TranslationHub
 
 DEFINITIONS = {

@@ -1,5 +1,6 @@
-"""The figures of one sentence pair's attention maps."""
+"""Attention maps of one sentence or pair: figures, and a page to explore them with a table of its numbers."""
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from ea_fairseq.attention.maps import AttentionMaps, by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
 from ea_fairseq.experiments.maps.subwords import labels
+from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
+from ea_fairseq.hub.encoder import EncoderHub
 from ea_fairseq.hub.translation import TranslationHub
+from ea_fairseq.plain.whole_files import replacing
 
 STAGES = {
     "own": "own logits",
@@ -25,6 +29,7 @@ TITLES = {
     "decoder": "decoder self-attention",
     "cross": "encoder-decoder attention",
 }
+HEADER = ("model", "attention", "stage", "layer", "head", "query", "query word", "key", "key word", "value")
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,9 @@ class SentenceMaps:
     subword: str
 
     @classmethod
-    def of_model(cls, name: str, model: TranslationHub, source: Tensor, target: Tensor) -> "SentenceMaps":
-        """The maps while a model reads a pair of token sequences."""
-        maps = model.attention_of_tokens(source, target)
-        return cls(name, by_layer(maps), model.subword)
+    def of_model(cls, name: str, model: TranslationHub | EncoderHub, *tokens: Tensor) -> "SentenceMaps":
+        """The maps while a model reads token sequences: a source and its translation, or what an encoder reads."""
+        return cls(name, by_layer(model.attention_of_tokens(*tokens)), model.subword)
 
     def axes(self, attention: str) -> Axes:
         """Cross-attention is shown by the target words that are predicted, self-attention by those that are read."""
@@ -123,3 +127,28 @@ def comparison(models: list[SentenceMaps], attention: str, head: str, stages: tu
 def same(row: Row, other: Row) -> bool:
     """Whether two rows have the same maps, NaN at the same entries."""
     return all(map(lambda x, y: np.array_equal(x, y, equal_nan=True), row.maps, other.maps))
+
+
+def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path]:
+    """Writes the page and, beside it, the table: page.csv for page.html; each whole or not at all; returns both.
+
+    Raises:
+        UserError: where two models have no attention in common.
+    """
+    page.parent.mkdir(parents=True, exist_ok=True)
+    paths = [write_attention_page(page, models, title)]
+    table = page.with_suffix(".csv")
+    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        for model in models:
+            writer.writerows((model.name, *row) for row in model.rows())
+    return [*paths, table]
+
+
+def model_maps(model: SentenceMaps) -> ModelMaps:
+    """What the page has of a model, its words as figures show them."""
+    axes = {kind: model.axes(kind) for kind in model.layers}
+    words = {kind: (found.queries, found.keys) for kind, found in axes.items()}
+    require_few(words)
+    return ModelMaps(model.name, {kind: list(map(LayerMaps.of, maps)) for kind, maps in model.layers.items()}, words)

@@ -5,8 +5,8 @@ from pathlib import Path
 from ea_fairseq import EATimeSeries
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.maps.map_figures import draw_series_maps
 from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution
-from ea_fairseq.experiments.maps.series_figures import draw_series_maps
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.hub.maps import AttentionByName

@@ -1,7 +1,7 @@
 """Trained models side by side: their results by model, data set and seed, and each model's baseline."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from ea_fairseq.experiments.reports.papers import PAPER
 from ea_fairseq.experiments.scoring.results import NAME, REFERENCE, RELEASED, Results
 from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD
 
+OF_TRANSLATIONS = "tokenized BLEU"
 SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
 
 
@@ -145,6 +146,26 @@ class Spread:
         """Mean and sample deviation; without the latter for a single value."""
         values = list(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def compare(results: Sequence[Results], score: str | None = None, baseline: str | None = None) -> Comparison:
+    """Results side by side.
+
+    Args:
+        score: that counts; by default, tokenized BLEU, and of encoders the first of each data set.
+
+    Raises:
+        UserError: where some are of translations and others of encoders, or do not go together otherwise.
+    """
+    encoders = [result for result in results if result.is_encoder]
+    if not encoders:
+        return Comparison.of(results, score or OF_TRANSLATIONS, baseline)
+    if len(encoders) < len(results):
+        translation = next(result for result in results if not result.is_encoder)
+        raise UserError(
+            f"{translation.folder} is of translations and {encoders[0].folder} of an encoder: report them apart."
+        )
+    return Comparison.of(results, score, baseline)
 
 
 def find_results(places: Iterable[Path]) -> list[Results]:

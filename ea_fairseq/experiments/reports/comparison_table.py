@@ -1,16 +1,19 @@
 """The papers' tables 5 and 6 with our own figures: what models cost and how well they translate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from statistics import mean
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread, require_same_data
 from ea_fairseq.experiments.reports.papers import CONVENTION, PAPER
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.seed_range import SeedRange, seed_range
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import DEFINITIONS
 from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED, p_value
-from ea_fairseq.experiments.tables import MINUS, NONE, Table
+from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, digits_of
+from ea_fairseq.experiments.tables import MINUS, NONE, Table, short, text_table
 
 LENGTH = 30  # of the pair whose FLOPs are counted
 OTHER_SEEDS = "published seeds"
@@ -66,7 +69,7 @@ def comparison_table(
             if seeds:
                 row.append(str(seeds.get((model, dataset), NONE)))
             if compared:
-                row += difference_cells(comparison, model, dataset, p_values)
+                row += difference_cells(comparison, model, dataset, bootstrap_cell if p_values else None)
         rows.append(row)
     told = notes(comparison, seeds, compared, p_values)
     if losses:
@@ -114,22 +117,29 @@ def bleu_in_paper(model: str) -> dict[str, float]:
     return PAPER[model].bleu if model in PAPER else {}
 
 
-def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
-    """The difference to the baseline over the seeds that both have, and a p-value for each of these seeds."""
-    results = comparison.results(model, dataset)
+def difference_cells(comparison: Comparison, model: str, dataset: str, p_cell: Callable | None) -> list[str]:
+    """The difference to the baseline over the seeds that both have, and a p-value; none of single trainings.
+
+    Args:
+        p_cell: makes the p-value's cell of the comparison, the model, its baseline, the data set and the seeds.
+    """
     baseline = comparison.baseline_of(model, dataset)
-    if not results or baseline is None:
-        return [NONE, *[NONE] * p_values]
-    others = comparison.results(baseline, dataset)
-    common = common_seeds(comparison, model, baseline, dataset)
-    if len(common) == 1:
-        return [NONE, *[NONE] * p_values]
-    scores = {seed: [found[seed].scores[comparison.score].score for found in (results, others)] for seed in common}
-    cells = [signed(Spread.of(ours - theirs for ours, theirs in scores.values()))]
-    if p_values:
-        found = [p_value(others[seed], results[seed], comparison.score) for seed in common]
-        cells.append(" / ".join(f"{value:.3f}" for value in found))
-    return cells
+    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
+    seeds = []
+    if max(map(len, trained), default=1) > 1:
+        seeds = common_seeds(comparison, model, baseline, dataset)
+    if len(seeds) < 2:  # another seed moves the score of either
+        return [NONE, *[NONE] * bool(p_cell)]
+    ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
+    digits = digits_of(comparison.names(dataset)[0])
+    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
+    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_cell else cells
+
+
+def bootstrap_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+    """A p-value for each seed."""
+    ours, theirs = (comparison.results(name, dataset) for name in (model, baseline))
+    return " / ".join(f"{p_value(theirs[seed], ours[seed], comparison.score):.3f}" for seed in seeds)
 
 
 def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str) -> list[int]:
@@ -153,11 +163,6 @@ def signed(value: Spread, digits: int = 2) -> str:
     """A difference as text: with its sign, ± its deviation."""
     mean = f"{value.mean:+.{digits}f}".replace("-", MINUS)
     return mean if value.deviation is None else f"{mean} ± {value.deviation:.{digits}f}"
-
-
-def short(number: int) -> str:
-    """A number as the papers print it: 2.49M, 163.57M, 2.70G."""
-    return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"
 
 
 def notes(comparison: Comparison, seeds: Mapping[object, SeedRange], compared: bool, p_values: bool) -> list[str]:
@@ -205,3 +210,27 @@ def pairs(comparison: Comparison) -> Iterable[str]:
 def listed(texts: Iterable[str]) -> str:
     """Different texts, in their order."""
     return "; ".join(dict.fromkeys(texts)) or "none"
+
+
+def ranking_table(folders: list[Path]) -> str:
+    """The models of evaluations, the best first; raises UserError where they were scored on different sentences."""
+    results = [Results.read(folder) for folder in folders]
+    require_same_data(results)
+    ranked, score = ranking(results), first_score(results)
+    rows = [[model, spread(Spread.of(scores), digits_of(score)), str(len(scores))] for model, scores in ranked]
+    rows = text_table([["model", score, "seeds"], *rows])
+    return f"{rows}\n{score}: on the validation set, mean over the seeds ± their standard deviation."
+
+
+def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
+    """Each model with its first scores by seed, the best means first; equal ones in the order of their names."""
+    score, by_model = first_score(results), {}
+    for result in sorted(results, key=lambda result: result.seed):
+        by_model.setdefault(result.model, []).append(result.scores[score].score)
+    sign = 1 if score in LOW_IS_GOOD else -1
+    return sorted(by_model.items(), key=lambda item: (sign * mean(item[1]), item[0]))
+
+
+def first_score(results: list[Results]) -> str:
+    """The score that papers print first."""
+    return next(iter(results[0].scores))

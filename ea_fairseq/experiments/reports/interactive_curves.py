@@ -9,8 +9,7 @@ from plotly.offline import get_plotlyjs
 
 from ea_fairseq.experiments.figures import looks
 from ea_fairseq.experiments.reports.comparison import Comparison
-from ea_fairseq.experiments.reports.curves import Band
-from ea_fairseq.experiments.reports.learning_curves import CURVES, bands_by_axis, label_of, range_of
+from ea_fairseq.experiments.reports.learning_curves import CURVES, Band, bands_by_axis, label_of, range_of
 from ea_fairseq.experiments.reports.plots import shown_models
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}

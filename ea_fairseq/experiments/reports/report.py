@@ -8,51 +8,16 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.report import TITLE as SPEED
 from ea_fairseq.experiments.benchmark.report import all_benchmarks, write_benchmarks
 from ea_fairseq.experiments.environment import require_matplotlib
-from ea_fairseq.experiments.page import figure, page, picture
-from ea_fairseq.experiments.reports.comparison import Comparison, find_results
-from ea_fairseq.experiments.reports.report_tables import compare, tables_of
+from ea_fairseq.experiments.page import figure, page, picture, run_html
+from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
 from ea_fairseq.experiments.reports.results_page import keep, write_results_page
-from ea_fairseq.experiments.runs.run_facts import run_html
+from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.plain.commands import Parser
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 TITLE = "Evolving attention: results"
 PAGE = "report.html"
 FORMS = {"md": "markdown", "csv": "csv", "tex": "latex"}
-ARGUMENTS = {
-    "results": {
-        "type": Path,
-        "nargs": "+",
-        "metavar": "RESULTS",
-        "help": "results.json, or a folder with some at any depth; or files of ea-fairseq benchmark",
-    },
-    "--out": {
-        "type": Path,
-        "default": Path("report"),
-        "metavar": "DIR",
-        "help": "folder to write (default: report)",
-    },
-    "--baseline": {
-        "metavar": "MODEL",
-        "help": "what all others are compared with (default: of each evolving model the plain one of its size)",
-    },
-    "--score": {
-        "metavar": "NAME",
-        "help": "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)",
-    },
-    "--title": {"metavar": "TEXT", "help": "title of the page"},
-    "--page": {
-        "type": Path,
-        "metavar": "FILE",
-        "help": "write one page of Markdown instead, of RESULTS, a folder of sections such as docs/results",
-    },
-    "--keep": {
-        "type": Path,
-        "metavar": "DIR",
-        "help": "copy what --page needs of RESULTS into a section, and write nothing else",
-    },
-    "--no-p-values": {"action": "store_true", "help": "no significance tests, which need the translations"},
-}
 
 
 def main() -> None:
@@ -63,8 +28,20 @@ def main() -> None:
         "models, and one page, report.html, with all of them; or a page of what ea-fairseq benchmark measured.",
         "ea-fairseq report --out runs/report runs/multi30k-deen",
     )
-    for name, options in ARGUMENTS.items():
-        parser.add_argument(name, **options)
+    add = parser.add_argument
+    text = "results.json, or a folder with some at any depth; or files of ea-fairseq benchmark"
+    add("results", type=Path, nargs="+", metavar="RESULTS", help=text)
+    add("--out", type=Path, default=Path("report"), metavar="DIR", help="folder to write (default: report)")
+    text = "what all others are compared with (default: of each evolving model the plain one of its size)"
+    add("--baseline", metavar="MODEL", help=text)
+    text = "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)"
+    add("--score", metavar="NAME", help=text)
+    add("--title", metavar="TEXT", help="title of the page")
+    text = "write one page of Markdown instead, of RESULTS, a folder of sections such as docs/results"
+    add("--page", type=Path, metavar="FILE", help=text)
+    text = "copy what --page needs of RESULTS into a section, and write nothing else"
+    add("--keep", type=Path, metavar="DIR", help=text)
+    add("--no-p-values", action="store_true", help="no significance tests, which need the translations")
     args = parser.parse_args()
     require_matplotlib()
     require_folder(args.out)
@@ -90,7 +67,7 @@ def main() -> None:
     files = {f"{name}.{end}": getattr(table, form)() for name, table in tables.items() for end, form in FORMS.items()}
     files[PAGE] = text
     for name, content in files.items():
-        write(args.out / name, content)
+        write_whole(args.out / name, content)
     print(*(files[f"{name}.md"] for name in tables), sep="\n")
     for path in [*(args.out / name for name in files), *(path for path, _ in figures)]:
         print(path)
@@ -114,9 +91,3 @@ def require_folder(out: Path) -> None:
     """Raises UserError where --out is a file."""
     if out.exists() and not out.is_dir():
         raise UserError(f"--out: {out} is not a folder: give one to write the report into.")
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a text file whole or not at all."""
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")

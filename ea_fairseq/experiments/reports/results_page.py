@@ -11,16 +11,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.page import run_html
 from ea_fairseq.experiments.reports import kept_p_value, relative_speed
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread, find_results
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread, compare, find_results
 from ea_fairseq.experiments.reports.comparison_table import common_seeds, listed
 from ea_fairseq.experiments.reports.kept_p_value import KeptPValue, p_value
-from ea_fairseq.experiments.reports.report_tables import compare, tables_of
-from ea_fairseq.experiments.runs.run_facts import run_html
+from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME, Results
 from ea_fairseq.experiments.tables import NONE, Table, markdown
 from ea_fairseq.plain.records import is_file_name
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 SECTION = "section.md"
 
@@ -55,8 +55,7 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
                     written.append(path)
             blocks += map(run_html, comparison.all_results())
             told |= {result.training_command for result in trained} - {None}
-    with replacing(page) as unfinished:
-        unfinished.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    write_whole(page, "\n\n".join(blocks) + "\n")
     return [page, *written]
 
 

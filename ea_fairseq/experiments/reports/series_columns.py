@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from scipy.stats import rankdata
 
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread
 from ea_fairseq.experiments.reports.encoder_papers import PrintedRow
-from ea_fairseq.experiments.reports.ranks import mean_ranks, mean_relative_differences
-from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.tables import MINUS, NONE
 
 OVER_DATA = {  # what the columns mean
@@ -45,3 +47,22 @@ def first_number(cell: str) -> float | None:
     """The first of the numbers in a paper's cell."""
     found = re.match(r"[\d.]+", cell)
     return float(found[0]) if found else None
+
+
+def mean_ranks(columns: Sequence[Sequence[float]], low_is_good: Sequence[bool]) -> list[float]:
+    """The mean rank of each model, from 1, the best; equal models share ranks.
+
+    Args:
+        columns: of each data set the scores of all models; low_is_good: of each data set.
+    """
+    ranks = [
+        rankdata(column if low else [-score for score in column])
+        for column, low in zip(columns, low_is_good, strict=True)
+    ]
+    return [fmean(found) for found in zip(*ranks, strict=True)]
+
+
+def mean_relative_differences(columns: Sequence[Sequence[float]]) -> list[float]:
+    """By what part each model is off the mean of all models, on average over data sets (CEAN eq. 12)."""
+    differences = [[(score - fmean(column)) / fmean(column) for score in column] for column in columns]
+    return [fmean(found) for found in zip(*differences, strict=True)]

@@ -10,7 +10,7 @@ from ea_fairseq.experiments.reports.seed_range import seed_range
 from ea_fairseq.experiments.runs.training_log import speeds
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
-from ea_fairseq.experiments.text_table import table
+from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.text_lines import read_lines
 
 SHOWN = 10
@@ -31,7 +31,7 @@ def translation_speed(folder: Path) -> float:
 
 def costs(folders: list[Path], results: list[Results]) -> str:
     """A table with a column for each model."""
-    return table(
+    return text_table(
         [
             ["", *(result.model for result in results)],
             [SCORE, *(f"{result.scores[SCORE].score:.2f}" for result in results)],

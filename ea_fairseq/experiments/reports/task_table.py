@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from tqdm import tqdm
 
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread
-from ea_fairseq.experiments.reports.comparison_table import common_seeds, listed, pairs, short, signed, spread
+from ea_fairseq.experiments.reports.comparison_table import comparison_table, difference_cells, listed, pairs, spread
 from ea_fairseq.experiments.reports.encoder_papers import PRINTED, PrintedRow
 from ea_fairseq.experiments.reports.kept_p_value import p_value
+from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
-from ea_fairseq.experiments.reports.series_papers import PRINTED as PRINTED_OF_SERIES
-from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, digits_of
-from ea_fairseq.experiments.tables import NONE, Table
+from ea_fairseq.experiments.tables import NONE, Table, short
 
 SIZE = (
     "Parameters: all that are read; of BERT and RoBERTa the embeddings of words, too, of classifiers that are trained "
@@ -81,22 +81,7 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
     best = (min if comparison.low_is_good(dataset) else max)(scores.values())
     digits = digits_of(score)
     cells = [model, dataset, score, spread(Spread.of(scores.values()), digits), f"{best:.{digits}f}", str(len(scores))]
-    return cells + difference_cells(comparison, model, dataset, p_values)
-
-
-def difference_cells(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
-    """The cells that compare a model with its baseline."""
-    baseline = comparison.baseline_of(model, dataset)
-    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
-    if max(map(len, trained), default=1) == 1:
-        return [NONE, *[NONE] * p_values]
-    seeds = common_seeds(comparison, model, baseline, dataset)
-    if len(seeds) == 1:  # another seed moves the score of either
-        return [NONE, *[NONE] * p_values]
-    ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
-    digits = digits_of(comparison.names(dataset)[0])
-    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
-    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_values else cells
+    return cells + difference_cells(comparison, model, dataset, p_cell if p_values else None)
 
 
 def p_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
@@ -162,7 +147,7 @@ def shown_rows(comparison: Comparison) -> list[PrintedRow]:
     families = {comparison.example(model).family for model in comparison.models}
     return [
         each
-        for each in [*PRINTED, *PRINTED_OF_SERIES]
+        for each in PRINTED
         if each.scores.keys() & {*comparison.datasets}
         and (each.beside in comparison.models if each.beside else each.family in families)
     ]
@@ -190,3 +175,13 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
         {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
     )
     return found
+
+
+def tables_of(
+    comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
+) -> dict[str, Table]:
+    """The tables of a report by the names of their files; losses and speeds are told of translation models alone."""
+    if not comparison.all_results()[0].is_encoder:
+        return {"table": comparison_table(comparison, p_values, losses, speeds)}
+    differences = difference_table(comparison, p_values)
+    return {"table": task_table(comparison)} | ({"differences": differences} if differences else {})

@@ -1,7 +1,6 @@
-"""What all folders of binarised data have in common, whichever of fairseq's tasks they are for."""
+"""Folders of binarised data, whichever of fairseq's tasks they are for."""
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,8 @@ from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, FileName, as_record, read_json
 
 OWN = "prepare-corpus"
+EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
+MASK = 1  # fairseq's tasks add <mask> to the dictionary
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,11 @@ class Manifest:
             raise UserError(f"{path} is not what a preparation writes ({error}): copy it from the data.") from None
 
 
-class Binarised(ABC):
+class Binarised:
     """A folder of binarised data.
+
+    Subclasses have ``file_names(subset)``, dictionaries and the files of a subset, relative to the folder, and
+    ``vocabularies()``, of each dictionary the parameter that it must fit, what errors call it, and its size.
 
     Attributes:
         task: fairseq's ``--task`` that reads it.
@@ -78,14 +82,6 @@ class Binarised(ABC):
         """What ea-fairseq evaluate must know of the data beside its task and its checksums."""
         return ()
 
-    @abstractmethod
-    def file_names(self, subset: str) -> list[str]:
-        """The dictionaries and the files of a subset, relative to the folder."""
-
-    @abstractmethod
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """Of each dictionary the parameter that it must fit, what errors call it, and its size."""
-
     def dataset(self, subset: str) -> Dataset:
         """What results say of the data; raises UserError, naming the first file of the subset that is not there."""
         digest = hashlib.sha256()
@@ -96,3 +92,73 @@ class Binarised(ABC):
         manifest = self.folder / MANIFEST
         checksum = sha256(manifest) if manifest.is_file() else None
         return Dataset(self.name, *self.languages, subset, checksum, digest.hexdigest())
+
+
+@dataclass(frozen=True)
+class SentenceData(Binarised):
+    """Sentences, or pairs of them, with labels or scores: ``input0/``, for pairs ``input1/``, and ``label/``."""
+
+    task = "sentence_prediction"
+    folder: Path
+
+    def file_names(self, subset: str) -> list[str]:
+        """The dictionaries and the files of a subset; a regression has scores in text and no dictionary of labels."""
+        inputs = ["input0", *(["input1"] if (self.folder / "input1").is_dir() else [])]
+        names = ["input0/dict.txt", *(f"{part}/{subset}.{kind}" for part in inputs for kind in ("bin", "idx"))]
+        if (self.folder / "label" / f"{subset}.label").is_file():
+            return [*names, f"label/{subset}.label"]
+        return [*names, "label/dict.txt", *(f"label/{subset}.{kind}" for kind in ("bin", "idx"))]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """That of words."""
+        yield EMBEDDING, "input0", dictionary_size(self.folder / "input0" / "dict.txt")
+
+
+@dataclass(frozen=True)
+class TextData(Binarised):
+    """Text of one language, for models of masked words."""
+
+    task = "masked_lm"
+    folder: Path
+
+    def file_names(self, subset: str) -> list[str]:
+        """The dictionary and the files of a subset."""
+        return ["dict.txt", f"{subset}.bin", f"{subset}.idx"]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """That of words."""
+        yield EMBEDDING, "words", dictionary_size(self.folder / "dict.txt")
+
+
+def dictionary_size(path: Path) -> int:
+    """The types of a dictionary as fairseq's tasks of encoders read it, special symbols included."""
+    from fairseq.data import Dictionary
+
+    return len(Dictionary.load(str(path))) + MASK
+
+
+@dataclass(frozen=True)
+class SeriesData(Binarised):
+    """Time series with classes, or with numbers to predict."""
+
+    task = "time_series_prediction"
+    folder: Path
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether a folder has time series."""
+        return any(path.name.endswith((".ts", ".ts.gz")) for path in folder.iterdir())
+
+    def file_names(self, subset: str) -> list[str]:
+        """The file of a subset; series for validation may be those of the training set that are split off."""
+        from ea_fairseq.series.folder import SPLITS, SeriesFolder
+
+        if subset not in SPLITS:
+            raise UserError(f"--subset: time series have {', '.join(SPLITS)}, not {subset}.")
+        files = SeriesFolder(self.folder)
+        path = files.find(subset) or (files.find("train") if subset == "valid" else None)
+        return [path.name if path else f"{subset}.ts"]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """None: series have no words."""
+        yield from ()

@@ -8,9 +8,7 @@ import torch
 from ea_fairseq.checkpoint.config import entries, require_known
 from ea_fairseq.checkpoint.file import read_checkpoint, refusing
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import Binarised
-from ea_fairseq.experiments.runs.encoder_data import SentenceData, TextData
-from ea_fairseq.experiments.runs.series_data import SeriesData
+from ea_fairseq.experiments.runs.binarised import Binarised, SentenceData, SeriesData, TextData
 from ea_fairseq.plain.whole_files import replacing
 
 SIDES = ("source", "target")

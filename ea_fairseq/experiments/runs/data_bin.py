@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ea_fairseq.data.manifest import Layout, dictionary_sizes
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import OWN, Binarised, Manifest
+from ea_fairseq.experiments.runs.binarised import OWN, Binarised, Manifest, SentenceData, SeriesData, TextData
 from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
@@ -104,3 +104,18 @@ def languages_of(folder: Path) -> tuple[str, str]:
         if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
             return found[1], found[2]
     raise UserError(f"{folder} has no binarised data, such as test.de-en.de.idx: give another DATA_BIN.")
+
+
+def read_data(folder: Path) -> Binarised:
+    """Binarised data of whichever task; folders that are none of the others' are taken for translation.
+
+    Raises:
+        UserError: naming the folder or file that is not there or is something else.
+    """
+    if (folder / "input0").is_dir():
+        return SentenceData(folder)
+    if (folder / "dict.txt").is_file():
+        return TextData(folder)
+    if folder.is_dir() and SeriesData.is_in(folder):
+        return SeriesData(folder)
+    return DataBin.read(folder)

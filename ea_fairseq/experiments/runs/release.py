@@ -13,9 +13,9 @@ from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.averaging import average
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.model_card import CARD, card
 from ea_fairseq.experiments.scoring.evaluate import evaluate
 from ea_fairseq.experiments.scoring.results import COUNTS, NAME, RELEASED, Results
+from ea_fairseq.experiments.tables import Code, Table
 from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
@@ -27,6 +27,8 @@ EXAMPLE = (
     "ea-fairseq release --about checkpoints/embedded-corpus.md runs/embedded/ea_transformer_lite "
     "checkpoints/embedded-ea_transformer_lite"
 )
+CARD = "README.md"
+ELSEWHERE = "The model itself is not published, because its data belongs to others."
 
 
 def main() -> None:
@@ -133,3 +135,58 @@ def release(args: Namespace, results: Results, data: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     unfinished.rename(place)
     print(args.out)
+
+
+def card(name: str, results: Results, size: int, checksum: str, about: str, is_here: bool) -> str:
+    """Markdown.
+
+    Args:
+        results: of the model as it is released.
+        size: of its file, in bytes.
+        checksum: SHA-256 of that file.
+        about: sections on the data, the use, the limits and the license, in Markdown.
+        is_here: whether the model lies beside its card.
+    """
+    dataset, search = results.dataset, results.search
+    hours = results.seconds / 3600
+    facts = {
+        "architecture": f"`{results.arch}`, {results.parameters:,} parameters without embeddings",
+        "translates": f"{dataset.source_lang} to {dataset.target_lang}",
+        "file": f"`model.pt`, float16, without the optimizer, {size / 1e6:.1f} MB, SHA-256 `{checksum}`",
+        "recipe": f"`{results.recipe}`, seed {results.seed}",
+        "training": results.length,
+        "cost": f"{hours:.1f} hours on {results.training_device}",
+        "checkpoints": " + ".join(results.checkpoints),
+        "commit": f"`{results.commit}`",
+        "versions": ", ".join(f"{tool} {number}" for tool, number in results.versions.items()),
+    }
+    rows = [f"| {fact} | {value} |" for fact, value in facts.items()]
+    scores = [[name, f"{score.score:.2f}", Code(score.signature)] for name, score in results.scores.items()]
+    searched = f"beam {search['beam']}, length penalty {search['lenpen']:g}"
+    translate = f"bash scripts/translate.sh checkpoints/{name} < in.txt > out.txt"
+    here = ["```bash", translate, "```"] if is_here else [ELSEWHERE]
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            "| | |",
+            "| --- | --- |",
+            *rows,
+            "",
+            *here,
+            "",
+            about.strip(),
+            "",
+            "## Scores",
+            "",
+            f"Of this file on {dataset.subset} of {dataset.name}, {searched}:",
+            "",
+            Table(["score", "points", "signature"], scores, []).markdown(),
+            "## Made by",
+            "",
+            "```bash",
+            *results.commands,
+            "```",
+            "",
+        ]
+    )

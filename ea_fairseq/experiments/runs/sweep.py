@@ -60,7 +60,7 @@ def main() -> None:
             jobs.add(" ".join(word.removeprefix("--") for word in words), recipe, [recipe.place, *words])
         jobs.run()
         if jobs.done():
-            from ea_fairseq.experiments.reports.ranking import ranking_table
+            from ea_fairseq.experiments.reports.comparison_table import ranking_table
 
             print(ranking_table(jobs.done()), flush=True)
         jobs.report_failures()

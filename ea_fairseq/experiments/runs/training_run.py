@@ -1,24 +1,32 @@
 """run.json: what ea-fairseq train started in a folder, by which recipe, with which command, on which machine."""
 
 import json
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from os.path import relpath
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
-from ea_fairseq.experiments.runs.command_flags import DATA, OURS, USER_DIR, differences, flags_of, told
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
 from ea_fairseq.experiments.runs.training_log import length
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "run.json"
 LENGTHS = ("--max-update", "--max-epoch")
 ENDS = {*LENGTHS, "--patience", "--stop-time-hours"}
 LOG, LAST = "train.log", "checkpoint_last.pt"
+
+
+DATA = "the data"  # what comes before the first flag
+FOLDER, LOG_FILE, USER_DIR, OURS = "--save-dir", "--log-file", "--user-dir", "ea_fairseq"
+SHOWN = 3  # differences
+Values = tuple[str, ...] | None  # of a flag; None where it is not given
 
 
 @dataclass(frozen=True)
@@ -101,8 +109,7 @@ class TrainingRun:
 
     def write(self, folder: Path) -> None:
         """Writes run.json, whole or not at all."""
-        with replacing(folder / NAME) as unfinished:
-            unfinished.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(folder / NAME, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
 def record(run: TrainingRun, folder: Path) -> bool:
@@ -134,6 +141,17 @@ def record(run: TrainingRun, folder: Path) -> bool:
             log.write("to another end\n")
     replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
     return True
+
+
+def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
+    """What ea-fairseq train calls the models in folders, or else other names; their paths where two are alike.
+
+    Args:
+        paths: of folders, or of checkpoints in them.
+    """
+    runs = [TrainingRun.read(path if path.is_dir() else path.parent) for path in paths]
+    names = [run.model if run else other for run, other in zip(runs, others, strict=True)]
+    return names if len({*names}) == len(names) else list(map(str, paths))
 
 
 def require_words(folder: Path, data: Path) -> None:
@@ -181,3 +199,54 @@ def is_trained(folder: Path) -> bool:
     log = folder / LOG
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return "done training" in text.rstrip().rpartition("\n")[2]
+
+
+def flags_of(command: list[str]) -> dict[str, tuple[str, ...]]:
+    """The last values of each flag of a call of fairseq-train."""
+    found, name = {}, DATA
+    for word in command[1:]:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            found[name] = (value,) if equals else ()
+        else:
+            found[name] = (*found.get(name, ()), word)
+    return found
+
+
+def differences(before: list[str], now: list[str]) -> dict[str, tuple[Values, Values]]:
+    """The values of the flags that two calls differ in, but for the folder of the training and our own user-dir.
+
+    A path is the same where it leads to the same place, or to the same place as seen from the folder of the training.
+    """
+    calls = flags_of(before), flags_of(now)
+    folders = [call.get(FOLDER, ())[-1:] for call in calls]
+    for call in calls:
+        if Path(*call.get(USER_DIR, ())).name == OURS:
+            del call[USER_DIR]
+    found = {}
+    for flag in (calls[0] | calls[1]).keys() - {FOLDER, LOG_FILE}:
+        one, other = values = calls[0].get(flag), calls[1].get(flag)
+        if None in values or len(one) != len(other) or not all(map(is_same_word, one, other, [folders] * len(one))):
+            found[flag] = values
+    return found
+
+
+def is_same_word(one: str, other: str, folders: list[tuple[str, ...]]) -> bool:
+    """Whether two words are the same, or lead to the same place."""
+    if one == other or not (one.startswith("/") and other.startswith("/")):
+        return one == other
+    if Path(one).resolve() == Path(other).resolve():
+        return True
+    return all(folders) and relpath(one, *folders[0]) == relpath(other, *folders[1])
+
+
+def told(different: dict[str, tuple[Values, Values]]) -> str:
+    """The first differences, with both values."""
+    parts = [f"{flag} {shown(there)} there, {shown(here)} here" for flag, (there, here) in sorted(different.items())]
+    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
+    return "; ".join([*parts[:SHOWN], *more])
+
+
+def shown(values: Values) -> str:
+    """The values of a flag, to read."""
+    return "not given" if values is None else shlex.join(values) or "given"

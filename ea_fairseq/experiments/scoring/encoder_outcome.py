@@ -1,6 +1,6 @@
-"""What evaluations of encoders share, whatever they predict."""
+"""Evaluation of encoders: what they predict of masked words, sentences and time series, and its scores."""
 
-from abc import abstractmethod
+import math
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -8,10 +8,13 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from fairseq.models.roberta import RobertaModel
-from fairseq.tasks import FairseqTask
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from ea_fairseq.analysis.cost import Cost, Pass, traced_macs
+from ea_fairseq.analysis.time_series_cost import cost
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
@@ -20,25 +23,47 @@ from ea_fairseq.experiments.scoring.predictions import Column, read_predictions
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Score
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
 from ea_fairseq.models.classifier import SentenceClassifier
+from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.roberta import MechanismRoberta
+from ea_fairseq.models.time_series import TimeSeriesModel
+from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
 SETTINGS = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "encoder_layers", "dropout")
 LENGTH = 30  # tokens of the sentence whose FLOPs are counted
+SEED = 1  # of the masks
+MASKS = {  # the options of --task masked_lm that make masks, and what signatures call them
+    "mask_prob": "masked",
+    "leave_unmasked_prob": "kept",
+    "random_token_prob": "random",
+    "tokens_per_sample": "tokens",
+    "sample_break_mode": "break",
+}
+REPORTED = {  # scores by the flag of fairseq's criterion that trainings report them with, as GLUE's tables have them
+    "regression_target": ("Pearson", "Spearman"),
+    "report_mcc": ("Matthews",),
+    "report_acc_and_f1": ("F1", "accuracy"),
+}
 
 
 class EncoderOutcome(Outcome):
-    """What an encoder predicted.
+    """What an encoder predicted; ``predict(model, task, sample)`` yields the rows of predictions.tsv of a batch.
 
     Attributes:
         header: of predictions.tsv.
         noun: what an example is.
         overrides: options of the task that evaluation sets, whatever the training had.
+        names: the scores that papers report of such a task, the first before the others.
+        head: the classification head in use; None where words are predicted.
+        signature: what scores depend on beside labels and predictions.
     """
 
     definitions = DEFINITIONS
     header: ClassVar[tuple[str, str]]
     noun: ClassVar[str]
     overrides: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    names: Sequence[str]
+    head: str | None
+    signature = ""
 
     def __init__(self, checkpoint: Checkpoint, columns: tuple[Column, Column]):
         self.checkpoint, self.columns = checkpoint, columns
@@ -47,26 +72,6 @@ class EncoderOutcome(Outcome):
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "EncoderOutcome":
         """Reads predictions.tsv; raises UserError where it is not there."""
         return cls(checkpoint, read_predictions(args.out))
-
-    @staticmethod
-    @abstractmethod
-    def predict(model: RobertaModel, task: FairseqTask, sample: dict) -> Iterator[tuple[object, object]]:
-        """The rows of predictions.tsv of a batch, in the order of its examples."""
-
-    @property
-    @abstractmethod
-    def names(self) -> Sequence[str]:
-        """The scores that papers report of such a task, the first before the others."""
-
-    @property
-    @abstractmethod
-    def head(self) -> str | None:
-        """The classification head in use; None where words are predicted."""
-
-    @property
-    def signature(self) -> str:
-        """What scores depend on beside labels and predictions."""
-        return ""
 
     @property
     def size(self) -> str:
@@ -112,3 +117,101 @@ def encoder_cost(model: RobertaModel, head: str | None) -> Cost:
     tokens = torch.full((1, min(LENGTH, model.max_positions())), model.encoder.dictionary.unk())
     options = {} if head is None else {"features_only": True, "classification_head_name": head}
     return Cost(parameters, 2 * traced_macs(Pass(model, **options), tokens).total())
+
+
+class MaskedWords(EncoderOutcome):
+    """Losses of masked words, block by block."""
+
+    header = ("words", "bits")
+    noun = "blocks of text"
+    overrides = MappingProxyType({"seed": SEED})
+    names = ("perplexity",)
+    head = None
+
+    @staticmethod
+    def predict(model: RobertaModel, task: MaskedLMTask, sample: dict) -> Iterator[tuple[int, str]]:
+        """The number of masked words in each block, and the sum of their losses in bits."""
+        targets = sample["target"]
+        masked = targets.ne(task.source_dictionary.pad())
+        bits = torch.zeros(len(targets), dtype=torch.float64, device=targets.device)
+        if masked.any():
+            logits = model(**sample["net_input"], masked_tokens=masked)[0].float()
+            losses = F.cross_entropy(logits, targets[masked], reduction="none").double() / math.log(2)
+            bits.index_add_(0, masked.nonzero()[:, 0], losses)
+        for words, loss in zip(masked.sum(dim=1).tolist(), bits.tolist(), strict=True):
+            yield words, f"{loss:.6f}"
+
+    @property
+    def signature(self) -> str:
+        """How the text is cut and masked."""
+        options = self.checkpoint.options("task")
+        parts = [f"{name}:{options[option]}" for option, name in MASKS.items() if options.get(option) is not None]
+        return "|".join([f"seed:{SEED}", *parts])
+
+
+class SentencePredictions(EncoderOutcome):
+    """Labels, or scores of a regression."""
+
+    header = ("label", "prediction")
+    noun = "examples"
+
+    @staticmethod
+    def predict(
+        model: RobertaModel, task: SentencePredictionTask, sample: dict
+    ) -> Iterator[tuple[str, str] | tuple[float, float]]:
+        """Label and prediction of each example; of a regression the scores in the units of the data."""
+        output, _ = model(
+            **sample["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
+        )
+        targets = sample["target"].view(-1).tolist()
+        if task.cfg.regression_target:
+            yield from zip(targets, output.float().view(-1).tolist(), strict=True)
+            return
+        labels = task.label_dictionary
+        for label, prediction in zip(targets, output.argmax(dim=1).tolist(), strict=True):
+            yield labels[label + labels.nspecial], labels[prediction + labels.nspecial]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By the criterion's options; the accuracy where they name nothing else."""
+        options = self.checkpoint.options("criterion")
+        return next((names for flag, names in REPORTED.items() if options.get(flag)), ("accuracy",))
+
+    @property
+    def head(self) -> str:
+        """The head that was trained."""
+        return self.checkpoint.options("task").get("classification_head_name") or "sentence_classification_head"
+
+
+class SeriesPredictions(EncoderOutcome):
+    """Labels of series, or numbers."""
+
+    header = ("label", "prediction")
+    noun = "series"
+    head = HEAD
+
+    @staticmethod
+    def predict(
+        model: TimeSeriesModel, task: TimeSeriesPredictionTask, sample: dict
+    ) -> Iterator[tuple[str, str] | tuple[float, float]]:
+        """Label and prediction of each series, or both numbers in the units of the file."""
+        output, _ = model(**sample["net_input"], classification_head_name=HEAD)
+        labels, targets = task.description.labels, sample["target"].tolist()
+        if labels is None:
+            yield from zip(targets, output.float().view(-1).tolist(), strict=True)
+            return
+        for label, prediction in zip(targets, output.argmax(dim=1).tolist(), strict=True):
+            yield labels[label], labels[prediction]
+
+    @property
+    def names(self) -> tuple[str]:
+        """Accuracy, and of numbers RMSE."""
+        return ("RMSE" if self.checkpoint.options("criterion").get("regression_target") else "accuracy",)
+
+    def describe(self, model: TimeSeriesModel) -> Description:
+        """What tables say of the model; FLOPs are of one series of the longest there are."""
+        found, family = asdict(model.options.from_namespace(model.args)), None
+        if isinstance(model, DCTransformer) and not is_plain(model):
+            family = model.family
+            found |= asdict(family.attention.options.from_namespace(model.args))
+        return Description(family and family.name, found, cost(model))

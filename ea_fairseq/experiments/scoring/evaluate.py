@@ -29,8 +29,8 @@ TEXTS = (results.COUNTS, results.TRANSLATION, results.REFERENCE, *results.TOKENI
 # The code that what a model makes of a subset depends on, and that of its scores.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
-    *("search", "series", "subwords", "tasks", "terms", "text", "experiments/scoring/predicting.py"),
-    *(f"experiments/scoring/{name}.py" for name in ("masked_words", "sentence_prediction", "series_prediction")),
+    *("search", "series", "subwords", "tasks", "terms", "text"),
+    *("experiments/scoring/encoder_outcome.py", "experiments/scoring/evaluation.py"),
 )
 OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")
 SOURCES = {".py", ".c", ".h"}
@@ -150,7 +150,7 @@ def predict(args: Namespace, out: OutputFolder, output: Path) -> None:
     """Writes the predictions of the subset."""
     out.say(f"predicting {args.subset}")
     quietly(args)
-    from ea_fairseq.experiments.scoring.predicting import predict
+    from ea_fairseq.experiments.scoring.evaluation import predict
 
     predict(args.data, out.path / MODEL, output, args.subset, args.max_tokens, args.cpu)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import Binarised
-from ea_fairseq.experiments.runs.data_bin import DataBin
-from ea_fairseq.experiments.runs.data_facts import read_data
+from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
 from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.results import RELEASED
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least

@@ -1,16 +1,11 @@
 """What a trained model made of a subset, and what evaluation.py asks of it, whichever of fairseq's tasks it is for."""
 
-from abc import ABC, abstractmethod
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-from fairseq.models import BaseFairseqModel
+from typing import ClassVar
 
 from ea_fairseq.analysis.cost import Cost
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.scoring.results import Score, Setting
+from ea_fairseq.experiments.scoring.results import Setting
 
 
 @dataclass(frozen=True)
@@ -27,44 +22,21 @@ class Description:
     cost: Cost
 
 
-class Outcome(ABC):
-    """What a trained model made of a subset.
+class Outcome:
+    """What a trained model made of a subset; ``read`` takes it from the folder of the evaluation.
+
+    Subclasses have ``read(args, checkpoint)``, ``describe(model)`` and ``scores()``, by name, the one that papers print
+    first before the others.
 
     Attributes:
         definitions: what scores are, by their names.
+        size: how much there is in the subset, in words.
+        search: the options of the search; none where nothing is searched.
     """
 
     definitions: ClassVar[Mapping[str, str]]
-
-    @classmethod
-    @abstractmethod
-    def read(cls, args: Namespace, checkpoint: Checkpoint) -> Self:
-        """Reads it from the folder of the evaluation.
-
-        Args:
-            args: the options of evaluate.py.
-
-        Raises:
-            UserError: where it is not what belongs to the data.
-        """
-
-    @abstractmethod
-    def describe(self, model: BaseFairseqModel) -> Description:
-        """What tables say of the model."""
-
-    @abstractmethod
-    def scores(self) -> dict[str, Score]:
-        """By name, the one that papers print first before the others."""
-
-    @property
-    @abstractmethod
-    def size(self) -> str:
-        """How much there is in the subset, in words."""
-
-    @property
-    def search(self) -> dict[str, float]:
-        """The options of the search; none where nothing is searched."""
-        return {}
+    size: str
+    search: Mapping[str, float] = {}
 
     def notes(self) -> list[str]:
         """What a reader of the scores should know."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
 RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
@@ -192,8 +192,7 @@ class Results:
         """Writes results.json into the folder, whole or not at all."""
         found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "folder"}
         text = json.dumps(found, indent=1, default=asdict, ensure_ascii=False)
-        with replacing(self.folder / NAME) as unfinished:
-            unfinished.write_text(text + "\n", encoding="utf-8")
+        write_whole(self.folder / NAME, text + "\n")
 
     def keep(self, folder: Path) -> None:
         """Writes results.json and, where they are there, counts of sentences into another folder."""
