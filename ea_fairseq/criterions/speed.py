@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import torch
+from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from ea_fairseq.kernels.cpu.bernoulli import draw_fast
 class SpeedConfig(FairseqDataclass):
     """``--autocast`` and ``--fast-dropout``, and fairseq's flags of half precision, to be refused beside autocast."""
 
-    autocast: ChoiceEnum(["none", "bf16"]) = field(
+    autocast: ChoiceEnum(["none", "bf16"]) = field(  # type: ignore[valid-type]
         default="none",
         metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
     )
@@ -32,7 +33,7 @@ class SpeedConfig(FairseqDataclass):
     amp: bool = II("common.amp")
 
 
-class Speed:
+class Speed(FairseqCriterion):
     """What stands before a criterion of fairseq as a base, so that it takes these options."""
 
     autocast: torch.dtype | None

@@ -4,7 +4,7 @@ from ea_fairseq.fairseq_patches.errors import install_excepthook
 from ea_fairseq.fairseq_patches.quiet import quiet_warnings
 
 
-def apply(package_path: list[str]):
+def apply(package_path: list[str]) -> None:
     """Patches the fairseq of this process, for all of its commands: once, when this package is imported.
 
     Args:

@@ -12,7 +12,7 @@ from torch import Tensor
 fairseq_log_prob = AdaptiveSoftmax.get_log_prob
 
 
-def patch_adaptive_softmax():
+def patch_adaptive_softmax() -> None:
     """Replaces ``AdaptiveSoftmax.get_log_prob`` by the function below."""
     AdaptiveSoftmax.get_log_prob = log_prob
 

@@ -16,9 +16,11 @@ A data set of which ``--skip-invalid-size-inputs-valid-test`` leaves nothing end
 sentence.
 """
 
+from typing import Any
+
 import numpy as np
 from fairseq.data import FairseqDataset
-from fairseq.data.iterators import EpochBatchIterating, EpochBatchIterator
+from fairseq.data.iterators import CountingIterator, EpochBatchIterating, EpochBatchIterator
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 
@@ -29,7 +31,7 @@ fairseq_filter_indices_by_size = FairseqTask.filter_indices_by_size
 fairseq_iterator_for_epoch = EpochBatchIterator._get_iterator_for_epoch
 
 
-def patch_batches():
+def patch_batches() -> None:
     """Replaces ``FairseqTask.get_batch_iterator`` and the method that iterates over an epoch by those below."""
     FairseqTask.get_batch_iterator = get_batch_iterator
     FairseqTask.filter_indices_by_size = filter_indices_by_size
@@ -37,7 +39,11 @@ def patch_batches():
 
 
 def filter_indices_by_size(
-    self: FairseqTask, indices: np.ndarray, dataset: FairseqDataset, max_positions=None, ignore_invalid_inputs=False
+    self: FairseqTask,
+    indices: np.ndarray,
+    dataset: FairseqDataset,
+    max_positions: Any = None,
+    ignore_invalid_inputs: bool = False,
 ) -> np.ndarray:
     """The sentences of a data set that are not too long.
 
@@ -52,7 +58,7 @@ def filter_indices_by_size(
 
 def iterator_for_epoch(
     self: EpochBatchIterator, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
-):
+) -> CountingIterator:
     """fairseq's iterator over the batches of an epoch, from ``offset`` on, shuffled or not as it is told."""
     if self.dataloader is not None:
         self.epoch_batch_sampler.shuffle = shuffle
@@ -63,11 +69,11 @@ def iterator_for_epoch(
 def get_batch_iterator(
     self: FairseqTask,
     dataset: FairseqDataset,
-    *args,
+    *args: Any,
     epoch: int = 1,
     disable_iterator_cache: bool = False,
     update_epoch_batch_itr: bool = False,
-    **kwargs,
+    **kwargs: Any,
 ) -> EpochBatchIterating:
     """fairseq's iterator over the batches of a data set, with epoch 1 where one iterator serves all epochs.
 

@@ -6,6 +6,7 @@ blame the checkpoint that the dictionary belongs to. Here a FileError names file
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fairseq.data import Dictionary
 
@@ -16,12 +17,12 @@ OVERWRITE = "#fairseq:overwrite"  # at the end of a line: the word may have been
 fairseq_add_from_file = Dictionary.add_from_file
 
 
-def patch_dictionaries():
+def patch_dictionaries() -> None:
     """Replaces ``Dictionary.add_from_file`` by :func:`add_from_file`."""
     Dictionary.add_from_file = add_from_file
 
 
-def add_from_file(self: Dictionary, f) -> None:
+def add_from_file(self: Dictionary, f: Any) -> None:
     """Adds the words of a file as fairseq does.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from fairseq.binarizer import Binarizer, BinarizeSummary, FileBinarizer
 from fairseq.data import Dictionary
@@ -17,20 +18,26 @@ fairseq_count = Dictionary.add_file_to_dictionary
 fairseq_binarize = FileBinarizer.multiprocess_dataset.__func__
 
 
-def patch_encodings():
+def patch_encodings() -> None:
     """Replaces what ``fairseq-preprocess`` counts words and binarizes sentences with."""
     Dictionary.add_file_to_dictionary = staticmethod(count)
     FileBinarizer.multiprocess_dataset = classmethod(binarize)
 
 
-def count(path: str, *args, **kwargs) -> None:
+def count(path: str, *args: Any, **kwargs: Any) -> None:
     """Adds the words of a file to a dictionary as fairseq does; raises FileError if it is not UTF-8."""
     with utf8(path):
         fairseq_count(path, *args, **kwargs)
 
 
 def binarize(
-    cls: type[FileBinarizer], path: str, dataset_impl: str, binarizer: Binarizer, output_prefix: str, *args, **kwargs
+    cls: type[FileBinarizer],
+    path: str,
+    dataset_impl: str,
+    binarizer: Binarizer,
+    output_prefix: str,
+    *args: Any,
+    **kwargs: Any,
 ) -> BinarizeSummary:
     """Binarizes a file as fairseq does; if it is not UTF-8, raises FileError and leaves no half of a data set."""
     try:

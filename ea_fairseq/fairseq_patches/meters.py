@@ -12,7 +12,7 @@ from fairseq.logging.meters import ConcatTensorMeter, MetersDict
 fairseq_values = MetersDict.get_smoothed_values
 
 
-def patch_meters():
+def patch_meters() -> None:
     """Replaces ``MetersDict.get_smoothed_values`` by the function below."""
     MetersDict.get_smoothed_values = values_to_log
 

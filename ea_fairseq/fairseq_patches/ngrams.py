@@ -11,7 +11,7 @@ from torch import Tensor
 fairseq_block = NGramRepeatBlock._no_repeat_ngram
 
 
-def patch_ngrams():
+def patch_ngrams() -> None:
     """Replaces ``NGramRepeatBlock._no_repeat_ngram`` by the function below."""
     NGramRepeatBlock._no_repeat_ngram = block
 

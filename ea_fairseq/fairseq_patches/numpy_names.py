@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 
 
-def patch_numpy():
+def patch_numpy() -> None:
     """Gives NumPy ``compat.long``, an int, where it has none."""
     if not hasattr(np, "compat"):
-        np.compat = SimpleNamespace(long=int)
+        vars(np)["compat"] = SimpleNamespace(long=int)

@@ -5,6 +5,7 @@ attributes of itself, and no checkpoint has them, so a resumption counts anew. H
 """
 
 import sys
+from typing import Any
 
 from fairseq.trainer import Trainer
 
@@ -13,7 +14,7 @@ fairseq_save = Trainer.save_checkpoint
 fairseq_load = Trainer.load_checkpoint
 
 
-def patch_patience():
+def patch_patience() -> None:
     """Replaces ``Trainer.save_checkpoint`` and ``Trainer.load_checkpoint`` by the functions below."""
     Trainer.save_checkpoint = save_checkpoint
     Trainer.load_checkpoint = load_checkpoint
@@ -28,12 +29,12 @@ def patience_state() -> dict:
     return vars(training.should_stop_early) if training else {}
 
 
-def save_checkpoint(self: Trainer, filename: str, extra_state: dict):
+def save_checkpoint(self: Trainer, filename: str, extra_state: dict) -> None:
     """Saves a checkpoint as fairseq does, with :func:`patience_state` added to its extra state."""
-    return fairseq_save(self, filename, {**extra_state, KEY: {**patience_state()}})
+    fairseq_save(self, filename, {**extra_state, KEY: {**patience_state()}})
 
 
-def load_checkpoint(self: Trainer, filename: str, *args, reset_meters: bool = False, **kwargs) -> dict | None:
+def load_checkpoint(self: Trainer, filename: str, *args: Any, reset_meters: bool = False, **kwargs: Any) -> dict | None:
     """Loads a checkpoint as fairseq does, and restores :func:`patience_state` unless ``--reset-meters`` is given.
 
     Returns:

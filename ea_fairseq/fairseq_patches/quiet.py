@@ -20,7 +20,7 @@ TEXTS = (  # how they begin
 )
 
 
-def quiet_warnings():
+def quiet_warnings() -> None:
     """Ignores them in fairseq's commands."""
     if in_fairseq_command() and not sys.warnoptions:
         for text in TEXTS:

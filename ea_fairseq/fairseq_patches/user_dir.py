@@ -8,7 +8,7 @@ That spelling is added to ``__path__``.
 from pathlib import Path
 
 
-def alias_user_dir(package_path: list[str]):
+def alias_user_dir(package_path: list[str]) -> None:
     """Appends fairseq's spelling of a package's folder to its ``__path__``, where the two are the same folder."""
     import fairseq
 

@@ -11,7 +11,7 @@ REMEDY = (
 )
 
 
-def require_working_fairseq():
+def require_working_fairseq() -> None:
     """Checks that fairseq can be imported and is not the broken release.
 
     Later, sound sources have the same version number, so the release is told by its second copy of the weights.

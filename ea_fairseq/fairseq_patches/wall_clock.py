@@ -6,16 +6,19 @@ middle, stays 0.
 """
 
 import time
+from typing import Any
 
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 
-def patch_wall_clock():
+def patch_wall_clock() -> None:
     """Has ``Trainer.load_checkpoint`` set the clock, unless ``--reset-meters`` is given."""
     load = Trainer.load_checkpoint
 
-    def load_checkpoint(self: Trainer, filename: str, *args, reset_meters: bool = False, **kwargs) -> dict | None:
+    def load_checkpoint(
+        self: Trainer, filename: str, *args: Any, reset_meters: bool = False, **kwargs: Any
+    ) -> dict | None:
         extra_state = load(self, filename, *args, reset_meters=reset_meters, **kwargs)
         clock = metrics.get_meter("default", "wall")
         if extra_state is not None and clock is not None and not reset_meters:

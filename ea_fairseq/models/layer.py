@@ -1,5 +1,8 @@
 """fairseq's Transformer layers with attentions that hand something on to the next layer."""
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
@@ -10,15 +13,31 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen_heads
+from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.recomputed import recomputed
 
 
-class MechanismLayer:
-    """What encoder and decoder layers share; x is (T, B, C) throughout."""
+class MechanismLayer(nn.Module):
+    """What encoder and decoder layers share, beside a class of fairseq; x is (T, B, C) throughout."""
 
-    def __init__(self, cfg, *args, attention: type[Attention], layer: int, shared: dict[str, nn.Module]):
+    self_attn: Attention
+    branch: Branch | None
+    # Of fairseq's layers.
+    dropout_module: nn.Module
+    activation_dropout_module: nn.Module
+    activation_fn: Callable[[Tensor], Tensor]
+    fc1: nn.Module
+    fc2: nn.Module
+    final_layer_norm: nn.Module
+    self_attn_layer_norm: nn.Module
+    normalize_before: bool
+    quant_noise: float
+    quant_noise_block_size: int
+    residual_connection: Callable[[Tensor, Tensor], Tensor]
+
+    def __init__(self, cfg: Any, *args: Any, attention: type[Attention], layer: int, shared: dict[str, nn.Module]):
         """
         Args:
             attention: what attentions are built of; layer: this one's number, from 0.
@@ -27,7 +46,7 @@ class MechanismLayer:
         self._attention, self._layer, self._shared = attention, layer, shared  # read while fairseq builds the layer
         super().__init__(cfg, *args)
 
-    def build_attention(self, kind: str, cfg, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+    def build_attention(self, kind: str, cfg: Any, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it.
 
         Raises:
@@ -35,12 +54,13 @@ class MechanismLayer:
         """
         options, place = self._attention.options.from_namespace(cfg), Place(kind, self._layer, self._shared)
         if kind != "cross":
-            self.branch = self._attention.build_branch(options, place, embed_dim, num_heads)
-            embed_dim -= 0 if self.branch is None else self.branch.width
+            self.branch = cast("Branch | None", self._attention.build_branch(options, place, embed_dim, num_heads))
+            width = 0 if self.branch is None else self.branch.width
+            embed_dim -= width
             if embed_dim % num_heads:
                 raise UserError(
                     f"--{kind}-attention-heads must divide the {embed_dim} of --{kind}-embed-dim that self-attention "
-                    f"has beside {self.branch.width} of another branch, and {num_heads} is no divisor"
+                    f"has beside {width} of another branch, and {num_heads} is no divisor"
                 )
         noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
         return build_attention(self._attention, cfg, place, embed_dim, num_heads, **noise, **kwargs)
@@ -49,7 +69,7 @@ class MechanismLayer:
         self, x: Tensor, masks: AttentionMasks, previous: Tensor | None, incremental_state: dict | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Self-attention and the branch beside it: (T, B, C), and what the attention hands on."""
-        attended, rest = x, None
+        attended = rest = x
         if self.branch is not None:
             attended, rest = self.branch.share(x)
         attended, _, handed_on = self.self_attn(
@@ -61,7 +81,7 @@ class MechanismLayer:
             previous=previous,
             masks=masks,
         )
-        if rest is not None:
+        if self.branch is not None:
             attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
         return attended, handed_on
 
@@ -85,7 +105,7 @@ class MechanismLayer:
 class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
     """An encoder layer that takes what the layer below hands on, and hands on its own."""
 
-    def build_self_attention(self, embed_dim: int, cfg) -> Attention:
+    def build_self_attention(self, embed_dim: int, cfg: Any) -> Attention:
         return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
 
     def forward(self, x: Tensor, masks: AttentionMasks, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
@@ -105,12 +125,16 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
 class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
     """A decoder layer that takes what both attentions of the layer below hand on, and hands on its own."""
 
-    def build_self_attention(self, embed_dim: int, cfg, **kwargs) -> Attention:
+    encoder_attn: Attention | None
+    encoder_attn_layer_norm: nn.Module
+    need_attn: bool
+
+    def build_self_attention(self, embed_dim: int, cfg: Any, **kwargs: Any) -> Attention:
         return self.build_attention(
             "decoder", cfg, embed_dim, cfg.decoder.attention_heads, self_attention=True, **kwargs
         )
 
-    def build_encoder_attention(self, embed_dim: int, cfg) -> Attention:
+    def build_encoder_attention(self, embed_dim: int, cfg: Any) -> Attention:
         width = cfg.encoder.embed_dim
         heads, of_encoder = cfg.decoder.attention_heads, {"kdim": width, "vdim": width}
         return self.build_attention("cross", cfg, embed_dim, heads, encoder_decoder_attention=True, **of_encoder)
@@ -161,7 +185,9 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
         return self.feed_forward(x), weights, of_self, of_cross
 
 
-def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+def build_attention(
+    kind: type[Attention], cfg: Any, place: Place, embed_dim: int, num_heads: int, **kwargs: Any
+) -> Attention:
     """The attention of a place in a stack, by the flags of its mechanism, of terms and of convolutions.
 
     Args:
@@ -184,7 +210,7 @@ def build_attention(kind: type[Attention], cfg, place: Place, embed_dim: int, nu
     return attention
 
 
-def wrap(layer: nn.Module, cfg) -> nn.Module:
+def wrap(layer: nn.Module, cfg: Any) -> nn.Module:
     """Applies activation checkpointing and sharding to a layer where the options ask for them, as fairseq does."""
     if cfg.checkpoint_activations:
         return fsdp_wrap(recomputed(layer, cfg.offload_activations), min_num_params=0)

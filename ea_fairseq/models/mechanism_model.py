@@ -1,11 +1,13 @@
 """What all models of a mechanism share, whichever of fairseq's models they are built on."""
 
 import copy
+from argparse import ArgumentParser
 from dataclasses import fields
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
+from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
@@ -18,11 +20,11 @@ from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, rem
 from ea_fairseq.options import Options, flag
 
 
-class MechanismModel:
+class MechanismModel(BaseFairseqModel):
     """Flags, their checks, and checkpoints; stands before a model of fairseq among the bases of a class."""
 
     family: ClassVar[Family]
-    hub: ClassVar[type]  # what a trained model is used by in Python
+    hub: ClassVar[Any]  # the class that a trained model is used by in Python
 
     @classmethod
     def from_pretrained(
@@ -30,8 +32,8 @@ class MechanismModel:
         model_name_or_path: str | Path,
         checkpoint_file: str | None = None,
         data_name_or_path: str | Path | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> Any:
         """Loads a trained model for raw text: to translate and score with, or to classify and fill in words.
 
         Args:
@@ -58,7 +60,7 @@ class MechanismModel:
         return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
-    def hub_models(cls):
+    def hub_models(cls) -> dict:
         """None: nothing is downloaded."""
         return {}
 
@@ -68,14 +70,14 @@ class MechanismModel:
         return TermOptions, ConvolutionOptions, cls.family.attention.options
 
     @classmethod
-    def add_args(cls, parser):
+    def add_args(cls, parser: ArgumentParser) -> None:
         """Adds fairseq's flags and our own."""
         super().add_args(parser)
         for options in cls.option_classes():
             options.add_args(parser)
 
     @classmethod
-    def check_args(cls, args, *sides: str) -> None:
+    def check_args(cls, args: Any, *sides: str) -> None:
         """Checks our flags, and the heads of ``sides``: ``encoder``, ``decoder``.
 
         Raises:
@@ -119,7 +121,7 @@ class MechanismModel:
             )
 
     @classmethod
-    def refuse_decoder_flags(cls, args) -> None:
+    def refuse_decoder_flags(cls, args: Any) -> None:
         """
         Raises:
             UserError: naming the flag that is of a decoder's or of encoder-decoder attentions.
@@ -135,7 +137,9 @@ class MechanismModel:
                 f"--no-content-scores leaves out what --attention-type {terms.attention_type} is: leave out one of them"
             )
 
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+    def load_state_dict(
+        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
+    ) -> Any:
         """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.
 
         Raises:
@@ -151,7 +155,9 @@ class MechanismModel:
         if strict:
             refuse_mismatch(self, state_dict)
         if new:
-            start_mechanism(self, self.family.attention.options.from_namespace(self.args), unread)
+            start_mechanism(
+                self, self.family.attention, self.family.attention.options.from_namespace(self.args), unread
+            )
         return super().load_state_dict(state_dict, strict)
 
     def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:
@@ -163,7 +169,7 @@ class MechanismModel:
                 return False
         return True
 
-    def set_num_updates(self, num_updates: int):
+    def set_num_updates(self, num_updates: int) -> None:
         """Called by fairseq before each update of a training."""
         super().set_num_updates(num_updates)
         log_metrics(self, self.args)

@@ -1,6 +1,7 @@
 """What TensorBoard and Weights & Biases show of a mechanism beside fairseq's own metrics."""
 
 from collections.abc import Callable
+from typing import Any
 
 from fairseq.logging import metrics
 from torch import nn
@@ -12,7 +13,7 @@ DASHBOARDS = ("tensorboard_logdir", "wandb_project")
 LAST = 10_000  # priority: after all that fairseq logs
 
 
-def log_metrics(model: nn.Module, args) -> None:
+def log_metrics(model: nn.Module, args: Any) -> None:
     """Adds what each attention's mechanism has to show to the metrics being collected.
 
     Does nothing unless ``args`` name a dashboard. The values are taken when fairseq writes its metrics: other updates
@@ -22,7 +23,7 @@ def log_metrics(model: nn.Module, args) -> None:
         return
     for name, attention in model.named_modules():
         if isinstance(attention, Attention):
-            for metric, value in attention.metrics(name, kind_of(name)).items():
+            for metric, value in attention.metrics(name, kind_of(name) or "").items():
                 log(metric, value)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
@@ -38,12 +38,12 @@ def recomputed(layer: nn.Module, offload: bool) -> nn.Module:
     return layer
 
 
-def in_training(layer: nn.Module, plain: Callable, checkpointed: Callable, *args, **kwargs):
+def in_training(layer: nn.Module, plain: Callable, checkpointed: Callable, *args: Any, **kwargs: Any) -> Any:
     """A forward pass whose activations are computed again in training alone: no exporter knows how."""
     return (checkpointed if layer.training else plain)(*args, **kwargs)
 
 
-def under_autocast(forward: Callable, *args, autocast: Autocast | None = None, **kwargs):
+def under_autocast(forward: Callable, *args: Any, autocast: Autocast | None = None, **kwargs: Any) -> Any:
     """A forward pass under an autocast, or as it is."""
     if autocast is None:
         return forward(*args, **kwargs)
@@ -51,6 +51,6 @@ def under_autocast(forward: Callable, *args, autocast: Autocast | None = None, *
         return forward(*args, **kwargs)
 
 
-def with_autocast(forward: Callable, x: Tensor, *args, **kwargs):
+def with_autocast(forward: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
     """A forward pass that is told the autocast of now."""
     return forward(x, *args, autocast=Autocast.current(x.device.type), **kwargs)

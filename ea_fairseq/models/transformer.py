@@ -1,9 +1,13 @@
 """Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from fairseq.data import Dictionary
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.tasks import FairseqTask
+from torch import nn
 
 from ea_fairseq.attention.registry import FAMILIES, Family, makers
 from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # where it was once
@@ -34,7 +38,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
     """
 
     @classmethod
-    def build_model(cls, args, task):
+    def build_model(cls, args: Any, task: FairseqTask) -> "MechanismTransformer":
         """
         Raises:
             UserError: naming the flag, when an option is out of range or does not go with the mechanism.
@@ -47,12 +51,12 @@ class MechanismTransformer(MechanismModel, TransformerModel):
             return super().build_model(args, task)
 
     @classmethod
-    def build_encoder(cls, cfg, src_dict, embed_tokens):
+    def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:
         """The encoder, its attentions with the mechanism."""
         return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.family.attention)
 
     @classmethod
-    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+    def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
         """The decoder, its attentions with the mechanism."""
         return MechanismDecoder(
             cfg,
@@ -81,7 +85,7 @@ def __getattr__(name: str) -> type[MechanismTransformer]:
 def architecture(defaults: Mapping[str, object], size: str) -> Callable:
     """What sets the options of an architecture that are not given."""
 
-    def set_defaults(args) -> None:
+    def set_defaults(args: Any) -> None:
         flatten(args)
         for option, value in defaults.items():
             setattr(args, option, getattr(args, option, value))
