@@ -10,6 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta import RobertaModel
+from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import FairseqDropout
 from fairseq.utils import load_embedding, parse_embedding
@@ -19,9 +20,9 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_classifier
 from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.class_names import class_name
 from ea_fairseq.models.classifier_options import ClassifierOptions
-from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture
+from ea_fairseq.models.mechanism_model import architecture, class_name
+from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options, name_of_flag
 
@@ -187,7 +188,8 @@ def make_classifier(family: Family) -> None:
     """Registers the classifier ``NAME_classifier`` of an attention with fairseq."""
     arch, about = f"{family.name}_classifier", {"family": family, "__doc__": family.attention.__doc__}
     MODELS[arch] = register_model(arch)(type(class_name(arch), (SentenceClassifier,), about))
-    register_model_architecture(arch, arch)(architecture(DEFAULTS | dict(family.defaults["classifier"])))
+    defaults = DEFAULTS | dict(family.defaults["classifier"])
+    register_model_architecture(arch, arch)(architecture(defaults, base_architecture))
 
 
 register_classifier("transformer")(Attention)

@@ -28,9 +28,8 @@ from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.layer import build_attention
-from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions

@@ -1,10 +1,12 @@
 """fairseq's Transformer layers with attentions that hand something on to the next layer."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from fairseq.distributed import fsdp_wrap
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
@@ -16,7 +18,6 @@ from ea_fairseq.attention.widened import widen_heads
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.recomputed import recomputed
 
 
 class MechanismLayer(nn.Module):
@@ -215,3 +216,50 @@ def wrap(layer: nn.Module, cfg: Any) -> nn.Module:
     if cfg.checkpoint_activations:
         return fsdp_wrap(recomputed(layer, cfg.offload_activations), min_num_params=0)
     return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
+
+
+class Autocast(NamedTuple):
+    """The arguments of ``torch.autocast``."""
+
+    device_type: str
+    dtype: torch.dtype
+    enabled: bool
+
+    @classmethod
+    def current(cls, device_type: str) -> "Autocast":
+        """What is on."""
+        return cls(device_type, torch.get_autocast_dtype(device_type), torch.is_autocast_enabled(device_type))
+
+
+def recomputed(layer: nn.Module, offload: bool) -> nn.Module:
+    """The layer, in fairseq's activation checkpointing.
+
+    fairseq computes the activations again outside of the autocast of the forward pass, where attentions would have
+    logits in another type than what the layer below has handed on.
+
+    Args:
+        offload: whether the layer's input is kept in the memory of the CPU.
+    """
+    plain = layer.forward
+    layer.forward = partial(under_autocast, plain)
+    layer = checkpoint_wrapper(layer, offload_to_cpu=offload)
+    layer.forward = partial(in_training, layer, plain, partial(with_autocast, layer.forward))
+    return layer
+
+
+def in_training(layer: nn.Module, plain: Callable, checkpointed: Callable, *args: Any, **kwargs: Any) -> Any:
+    """A forward pass whose activations are computed again in training alone: no exporter knows how."""
+    return (checkpointed if layer.training else plain)(*args, **kwargs)
+
+
+def under_autocast(forward: Callable, *args: Any, autocast: Autocast | None = None, **kwargs: Any) -> Any:
+    """A forward pass under an autocast, or as it is."""
+    if autocast is None:
+        return forward(*args, **kwargs)
+    with torch.autocast(*autocast):
+        return forward(*args, **kwargs)
+
+
+def with_autocast(forward: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """A forward pass that is told the autocast of now."""
+    return forward(x, *args, autocast=Autocast.current(x.device.type), **kwargs)

@@ -2,22 +2,29 @@
 
 import copy
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
+from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
-from torch import Tensor
+from torch import Tensor, nn
 
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
+from ea_fairseq.attention.maps import kind_of
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.availability import check_backend
-from ea_fairseq.models.metrics import log_metrics
+from ea_fairseq.models.nested_options import flatten
 from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.options import Options, flag
+
+DASHBOARDS = ("tensorboard_logdir", "wandb_project")
+LAST = 10_000  # priority: after all that fairseq logs
 
 
 class MechanismModel(BaseFairseqModel):
@@ -173,3 +180,55 @@ class MechanismModel(BaseFairseqModel):
         """Called by fairseq before each update of a training."""
         super().set_num_updates(num_updates)
         log_metrics(self, self.args)
+
+
+def log_metrics(model: nn.Module, args: Any) -> None:
+    """Adds what each attention's mechanism has to show to the metrics being collected.
+
+    Does nothing unless ``args`` name a dashboard. The values are taken when fairseq writes its metrics: other updates
+    pay nothing for them, and they are those of the model after the update that they stand beside.
+    """
+    if not any(getattr(args, dashboard, None) for dashboard in DASHBOARDS):
+        return
+    for name, attention in model.named_modules():
+        if isinstance(attention, Attention):
+            for metric, value in attention.metrics(name, kind_of(name) or "").items():
+                log(metric, value)
+
+
+def log(name: str, value: Callable[[], float]) -> None:
+    """Has fairseq call ``value`` when it writes a metric of that name."""
+    metrics.log_derived(name, lambda _: value(), LAST)
+
+
+def architecture(defaults: Mapping[str, object], complete: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What sets the options of an architecture that are not given: to its own defaults, then those of fairseq.
+
+    Args:
+        complete: fairseq's function that sets the others.
+    """
+
+    def set_defaults(args: Any) -> None:
+        flatten(args)
+        for option, value in defaults.items():
+            setattr(args, option, getattr(args, option, value))
+        complete(args)
+
+    return set_defaults
+
+
+def class_name(name: str) -> str:
+    """``ea_roberta`` -> ``EARobertaModel``"""
+    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
+
+
+def class_of_name(models: Iterable[type], module: str, name: str) -> type:
+    """The one of a module's models that has a class name, as pickle and imports look for it.
+
+    Raises:
+        AttributeError: where none has it.
+    """
+    for model in models:
+        if model.__name__ == name:
+            return model
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")

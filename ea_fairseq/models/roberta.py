@@ -1,6 +1,5 @@
 """Models that are an encoder alone: fairseq's RoBERTa, and BERT in its layout, with a mechanism in their attentions."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -15,9 +14,8 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.encoder_options import EncoderOptions
-from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
 
@@ -154,18 +152,7 @@ def register_encoders(family: Family) -> None:
         for arch, size in family.encoder_archs(layout).items():
             sizes = dict(zip(SIZE_OPTIONS, SIZES[size], strict=True))
             defaults = sizes | LAYOUT_DEFAULTS[layout] | dict(family.encoder_defaults)
-            register_model_architecture(name, arch)(architecture(defaults))
-
-
-def architecture(defaults: Mapping[str, object]) -> Callable:
-    """What sets the options of an architecture that are not given."""
-
-    def set_defaults(args: Any) -> None:
-        for option, value in defaults.items():
-            setattr(args, option, getattr(args, option, value))
-        base_architecture(args)
-
-    return set_defaults
+            register_model_architecture(name, arch)(architecture(defaults, base_architecture))
 
 
 def __getattr__(name: str) -> type[MechanismRoberta]:

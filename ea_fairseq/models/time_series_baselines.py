@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.class_names import class_name
+from ea_fairseq.models.mechanism_model import class_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
