@@ -15,7 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from ea_fairseq.errors import FileError
-from ea_fairseq.fairseq_patches.encodings import utf8
+from ea_fairseq.fairseq_patches.text_files import utf8
 
 fairseq_inference_step = TranslationTask.inference_step
 fairseq_tokens = TranslationTask.get_interactive_tokens_and_lengths
