@@ -74,6 +74,7 @@ setup(
         "dev": [
             "hypothesis>=6.100",
             "matplotlib>=3.8",
+            "mypy>=2",
             "plotly>=6",
             "pytest>=9",
             "pytest-xdist>=3.6",

@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
@@ -21,7 +23,7 @@ PLUGIN = "ea_fairseq.plugin"
 class AfterFairseq(MetaPathFinder):
     """Imports the plugin right after fairseq, whoever imports that."""
 
-    def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """fairseq's spec, whose loader imports the plugin, too; None for any other module."""
         if name != "fairseq":
             return None
@@ -33,16 +35,16 @@ class AfterFairseq(MetaPathFinder):
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: ModuleType) -> None:
                 with quick_import():
                     execute(module)
                 import_module(PLUGIN)
 
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """A public class, by which the plugin is imported."""
     if name in __all__:
         return getattr(import_module(PLUGIN), name)

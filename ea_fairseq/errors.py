@@ -1,5 +1,6 @@
 """The error for bad input: commands end with its message, one sentence, instead of a traceback."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
@@ -12,7 +13,7 @@ class FileError(UserError):
 
 
 @contextmanager
-def flags_refused():
+def flags_refused() -> Iterator[None]:
     """Turns a ValueError of fairseq about flags, whose message begins with ``--``, into a UserError.
 
     Raises:

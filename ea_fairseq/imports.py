@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 DEFERRED = ("sklearn", "sklearn.metrics", "scipy.stats")  # modules of which fairseq calls functions, seldom
 
@@ -22,7 +23,7 @@ class Deferred(ModuleType):
             raise AttributeError(name)
         return Deferred(f"{self.__name__}.{name}")
 
-    def __call__(self, *args, **options):
+    def __call__(self, *args: Any, **options: Any) -> Any:
         module, _, name = self.__name__.rpartition(".")
         return getattr(import_module(module), name)(*args, **options)
 

@@ -3,13 +3,16 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self
 
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
 
 
-def option(default, parse: Callable, description: str, wanted: str = "", metavar: str | None = None):
+def option(
+    default: Any, parse: Callable[[Any], Any], description: str, wanted: str = "", metavar: str | None = None
+) -> Any:
     """A field for one flag.
 
     Args:
@@ -66,12 +69,12 @@ class Options:
         UserError: naming the flag, when a value is out of range.
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for opt in fields(self):
             object.__setattr__(self, opt.name, check(opt, getattr(self, opt.name)))
 
     @classmethod
-    def from_namespace(cls, args) -> "Options":
+    def from_namespace(cls, args: Any) -> Self:
         """Reads the options from fairseq's parsed arguments or model configuration."""
         return cls(**{opt.name: getattr(args, opt.name) for opt in fields(cls) if hasattr(args, opt.name)})
 
@@ -79,6 +82,7 @@ class Options:
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
         """Adds a flag for each option, without a default, so that the architecture's defaults count."""
         for opt in fields(cls):
+            kind: dict[str, Any]
             if opt.type is bool:
                 kind = {"action": "store_true"}
             else:
@@ -101,7 +105,7 @@ def name_of_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def check(opt: Field, value):
+def check(opt: Field, value: Any) -> Any:
     """Returns the parsed value of one option; raises UserError with a sentence that names its flag."""
     try:
         return opt.metadata["parse"](value)
@@ -109,10 +113,10 @@ def check(opt: Field, value):
         raise UserError(f"{flag(opt)} must be {opt.metadata['wanted']}, not {value!r}") from None
 
 
-def argument_type(opt: Field) -> Callable:
+def argument_type(opt: Field) -> Callable[[str], Any]:
     """The same check in the form argparse asks for."""
 
-    def parse(text):
+    def parse(text: str) -> Any:
         try:
             return check(opt, text)
         except UserError as error:

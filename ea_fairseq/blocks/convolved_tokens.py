@@ -1,5 +1,8 @@
 """A convolution over words in place of self-attention: Predictive Attention Transformer ("PA"), the rival CNN."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from torch import Tensor, nn
 
 from ea_fairseq.attention.mechanism import LayerContext
@@ -36,10 +39,10 @@ class ConvolvedTokens(TokenConvolution):
         context: LayerContext,
         embed_dim: int,
         num_heads: int,
-        terms=(),
-        convolutions=None,
-        **kwargs,
-    ):
+        terms: Sequence[nn.Module] = (),
+        convolutions: nn.Module | None = None,
+        **kwargs: Any,
+    ) -> "ConvolvedTokens":
         """
         Raises:
             UserError: where there are terms or convolutions of an attention.
@@ -53,6 +56,8 @@ class ConvolvedTokens(TokenConvolution):
         """A layer's number changes nothing."""
         return True
 
-    def forward(self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs) -> tuple[Tensor, None, None]:
+    def forward(  # type: ignore[override]  # an attention's arguments, not a branch's
+        self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs: Any
+    ) -> tuple[Tensor, None, None]:
         """(T, B, C) -> (T, B, C), with None for probabilities and for what the next layer takes."""
         return self.out_proj(super().forward(query, masks)), None, None

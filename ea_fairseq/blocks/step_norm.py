@@ -8,7 +8,7 @@ from torch import Tensor, nn
 class StepNorm(nn.BatchNorm1d):
     """Batch norm whose means and variances are those of real steps: padding changes neither them nor the output."""
 
-    def forward(self, x: Tensor, padded: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, padded: Tensor | None) -> Tensor:  # type: ignore[override]
         """(T, B, C) -> (T, B, C); in training zero at padding.
 
         Args:

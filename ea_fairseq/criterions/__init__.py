@@ -3,8 +3,7 @@
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
 from ea_fairseq.criterions import (  # noqa: F401
     label_smoothed_cross_entropy,
-    masked_lm,
     masked_values,
     r_drop,
-    sentence_prediction,
+    speed,
 )

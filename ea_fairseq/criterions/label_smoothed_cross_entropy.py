@@ -3,13 +3,15 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.criterions import label_smoothed_cross_entropy as fairseq_criterion
 from fairseq.criterions import register_criterion
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper
-from fairseq.models import FairseqDecoder
+from fairseq.models import BaseFairseqModel, FairseqDecoder
 from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
@@ -41,7 +43,7 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
     a checkpoint's optimizer state fits.
     """
 
-    def __init__(self, task, cfg: EALabelSmoothedCrossEntropyConfig):
+    def __init__(self, task: FairseqTask, cfg: EALabelSmoothedCrossEntropyConfig):
         """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         self.speed_up(cfg)
@@ -58,7 +60,9 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
             sample = {**sample, "net_input": {**sample["net_input"], "features_only": True}}
         return super().forward(model, sample, reduce)
 
-    def compute_loss(self, model, net_output: tuple, sample: dict, reduce: bool = True) -> tuple[Tensor, Tensor]:
+    def compute_loss(
+        self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Loss and negative log-likelihood in nats: sums over words, or (B * T, 1) without ``reduce``.
 
         Args:
@@ -66,6 +70,7 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
         """
         if has_features(sample):
             weight = output_weight(model)
+            assert weight is not None  # or logits were asked for
             features, target = self.words(net_output, sample)
             return smoothed_loss(features, weight, target, self.eps, product_dtype(weight))
         fairseq_loss = super().compute_loss
@@ -81,18 +86,19 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
         return features[not_padding], target[not_padding]
 
     @torch.no_grad()
-    def compute_accuracy(self, model, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
+    def compute_accuracy(self, model: BaseFairseqModel, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
         """Number of words that are the model's first choice, and number of all words but padding."""
         fairseq_accuracy = super().compute_accuracy
         counts = [fairseq_accuracy(model, *chunk) for chunk in self.chunks(model, net_output, sample)]
         return sum(correct for correct, _ in counts), sum(words for _, words in counts)
 
-    def chunks(self, model, net_output: tuple, sample: dict) -> Iterator[tuple[tuple, dict]]:
+    def chunks(self, model: BaseFairseqModel, net_output: tuple, sample: dict) -> Iterator[tuple[tuple, dict]]:
         """Splits a batch by sentences: yields the model's output, always logits, and the sample of each chunk.
 
         A model without a decoder, or with targets of its own, gives a single chunk.
         """
-        decoder, target = getattr(model, "decoder", None), sample["target"]
+        decoder: Any = getattr(model, "decoder", None)
+        target = sample["target"]
         if not isinstance(decoder, FairseqDecoder) or model.get_targets(sample, net_output) is not target:
             yield net_output, sample
             return
@@ -118,7 +124,7 @@ def output_weight(model: nn.Module) -> Tensor | None:
         if getattr(model, "find_unused_parameters", False):
             return None  # DistributedDataParallel would not see that the loss uses this weight
         model = model.module
-    decoder = getattr(model, "decoder", None)
+    decoder: Any = getattr(model, "decoder", None)
     parts = {TransformerModelBase: model, TransformerDecoderBase: decoder}
     for kind, names in FAIRSEQ_METHODS.items():
         part = type(parts[kind])

@@ -3,11 +3,13 @@
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.criterions.label_smoothed_cross_entropy import (
@@ -41,12 +43,13 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
     paper's, so that it is of the size of one pass: gradients that are clipped, or a penalty of weights, mean the same.
     """
 
-    def __init__(self, task, cfg: RDropConfig):
+    def __init__(self, task: FairseqTask, cfg: RDropConfig):
         """Raises UserError where the weight is negative or no number, or ``--autocast`` meets fairseq's own flags."""
         super().__init__(task, cfg)
         if not 0 <= cfg.r_drop_alpha < math.inf:
             raise UserError(f"--r-drop-alpha must be a number of at least 0, not {cfg.r_drop_alpha}")
-        self.alpha, self.divergence = cfg.r_drop_alpha, None
+        self.alpha = cfg.r_drop_alpha
+        self.divergence: Tensor | None = None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss, sample size and logged figures of a batch; in training of both passes, each half."""
@@ -59,12 +62,15 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
             size = figures["sample_size"] = size // 2
         return loss, size, {**figures, "divergence": self.divergence}
 
-    def compute_loss(self, model, net_output, sample: dict, reduce: bool = True) -> tuple[Tensor, Tensor]:
+    def compute_loss(
+        self, model: nn.Module, net_output: tuple, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Loss and negative log-likelihood in nats, summed over words; in training the mean of both passes."""
         if not model.training or not reduce:
             return super().compute_loss(model, net_output, sample, reduce)
         if has_features(sample):
             weight = output_weight(model)
+            assert weight is not None  # or logits were asked for
             features, target = (side_by_side(words) for words in self.words(net_output, sample))
             loss_of = partial(two_pass_loss_and_grad_, eps_i=self.eps / (len(weight) - 1), alpha=self.alpha)
             loss, nll, self.divergence = chunked_loss(features, weight, target, loss_of, product_dtype(weight))
@@ -90,7 +96,7 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
             metrics.log_scalar("divergence", total / words / math.log(2), words, round=3)
 
 
-def twice(value):
+def twice(value: Any) -> Any:
     """A tensor whose first dimension is the batch, behind itself; anything else as it is."""
     return torch.cat([value, value]) if isinstance(value, Tensor) else value
 
@@ -116,11 +122,11 @@ def two_pass_loss_and_grad_(
     log_ratio, p, q = log_p - log_q, log_p.exp(), log_q.exp()
     difference = p - q
     loss, nll = loss_and_grad_(log_probs, target, d_logits, eps_i)
-    divergence = 0
+    divergence = loss.new_zeros(())
     for pair, (probs, sign) in enumerate(((p, 1), (q, -1))):
         weighted = probs * log_ratio
         kl = weighted.sum(1, keepdim=True)
         weighted.addcmul_(probs, kl, value=-1).add_(difference)
         d_logits[pair::2].add_(weighted, alpha=sign * alpha / 2)
-        divergence += sign * kl.sum() / 2
+        divergence = divergence + sign * kl.sum() / 2
     return loss + alpha * divergence, nll, divergence

@@ -6,6 +6,7 @@ smoothing, sums the losses of bfloat16 inputs in bfloat16, and returns no negati
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +38,8 @@ def smoothed_loss(
         The loss and the negative log-likelihood, scalars in nats; only the loss has a gradient.
     """
     eps_i = epsilon / (len(weight) - 1)
-    return chunked_loss(features, weight, target, partial(loss_and_grad_, eps_i=eps_i), dtype)
+    loss, nll = chunked_loss(features, weight, target, partial(loss_and_grad_, eps_i=eps_i), dtype)
+    return loss, nll
 
 
 def chunked_loss(
@@ -60,7 +62,15 @@ class ChunkedLoss(torch.autograd.Function):
     """Computes the gradients in the forward pass, while a chunk's logits are there; backward only scales them."""
 
     @staticmethod
-    def forward(ctx, features, weight, target, loss_of, dtype, needs_grad):
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        loss_of: Callable[..., tuple[Tensor, ...]],
+        dtype: torch.dtype,
+        needs_grad: bool,
+    ) -> tuple[Tensor, ...]:
         """See :func:`chunked_loss`; ``needs_grad`` is False under ``torch.no_grad``, where no gradient is computed."""
         chunk, sum_dtype = chunk_rows(features.device), torch.promote_types(dtype, torch.float32)
         projection = weight.to(dtype)
@@ -87,7 +97,7 @@ class ChunkedLoss(torch.autograd.Function):
         return loss, *figures
 
     @staticmethod
-    def backward(ctx, d_loss, *_):
+    def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of features (R, C) and weight (V, C), times the gradient of the loss, a scalar."""
         if torch.is_grad_enabled():  # with create_graph
             raise RuntimeError("this loss has no second derivatives: fairseq's label_smoothed_cross_entropy has")
@@ -113,7 +123,7 @@ def loss_and_grad_(log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: f
     return loss, nll
 
 
-def add_matmul_(total: Tensor, left: Tensor, right: Tensor):
+def add_matmul_(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Adds ``left @ right`` to ``total`` (N, M), which may have a wider dtype than left (N, K) and right (K, M)."""
     if total.dtype == left.dtype:
         total.addmm_(left, right)

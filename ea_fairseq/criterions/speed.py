@@ -1,4 +1,7 @@
-"""Options of our criteria that make trainings faster: ``--autocast`` and ``--fast-dropout``."""
+"""Options of our criteria that make trainings faster: ``--autocast`` and ``--fast-dropout``.
+
+``ea_masked_lm`` and ``ea_sentence_prediction`` are fairseq's criteria with them.
+"""
 
 import logging
 from contextlib import ExitStack
@@ -6,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import torch
+from fairseq.criterions import FairseqCriterion, masked_lm, register_criterion, sentence_prediction
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -19,7 +24,7 @@ from ea_fairseq.kernels.cpu.bernoulli import draw_fast
 class SpeedConfig(FairseqDataclass):
     """``--autocast`` and ``--fast-dropout``, and fairseq's flags of half precision, to be refused beside autocast."""
 
-    autocast: ChoiceEnum(["none", "bf16"]) = field(
+    autocast: ChoiceEnum(["none", "bf16"]) = field(  # type: ignore[valid-type]
         default="none",
         metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
     )
@@ -32,7 +37,7 @@ class SpeedConfig(FairseqDataclass):
     amp: bool = II("common.amp")
 
 
-class Speed:
+class Speed(FairseqCriterion):
     """What stands before a criterion of fairseq as a base, so that it takes these options."""
 
     autocast: torch.dtype | None
@@ -86,3 +91,33 @@ def warn_where_slow() -> None:
             "--autocast bf16: torch has no fast matrix products in bfloat16 on this processor, and training takes "
             "several times as long as in float32: leave the flag out"
         )
+
+
+@dataclass
+class EAMaskedLmConfig(SpeedConfig, masked_lm.MaskedLmConfig):
+    """fairseq's options of ``masked_lm``, and of speed."""
+
+
+@register_criterion("ea_masked_lm", dataclass=EAMaskedLmConfig)
+class MaskedLmLoss(Speed, masked_lm.MaskedLmLoss):
+    """fairseq's ``masked_lm``, whose name the class has, so that fairseq takes its checkpoints."""
+
+    def __init__(self, cfg: EAMaskedLmConfig, task: FairseqTask):
+        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
+        super().__init__(cfg, task)
+        self.speed_up(cfg)
+
+
+@dataclass
+class EASentencePredictionConfig(SpeedConfig, sentence_prediction.SentencePredictionConfig):
+    """fairseq's options of ``sentence_prediction``, and of speed."""
+
+
+@register_criterion("ea_sentence_prediction", dataclass=EASentencePredictionConfig)
+class SentencePredictionCriterion(Speed, sentence_prediction.SentencePredictionCriterion):
+    """fairseq's ``sentence_prediction``, whose name the class has, so that fairseq takes its checkpoints."""
+
+    def __init__(self, cfg: EASentencePredictionConfig, task: FairseqTask):
+        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
+        super().__init__(cfg, task)
+        self.speed_up(cfg)

@@ -200,7 +200,7 @@ class QuickStart:
     @contextmanager
     def trainings(self) -> Iterator[dict[str, subprocess.Popen]]:
         """Starts the trainings, which go on from their last checkpoints; none of them outlives the context."""
-        from ea_fairseq.experiments.environment import cores
+        from ea_fairseq.installation import cores
 
         threads = (len(cores()) + 1) // len(self.models)
         variables = own_environment() | {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS", str(threads))}

@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from fairseq.data import FairseqDataset
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from fairseq.utils import resolve_max_positions
 from omegaconf import OmegaConf
@@ -42,9 +44,10 @@ from ea_fairseq.models.nested_options import flatten
 SAFE_CLASSES = (argparse.Namespace, np.ndarray, np.dtype)
 SAFE_TYPES = tuple(type(np.dtype(name)) for name in ("int32", "int64", "float32", "float64"))
 # The functions in a pickled array and number, by NumPy's names for them before and since its version 2.
+ARRAY_FUNCTIONS: tuple[Any, ...] = (np.empty(0).__reduce__()[0], np.float64().__reduce__()[0])
 NUMPY_FUNCTIONS = tuple(
     (function, f"{package}.multiarray.{function.__name__}")
-    for function in (np.empty(0).__reduce__()[0], np.float64().__reduce__()[0])
+    for function in ARRAY_FUNCTIONS
     for package in ("numpy.core", "numpy._core")
 )
 
@@ -57,7 +60,7 @@ fairseq_save = checkpoint_utils.torch_persistent_save
 fairseq_copy = PathManager.copy
 
 
-def patch_checkpoints():
+def patch_checkpoints() -> None:
     """Tells torch of the classes in fairseq's checkpoints, and replaces five functions of fairseq by those below."""
     torch.serialization.add_safe_globals([*SAFE_CLASSES, *SAFE_TYPES, *NUMPY_FUNCTIONS])
     checkpoint_utils.load_checkpoint = load_checkpoint
@@ -67,7 +70,7 @@ def patch_checkpoints():
     PathManager.copy = staticmethod(copy_whole)
 
 
-def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs):
+def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs: Any) -> tuple:
     """Restores a training from its checkpoint, or starts a new one, as fairseq does.
 
     Returns:
@@ -111,7 +114,7 @@ def require_valid_sizes(trainer: Trainer) -> None:
                 raise UserError(f"{subset}: {' '.join(str(error).split())}") from error
 
 
-def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, **kwargs) -> dict:
+def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args: Any, **kwargs: Any) -> dict:
     """Loads a checkpoint as fairseq does, without the options that :func:`without_foreign_choices` drops.
 
     Args:
@@ -135,7 +138,7 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args, 
 def load_model_ensemble_and_task(
     filenames: list[str],
     arg_overrides: dict | None = None,
-    task=None,
+    task: FairseqTask | None = None,
     strict: bool = True,
     suffix: str = "",
     num_shards: int = 1,
@@ -161,7 +164,7 @@ def build_models(
     filenames: list[str],
     states: list[dict],
     overrides: dict,
-    task=None,
+    task: FairseqTask | None = None,
     strict: bool = True,
     given: Collection[str] | None = None,
 ) -> tuple:
@@ -203,7 +206,7 @@ def upgraded(state: dict, overrides: dict) -> dict:
     return checkpoint_utils._upgrade_state_dict(state)
 
 
-def save_whole(state: dict, path: str, async_write: bool = False):
+def save_whole(state: dict, path: str, async_write: bool = False) -> None:
     """Saves a checkpoint in one attempt, to a temporary file that then replaces ``path``.
 
     Files that are not on a local disk, and asynchronous writes, are left to fairseq.

@@ -10,6 +10,7 @@ Two faults of fairseq/distributed/utils.py:
 """
 
 import os
+from typing import Any
 
 import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
@@ -18,13 +19,13 @@ from fairseq.distributed import utils as distributed_utils
 fairseq_launch_init = distributed_utils._infer_torch_distributed_launch_init
 
 
-def patch_distributed():
+def patch_distributed() -> None:
     """Replaces the two functions of fairseq by those below."""
     distributed_utils._broadcast_object_slow = broadcast_object
     distributed_utils._infer_torch_distributed_launch_init = launch_init
 
 
-def broadcast_object(obj, src_rank: int, group, dist_device: torch.device):
+def broadcast_object(obj: Any, src_rank: int, group: Any, dist_device: torch.device) -> Any:
     """Sends an object from one process to the others of a group; every process returns it.
 
     Args:
@@ -37,7 +38,7 @@ def broadcast_object(obj, src_rank: int, group, dist_device: torch.device):
     return objects[0]
 
 
-def launch_init(cfg: DistributedTrainingConfig):
+def launch_init(cfg: DistributedTrainingConfig) -> None:
     """Sets rank, world size and device of a process that torchrun started, from its environment variables."""
     if torch.cuda.device_count() > 0:
         return fairseq_launch_init(cfg)

@@ -8,6 +8,8 @@ raises with a sentence.
 import sys
 from pathlib import Path
 from traceback import walk_tb
+from types import TracebackType
+from typing import Any
 
 from hydra.core.utils import JobReturn
 
@@ -20,14 +22,14 @@ LONGEST = 500  # characters of a sentence
 hydras_return_value = JobReturn.return_value.fget
 
 
-def install_excepthook():
+def install_excepthook() -> None:
     """Sets ``sys.excepthook``: fairseq's commands end with :func:`message_for` an error, where there is one.
 
     Other programs that import this package, and all other errors, keep the hook that was there before.
     """
     print_traceback = sys.excepthook
 
-    def print_message(kind, error, traceback):
+    def print_message(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         message = message_for(error) if in_fairseq_command() else None
         if message is None:
             print_traceback(kind, error, traceback)
@@ -38,7 +40,7 @@ def install_excepthook():
     JobReturn.return_value = JobReturn.return_value.getter(ended_job)
 
 
-def ended_job(job: JobReturn):
+def ended_job(job: JobReturn) -> Any:
     """What the training of fairseq-hydra-train returned; hydra would print an error of its with a traceback.
 
     Raises:
@@ -58,16 +60,16 @@ def message_for(error: BaseException | None) -> str | None:
     """
     if isinstance(error, OSError):
         return str(error)
-    first, seen = error, set()
+    first, seen = error, set[int]()
     while error is not None and id(error) not in seen:
         if isinstance(error, UserError):
             return str(error)
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return sentence_of_fairseq(first)
+    return sentence_of_fairseq(first) if first is not None else None
 
 
-def sentence_of_fairseq(error: BaseException | None) -> str | None:
+def sentence_of_fairseq(error: BaseException) -> str | None:
     """The text of an error that fairseq itself has raised with a sentence, on one line; None for all others."""
     text = " ".join(str(error).split())
     if type(error) not in WITH_SENTENCES or " " not in text:

@@ -11,10 +11,11 @@ import json
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from fairseq import options
 from fairseq.data.encoders import TOKENIZER_REGISTRY
@@ -26,19 +27,19 @@ CHOICE = re.compile(r"(argument [^:]+): invalid choice: '(.*)' \(choose from (.*
 fairseq_parse = options.parse_args_and_arch
 
 
-def patch_flags():
+def patch_flags() -> None:
     """Replaces ``parse_args_and_arch``, which all of fairseq's commands parse their flags with."""
     options.parse_args_and_arch = parse_args_and_arch
 
 
-def parse_args_and_arch(parser: ArgumentParser, *args, **kwargs):
+def parse_args_and_arch(parser: ArgumentParser, *args: Any, **kwargs: Any) -> Any:
     """Parses flags as fairseq does; for a misspelt choice, such as of ``--arch``, it suggests those that are alike.
 
     Raises:
         UserError: naming a flag that cannot work.
     """
     error = parser.error
-    parser.error = lambda message: error(with_suggestion(message))
+    parser.error = lambda message: error(with_suggestion(message))  # type: ignore[method-assign]
     try:
         found = fairseq_parse(parser, *args, **kwargs)
     except KeyError as error:
@@ -96,7 +97,7 @@ def is_dict(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def holds(text: str, read, is_right) -> bool:
+def holds(text: str, read: Callable[[str], Any], is_right: Callable[[Any], bool]) -> bool:
     """Whether a text can be read, and what it says is right."""
     try:
         return is_right(read(text))
@@ -104,7 +105,7 @@ def holds(text: str, read, is_right) -> bool:
         return False
 
 
-FORMS = {
+FORMS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool], str]] = {
     "model_overrides": (ast.literal_eval, is_dict, """a dictionary of Python's, such as "{'beam': 5}\""""),
     "eval_bleu_args": (json.loads, is_dict, """an object of JSON, such as '{"beam": 5}'"""),
     "eval_bleu_detok_args": (json.loads, is_dict, """an object of JSON, such as '{"target_lang": "en"}'"""),

@@ -8,19 +8,20 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from ea_fairseq.errors import FileError
-from ea_fairseq.fairseq_patches.encodings import utf8
+from ea_fairseq.fairseq_patches.text_files import utf8
 
 fairseq_inference_step = TranslationTask.inference_step
 fairseq_tokens = TranslationTask.get_interactive_tokens_and_lengths
 
 
-def patch_interactive():
+def patch_interactive() -> None:
     """Replaces, in this command alone, what reads lines, what turns them into tokens, and what translates."""
     if Path(sys.argv[0]).stem != "fairseq-interactive":
         return
@@ -52,7 +53,9 @@ def tokens_and_lengths(
     return tokens, [len(line) for line in tokens]
 
 
-def inference_step(task: TranslationTask, generator, models: list, sample: dict, *args, **kwargs) -> list[list[dict]]:
+def inference_step(
+    task: TranslationTask, generator: Any, models: list, sample: dict, *args: Any, **kwargs: Any
+) -> list[list[dict]]:
     """Hypotheses of each sentence; of one without words an empty one."""
     found = fairseq_inference_step(task, generator, models, sample, *args, **kwargs)
     source, words = sample["net_input"]["src_tokens"], task.source_dictionary

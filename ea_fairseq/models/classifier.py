@@ -4,11 +4,13 @@ Where PA is silent: layer norms after sub-layers, ReLU, the mean over words as w
 """
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta import RobertaModel
+from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import FairseqDropout
 from fairseq.utils import load_embedding, parse_embedding
@@ -18,9 +20,9 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_classifier
 from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.class_names import class_name
 from ea_fairseq.models.classifier_options import ClassifierOptions
-from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder, architecture
+from ea_fairseq.models.mechanism_model import architecture, class_name
+from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options, name_of_flag
 
@@ -38,7 +40,7 @@ DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "relative_positions": "shaw",
     "shaw_distance": 63,  # the longest sentence but one has 64 words
 }
-HEAD_OPTIONS = {  # of the heads of fairseq's RoBERTa, with its defaults
+HEAD_OPTIONS: dict[str, object] = {  # of the heads of fairseq's RoBERTa, with its defaults
     "pooler_activation_fn": "tanh",
     "pooler_dropout": 0.0,
     "spectral_norm_classification_head": False,
@@ -53,7 +55,7 @@ class DenseEncoder(SentenceEncoder):
     (i + 1) C to C before layer i, from the second on.
     """
 
-    def __init__(self, cfg, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
+    def __init__(self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
         super().__init__(cfg, dictionary, embed_tokens, attention)
         options, width = ClassifierOptions.from_namespace(cfg), cfg.encoder.embed_dim
         self.dropout_module = FairseqDropout(options.embedding_dropout, module_name="embeddings")
@@ -98,15 +100,15 @@ class ClassifierEncoder(MechanismRobertaEncoder):
         embeddings.weight.requires_grad_(not options.freeze_embeddings)
         return embeddings
 
-    def __init__(self, args, dictionary: Dictionary, attention: type[Attention]):
+    def __init__(self, args: Any, dictionary: Dictionary, attention: type[Attention]):
         self._args, self._dictionary = args, dictionary  # read while fairseq builds the encoder
         super().__init__(args, dictionary, attention)
 
-    def build_encoder(self, args, dictionary: Dictionary, embed_tokens: nn.Embedding) -> DenseEncoder:
+    def build_encoder(self, args: Any, dictionary: Dictionary, embed_tokens: nn.Embedding) -> DenseEncoder:
         """The layers, which start as those of fairseq's Transformer."""
         return DenseEncoder(TransformerConfig.from_namespace(args), dictionary, embed_tokens, self._attention)
 
-    def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter) -> None:
+    def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None) -> None:
         """None."""
 
 
@@ -132,7 +134,7 @@ class SentenceClassifier(MechanismRoberta):
         return *super().option_classes(), ClassifierOptions
 
     @classmethod
-    def check_args(cls, args, *sides: str) -> None:
+    def check_args(cls, args: Any, *sides: str) -> None:
         """
         Raises:
             UserError: naming the flag, also where flags contradict each other.
@@ -141,10 +143,12 @@ class SentenceClassifier(MechanismRoberta):
         for name, default in HEAD_OPTIONS.items():
             if getattr(args, name, default) != default:
                 raise UserError(f"{name_of_flag(name)} is for RoBERTa's heads, and --arch {args.arch} has none of them")
-        if ClassifierOptions.from_namespace(args).dense_connections and getattr(args, "encoder_layerdrop", 0):
+        if ClassifierOptions.from_namespace(args).dense_connections and getattr(args, "encoder_layerdrop", None):
             raise UserError("--dense-connections need all layers, which --encoder-layerdrop drops")
 
-    def register_classification_head(self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs) -> None:
+    def register_classification_head(
+        self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
+    ) -> None:
         """Adds a linear layer from the mean of words to classes."""
         self.classification_heads[name] = nn.Linear(self.args.encoder_embed_dim, num_classes)
 
@@ -154,7 +158,7 @@ class SentenceClassifier(MechanismRoberta):
         features_only: bool = False,
         return_all_hiddens: bool = False,
         classification_head_name: str | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> tuple[Tensor, dict]:
         """
         Args:
@@ -184,11 +188,13 @@ def make_classifier(family: Family) -> None:
     """Registers the classifier ``NAME_classifier`` of an attention with fairseq."""
     arch, about = f"{family.name}_classifier", {"family": family, "__doc__": family.attention.__doc__}
     MODELS[arch] = register_model(arch)(type(class_name(arch), (SentenceClassifier,), about))
-    register_model_architecture(arch, arch)(architecture(DEFAULTS | dict(family.defaults["classifier"])))
+    defaults = DEFAULTS | dict(family.defaults["classifier"])
+    register_model_architecture(arch, arch)(architecture(defaults, base_architecture))
 
 
 register_classifier("transformer")(Attention)
-register_classifier("cnn", relative_positions="none")(ConvolvedTokens)
+# It stands in an attention's place.
+register_classifier("cnn", relative_positions="none")(ConvolvedTokens)  # type: ignore[arg-type]
 makers["classifier"] = make_classifier
 for known in CLASSIFIERS.values():
     make_classifier(known)

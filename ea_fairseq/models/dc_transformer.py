@@ -9,10 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from fairseq.models import register_model, register_model_architecture
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -27,9 +29,8 @@ from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.layer import build_attention
-from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
@@ -51,7 +52,7 @@ class DCLayer(nn.Module):
         longest: the most steps of a series.
     """
 
-    def __init__(self, args, attention: type[Attention], context: LayerContext, longest: int):
+    def __init__(self, args: Any, attention: type[Attention], context: LayerContext, longest: int):
         super().__init__()
         options = DCTransformerOptions.from_namespace(args)
         width, attended = options.width, options.attended
@@ -94,9 +95,10 @@ class DCEncoder(nn.Module):
         UserError: where a term of own logits knows fewer steps than a series has.
     """
 
-    def __init__(self, args, attention: type[Attention], description: SeriesDescription):
+    def __init__(self, args: Any, attention: type[Attention], description: SeriesDescription):
         super().__init__()
-        options, shared = DCTransformerOptions.from_namespace(args), {}
+        options = DCTransformerOptions.from_namespace(args)
+        shared: dict[str, nn.Module] = {}
         self.project_in = nn.Linear(description.channels, options.width)
         self.embed_positions = nn.Embedding(description.longest, options.width)
         nn.init.normal_(self.embed_positions.weight, std=POSITIONS_STD)
@@ -136,7 +138,9 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
     options = DCTransformerOptions
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"):
+    def from_pretrained(  # type: ignore[override]
+        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
+    ) -> Any:
         """Loads a trained model, to predict by: see :class:`ea_fairseq.EATimeSeries`."""
         return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
 
@@ -146,7 +150,7 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
         return *super().option_classes(), DCTransformerOptions
 
     @classmethod
-    def build_model(cls, args, task):
+    def build_model(cls, args: Any, task: FairseqTask) -> "DCTransformer":
         """
         Raises:
             UserError: naming the flag, when an option is out of range or does not go with the mechanism.
@@ -158,7 +162,7 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
         return cls(args, DCEncoder(args, cls.family.attention, description), description)
 
     @classmethod
-    def refuse_idle_flags(cls, args) -> None:
+    def refuse_idle_flags(cls, args: Any) -> None:
         """
         Raises:
             UserError: where there is no attention, or no convolution, for a flag to act on.
@@ -193,7 +197,7 @@ def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]
 
 def register_time_series(family: Family) -> None:
     """Registers a family's model of time series: ``ea_dc_transformer``; none where it has another branch of its own."""
-    if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
+    if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
         return
     register(family.time_series, family, {family.time_series: family.time_series_defaults})
 

@@ -1,28 +1,37 @@
 """What all models of a mechanism share, whichever of fairseq's models they are built on."""
 
 import copy
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fairseq.checkpoint_utils import prune_state_dict
-from torch import Tensor
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from torch import Tensor, nn
 
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
+from ea_fairseq.attention.maps import kind_of
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.availability import check_backend
-from ea_fairseq.models.metrics import log_metrics
+from ea_fairseq.models.nested_options import flatten
 from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.options import Options, flag
 
+DASHBOARDS = ("tensorboard_logdir", "wandb_project")
+LAST = 10_000  # priority: after all that fairseq logs
 
-class MechanismModel:
+
+class MechanismModel(BaseFairseqModel):
     """Flags, their checks, and checkpoints; stands before a model of fairseq among the bases of a class."""
 
     family: ClassVar[Family]
-    hub: ClassVar[type]  # what a trained model is used by in Python
+    hub: ClassVar[Any]  # the class that a trained model is used by in Python
 
     @classmethod
     def from_pretrained(
@@ -30,8 +39,8 @@ class MechanismModel:
         model_name_or_path: str | Path,
         checkpoint_file: str | None = None,
         data_name_or_path: str | Path | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> Any:
         """Loads a trained model for raw text: to translate and score with, or to classify and fill in words.
 
         Args:
@@ -58,7 +67,7 @@ class MechanismModel:
         return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
-    def hub_models(cls):
+    def hub_models(cls) -> dict:
         """None: nothing is downloaded."""
         return {}
 
@@ -68,14 +77,14 @@ class MechanismModel:
         return TermOptions, ConvolutionOptions, cls.family.attention.options
 
     @classmethod
-    def add_args(cls, parser):
+    def add_args(cls, parser: ArgumentParser) -> None:
         """Adds fairseq's flags and our own."""
         super().add_args(parser)
         for options in cls.option_classes():
             options.add_args(parser)
 
     @classmethod
-    def check_args(cls, args, *sides: str) -> None:
+    def check_args(cls, args: Any, *sides: str) -> None:
         """Checks our flags, and the heads of ``sides``: ``encoder``, ``decoder``.
 
         Raises:
@@ -119,7 +128,7 @@ class MechanismModel:
             )
 
     @classmethod
-    def refuse_decoder_flags(cls, args) -> None:
+    def refuse_decoder_flags(cls, args: Any) -> None:
         """
         Raises:
             UserError: naming the flag that is of a decoder's or of encoder-decoder attentions.
@@ -135,7 +144,9 @@ class MechanismModel:
                 f"--no-content-scores leaves out what --attention-type {terms.attention_type} is: leave out one of them"
             )
 
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+    def load_state_dict(
+        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
+    ) -> Any:
         """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.
 
         Raises:
@@ -151,7 +162,9 @@ class MechanismModel:
         if strict:
             refuse_mismatch(self, state_dict)
         if new:
-            start_mechanism(self, self.family.attention.options.from_namespace(self.args), unread)
+            start_mechanism(
+                self, self.family.attention, self.family.attention.options.from_namespace(self.args), unread
+            )
         return super().load_state_dict(state_dict, strict)
 
     def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:
@@ -163,7 +176,59 @@ class MechanismModel:
                 return False
         return True
 
-    def set_num_updates(self, num_updates: int):
+    def set_num_updates(self, num_updates: int) -> None:
         """Called by fairseq before each update of a training."""
         super().set_num_updates(num_updates)
         log_metrics(self, self.args)
+
+
+def log_metrics(model: nn.Module, args: Any) -> None:
+    """Adds what each attention's mechanism has to show to the metrics being collected.
+
+    Does nothing unless ``args`` name a dashboard. The values are taken when fairseq writes its metrics: other updates
+    pay nothing for them, and they are those of the model after the update that they stand beside.
+    """
+    if not any(getattr(args, dashboard, None) for dashboard in DASHBOARDS):
+        return
+    for name, attention in model.named_modules():
+        if isinstance(attention, Attention):
+            for metric, value in attention.metrics(name, kind_of(name) or "").items():
+                log(metric, value)
+
+
+def log(name: str, value: Callable[[], float]) -> None:
+    """Has fairseq call ``value`` when it writes a metric of that name."""
+    metrics.log_derived(name, lambda _: value(), LAST)
+
+
+def architecture(defaults: Mapping[str, object], complete: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What sets the options of an architecture that are not given: to its own defaults, then those of fairseq.
+
+    Args:
+        complete: fairseq's function that sets the others.
+    """
+
+    def set_defaults(args: Any) -> None:
+        flatten(args)
+        for option, value in defaults.items():
+            setattr(args, option, getattr(args, option, value))
+        complete(args)
+
+    return set_defaults
+
+
+def class_name(name: str) -> str:
+    """``ea_roberta`` -> ``EARobertaModel``"""
+    return "".join(part.upper() if len(part) < 3 else part.capitalize() for part in name.split("_")) + "Model"
+
+
+def class_of_name(models: Iterable[type], module: str, name: str) -> type:
+    """The one of a module's models that has a class name, as pickle and imports look for it.
+
+    Raises:
+        AttributeError: where none has it.
+    """
+    for model in models:
+        if model.__name__ == name:
+            return model
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@ our mechanisms and what checks a checkpoint read flat names.
 """
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import nullcontext
 from dataclasses import asdict, fields
 
@@ -28,7 +28,7 @@ def flatten(options: Namespace | dict | DictConfig | None, complete: bool = Fals
         UserError: naming an option that the part does not have.
     """
     held = vars(options) if isinstance(options, Namespace) else options
-    if not isinstance(held, Mapping):
+    if not isinstance(held, MutableMapping):
         return
     for part, config in PARTS.items():
         nested = held.get(part)

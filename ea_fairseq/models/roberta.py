@@ -1,20 +1,21 @@
 """Models that are an encoder alone: fairseq's RoBERTa, and BERT in its layout, with a mechanism in their attentions."""
 
-from collections.abc import Callable, Mapping
+from typing import Any
 
+from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderModel, register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaLMHead, RobertaModel
 from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.encoder_options import EncoderOptions
-from ea_fairseq.models.mechanism_model import MechanismModel
+from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
 
@@ -34,7 +35,7 @@ LAYOUT_DEFAULTS = {"roberta": {}, "bert": {"segments": 2, "layer_norm_eps": 1e-1
 class MechanismRobertaEncoder(RobertaEncoder):
     """fairseq's RoBERTa encoder and its language model's head, the attentions with a mechanism."""
 
-    def __init__(self, args, dictionary, attention: type[Attention]):
+    def __init__(self, args: Any, dictionary: Dictionary, attention: type[Attention]):
         """Args: attention: what attentions are built of."""
         self._attention, self._size = attention, EncoderOptions.from_namespace(args).embedding_size
         self._size = self._size or args.encoder_embed_dim  # read while fairseq builds the encoder
@@ -46,12 +47,14 @@ class MechanismRobertaEncoder(RobertaEncoder):
         """Embeddings of tokens, (tokens, N)."""
         return super().build_embedding(vocab_size, self._size, padding_idx)
 
-    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> SentenceEncoder:
+    def build_encoder(self, args: Any, dictionary: Dictionary, embed_tokens: nn.Embedding) -> SentenceEncoder:
         """The layers and what comes before them."""
         cfg = TransformerConfig.from_namespace(args)
         return SentenceEncoder(cfg, dictionary, embed_tokens, self._attention).apply(init_weights)
 
-    def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None):
+    def build_lm_head(
+        self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None
+    ) -> nn.Module | None:
         """The language model's head, (B, S, C) -> (B, S, tokens), whose inner vectors are as wide as embeddings."""
         head = RobertaLMHead(self._size, output_dim, activation_fn, weight)
         if self._size != embed_dim:
@@ -72,7 +75,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
 
     encoder_class = MechanismRobertaEncoder
 
-    def __init__(self, args, encoder: MechanismRobertaEncoder):
+    def __init__(self, args: Any, encoder: MechanismRobertaEncoder):
         FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
         self.args = args
         self.init_weights()
@@ -82,13 +85,14 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         """As BERT does."""
         self.apply(init_weights)
 
-    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str):
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Takes a checkpoint's pooler of BERT as the dense layer of each classification head that it fits."""
-        pooler = {part: state_dict.pop(f"{POOLER}.{part}", None) for part in ("weight", "bias")}
+        names = {part: f"{POOLER}.{part}" for part in ("weight", "bias")}
+        pooler = {part: state_dict.pop(name) for part, name in names.items() if name in state_dict}
         super().upgrade_state_dict_named(state_dict, name)
         for head, modules in self.classification_heads.items():
-            own = modules.dense.state_dict()
-            if all(pooler[part] is not None and pooler[part].shape == own[part].shape for part in pooler):
+            own = modules.get_submodule("dense").state_dict()
+            if pooler.keys() == names.keys() and all(pooler[part].shape == own[part].shape for part in names):
                 dense = f"classification_heads.{head}.dense"
                 state_dict.update({f"{dense}.{part}": tensor for part, tensor in pooler.items()})
 
@@ -98,7 +102,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         return *super().option_classes(), EncoderOptions
 
     @classmethod
-    def build_model(cls, args, task):
+    def build_model(cls, args: Any, task: FairseqTask) -> "MechanismRoberta":
         """
         Raises:
             UserError: naming the flag, when an option is out of range or does not go with the mechanism.
@@ -117,7 +121,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         return model
 
     @classmethod
-    def check_args(cls, args, *sides: str) -> None:
+    def check_args(cls, args: Any, *sides: str) -> None:
         """
         Raises:
             UserError: naming the flag, also where it is of attentions that an encoder does not have.
@@ -148,18 +152,7 @@ def register_encoders(family: Family) -> None:
         for arch, size in family.encoder_archs(layout).items():
             sizes = dict(zip(SIZE_OPTIONS, SIZES[size], strict=True))
             defaults = sizes | LAYOUT_DEFAULTS[layout] | dict(family.encoder_defaults)
-            register_model_architecture(name, arch)(architecture(defaults))
-
-
-def architecture(defaults: Mapping[str, object]) -> Callable:
-    """What sets the options of an architecture that are not given."""
-
-    def set_defaults(args) -> None:
-        for option, value in defaults.items():
-            setattr(args, option, getattr(args, option, value))
-        base_architecture(args)
-
-    return set_defaults
+            register_model_architecture(name, arch)(architecture(defaults, base_architecture))
 
 
 def __getattr__(name: str) -> type[MechanismRoberta]:

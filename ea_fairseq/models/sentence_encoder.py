@@ -1,6 +1,7 @@
 """The encoder of RoBERTa and BERT: embeddings of tokens, positions and segments, and layers with a mechanism."""
 
 import logging
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -21,7 +22,7 @@ class SentenceEncoder(MechanismEncoder):
     ``embedding_proj`` (C, N) where the N numbers of an embedding are not the C of the layers.
     """
 
-    def __init__(self, cfg, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
+    def __init__(self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
         """
         Args:
             cfg: fairseq's configuration of a Transformer, with :class:`EncoderOptions`.
@@ -30,7 +31,7 @@ class SentenceEncoder(MechanismEncoder):
         """
         super().__init__(cfg, dictionary, embed_tokens, attention=attention)
         options, size, width = EncoderOptions.from_namespace(cfg), embed_tokens.embedding_dim, cfg.encoder.embed_dim
-        self.end = dictionary.eos()
+        self.end, self.last_segment = dictionary.eos(), options.segments - 1
         self.segment_embeddings = nn.Embedding(options.segments, size) if options.segments else None
         self.embedding_proj = nn.Linear(size, width) if size != width else None
         if self.layer_norm is not None and size != width:  # fairseq gives it the width of embeddings
@@ -53,7 +54,7 @@ class SentenceEncoder(MechanismEncoder):
     def segments(self, tokens: Tensor) -> Tensor:
         """The number of ``</s>`` before each token (B, S), the last segment's where there are more."""
         ends = tokens.eq(self.end).long()
-        return (ends.cumsum(dim=1) - ends).clamp(max=self.segment_embeddings.num_embeddings - 1)
+        return (ends.cumsum(dim=1) - ends).clamp(max=self.last_segment)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Fits the embeddings of another model to this one, without a change of its outputs.

@@ -1,5 +1,8 @@
 """fairseq's Transformer encoder and decoder, their layers passing something on."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from fairseq.modules import FairseqDropout
@@ -20,19 +23,37 @@ OUTPUT_ROWS = {
     "src_tokens": 0,
     "src_lengths": 0,
 }
+EncoderOutput = dict[str, Sequence[Tensor]]  # what fairseq's encoders return
 # What fairseq calls the dropout of its classes, where that is not the class name.
 DROPOUT_NAMES = {"TransformerEncoderBase": "TransformerEncoder", "TransformerDecoderBase": "TransformerDecoder"}
 
 
-class MechanismStack:
+class MechanismStack(nn.Module):
     """What builds the layers of encoder and decoder: each knows its number and what it shares with the others."""
 
-    def __init__(self, cfg, *args, attention: type[Attention], **kwargs):
-        self._built, self._attention, self._shared = 0, attention, {}  # read while fairseq builds the layers
+    # Of fairseq's encoders and decoders.
+    adaptive_softmax: nn.Module | None
+    dropout_module: nn.Module
+    embed_positions: nn.Module | None
+    embed_scale: float
+    embed_tokens: nn.Embedding
+    forward_embedding: Callable[..., tuple[Tensor, Tensor]]
+    layer_norm: nn.Module | None
+    layernorm_embedding: nn.Module | None
+    layers: nn.ModuleList
+    num_layers: int
+    padding_idx: int
+    project_in_dim: nn.Module | None
+    project_out_dim: nn.Module | None
+    quant_noise: nn.Module | None
+
+    def __init__(self, cfg: Any, *args: Any, attention: type[Attention], **kwargs: Any):
+        self._built, self._attention = 0, attention  # read while fairseq builds the layers
+        self._shared: dict[str, nn.Module] = {}
         super().__init__(cfg, *args, **kwargs)
         name_dropouts(self)
 
-    def build_layer(self, kind: type[nn.Module], cfg, *args) -> nn.Module:
+    def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
         """The next layer, of an encoder's or decoder's kind."""
         layer = kind(cfg, *args, attention=self._attention, layer=self._built, shared=self._shared)
         self._built += 1
@@ -41,13 +62,13 @@ class MechanismStack:
     def max_positions(self) -> int:
         """The most words of a sentence: fairseq's limit or, where it is lower, that of a term of own logits."""
         limits = (module.longest for module in self.modules() if isinstance(module, Term))
-        return min([super().max_positions(), *filter(None, limits)])
+        return min([super().max_positions(), *filter(None, limits)])  # type: ignore[misc]  # fairseq's
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):
     """fairseq's Transformer encoder whose layers pass on what their attention does."""
 
-    def build_encoder_layer(self, cfg) -> nn.Module:
+    def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return self.build_layer(MechanismEncoderLayer, cfg)
 
     def forward_scriptable(
@@ -56,7 +77,7 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
-    ) -> dict[str, list[Tensor]]:
+    ) -> EncoderOutput:
         """
         Args:
             src_tokens: (B, S); token_embeddings: (B, S, C), looked up when absent.
@@ -98,7 +119,7 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         """What the next layer reads of what went into the layers so far and came out, (S, B, C) each."""
         return states[-1]
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+    def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """Row i becomes what row ``new_order[i]`` was; copied only where somebody reads it."""
         return select(encoder_out, OUTPUT_ROWS, new_order)
 
@@ -106,13 +127,13 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
 class MechanismDecoder(MechanismStack, TransformerDecoderBase):
     """fairseq's Transformer decoder whose layers pass on what both their attentions do."""
 
-    def build_decoder_layer(self, cfg, no_encoder_attn: bool = False) -> nn.Module:
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
 
     def extract_features_scriptable(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Tensor]] | None,
+        encoder_out: EncoderOutput | None,
         incremental_state: dict | None = None,
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
@@ -201,7 +222,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         x = self.dropout_module(x).transpose(0, 1)
         return x, unless_empty(tokens.eq(self.padding_idx))
 
-    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor):
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Lets all KV caches follow beam search: row i becomes what row ``new_order[i]`` was; ``new_order`` is (B,)."""
         if BeamState.KEY in incremental_state:
             incremental_state[BeamState.KEY].reorder(new_order)
@@ -217,8 +238,8 @@ def name_dropouts(stack: nn.Module) -> None:
 
 
 def begin_step(
-    incremental_state: dict, encoder_out: dict[str, list[Tensor]] | None, padding: Tensor | None, x: Tensor
-) -> dict[str, list[Tensor]] | None:
+    incremental_state: dict, encoder_out: EncoderOutput | None, padding: Tensor | None, x: Tensor
+) -> EncoderOutput | None:
     """Begins a step of the tokens x (1, B, C); returns the encoder's output with a row for each sentence."""
     if BeamState.KEY not in incremental_state:
         selected = encoder_out["encoder_out"] if encoder_out else None
@@ -246,6 +267,6 @@ def unless_empty(padding_mask: Tensor) -> Tensor | None:
     return padding_mask if torch.compiler.is_compiling() or padding_mask.any() else None
 
 
-def first(encoder_out: dict[str, list[Tensor]] | None, name: str) -> Tensor | None:
+def first(encoder_out: EncoderOutput | None, name: str) -> Tensor | None:
     """The tensor that fairseq keeps in a list of one, or None where there is none."""
     return encoder_out[name][0] if encoder_out and encoder_out[name] else None

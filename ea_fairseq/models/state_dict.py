@@ -30,25 +30,26 @@ def remove_unread(model: nn.Module, state_dict: dict[str, Tensor]) -> int:
     return len({name.rpartition(".")[0] for name in unread})
 
 
-def start_mechanism(model: nn.Module, options: Options, unread: int = 0) -> None:
+def start_mechanism(model: nn.Module, kind: type[Attention], options: Options, unread: int = 0) -> None:
     """Gives a mechanism's parameters their start for a plain Transformer's checkpoint, and logs it in one line.
 
     Args:
+        kind: the mechanism's attention.
         unread: number of the checkpoint's projections that the model has no use for.
     """
     added = {name: parameter for name, parameter in model.named_parameters() if MECHANISM.search(name)}
     attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
     starts = {attention.start_from_plain(options) for _, attention in attentions}
     changed = sum(any(parameter.startswith(f"{name}.") for parameter in added) for name, _ in attentions)
-    new = f"{model.family.attention.title} is new and has no parameters"
+    new = f"{kind.title} is new and has no parameters"
     if added:
         parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
-        new = f"{changed} {model.family.attention.adds} with {parameters:,} parameters are new and start {start}"
+        new = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
     left = f", without {unread} projections of queries and keys that nothing reads" if unread else ""
     logger.info(f"the checkpoint is a plain Transformer's: {new}, all else is the checkpoint's{left}")
 
 
-def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]):
+def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
     """Raises UserError with a sentence that names the first parameter that model and checkpoint do not share."""
     own = model.state_dict()
     for name, parameter in own.items():

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.errors import UserError
@@ -32,7 +33,7 @@ class Readout(nn.Linear):
         super().__init__(longest * width, outputs)
         self.longest, self.dropout = longest, nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:  # type: ignore[override]
         """(B, T, d) and its padding (B, T) -> (B, outputs)"""
         x = self.dropout(F.gelu(x)).masked_fill(padding_mask.unsqueeze(-1), 0.0)
         return super().forward(F.pad(x, (0, 0, 0, self.longest - x.size(1))).flatten(1))
@@ -49,13 +50,14 @@ class TimeSeriesModel(BaseFairseqModel):
 
     options: ClassVar[type[TimeSeriesOptions]] = TimeSeriesOptions
 
-    def __init__(self, args, encoder: nn.Module, description: SeriesDescription):
+    def __init__(self, args: Any, encoder: nn.Module, description: SeriesDescription):
         super().__init__()
         self.args, self.encoder, self.description = args, encoder, description
-        self.classification_heads, self.value_head = nn.ModuleDict(), None
+        self.classification_heads = nn.ModuleDict()
+        self.value_head: nn.Module | None = None
 
     @classmethod
-    def description_of(cls, args, task) -> SeriesDescription:
+    def description_of(cls, args: Any, task: FairseqTask) -> SeriesDescription:
         """
         Raises:
             UserError: where the task has no time series.
@@ -91,7 +93,9 @@ class TimeSeriesModel(BaseFairseqModel):
         x = self.encoder(source, padding_mask)
         if classification_head_name is not None:
             return self.classification_heads[classification_head_name](x, padding_mask), {}
-        return (x if features_only else self.value_head(x)), {}
+        if not features_only and self.value_head is not None:
+            x = self.value_head(x)
+        return x, {}
 
     def max_positions(self) -> int:
         """The most steps of a series."""
@@ -109,7 +113,9 @@ class TimeSeriesModel(BaseFairseqModel):
                 del state_dict[key]
             state_dict.update(own)
 
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+    def load_state_dict(
+        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
+    ) -> Any:
         """
         Raises:
             UserError: naming the first parameter that does not fit, before any is loaded.
@@ -120,7 +126,7 @@ class TimeSeriesModel(BaseFairseqModel):
         return super().load_state_dict(state_dict, strict, model_cfg)
 
 
-def set_options(args, classes: tuple[type[Options], ...], defaults: Mapping[str, object]) -> None:
+def set_options(args: Any, classes: tuple[type[Options], ...], defaults: Mapping[str, object]) -> None:
     """Sets the options that are not given, to those of an architecture, so that a checkpoint tells all of them."""
     for opt in (opt for options in classes for opt in fields(options)):
         setattr(args, opt.name, getattr(args, opt.name, defaults.get(opt.name, opt.default)))

@@ -1,15 +1,18 @@
 """The baselines of CEAN, section 4.1: LSTM, GRU and ResNet, with the read-out of the other models of time series."""
 
+from argparse import ArgumentParser
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from fairseq.models import register_model, register_model_architecture
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.class_names import class_name
+from ea_fairseq.models.mechanism_model import class_name
 from ea_fairseq.models.stack import unless_empty
 from ea_fairseq.models.time_series import TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
@@ -56,8 +59,7 @@ class ResidualBlock(nn.Module):
     def forward(self, x: Tensor, masks: AttentionMasks) -> Tensor:
         """(T, B, C) -> (T, B, d), padding being read as zeros."""
         padded, residual = masks.padded_keys, x
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            (kernel,) = conv.kernel_size
+        for kernel, conv, norm in zip(KERNELS, self.convs, self.norms, strict=True):
             steps = F.pad(masks.cleared_tokens(x).permute(1, 2, 0), ((kernel - 1) // 2, kernel // 2))
             x = norm(conv(steps).permute(2, 0, 1), padded)
             x = F.relu(x) if norm is not self.norms[-1] else x
@@ -91,12 +93,12 @@ class TimeSeriesBaseline(TimeSeriesModel):
         return (TimeSeriesOptions,)
 
     @classmethod
-    def add_args(cls, parser) -> None:
+    def add_args(cls, parser: ArgumentParser) -> None:
         """Adds the flags."""
         TimeSeriesOptions.add_args(parser)
 
     @classmethod
-    def build_model(cls, args, task):
+    def build_model(cls, args: Any, task: FairseqTask) -> "TimeSeriesBaseline":
         """
         Raises:
             UserError: naming the flag that is out of range.

@@ -63,7 +63,7 @@ class DCTransformerOptions(TimeSeriesOptions):
     )
     causal_conv: bool = option(False, bool, "dilated convolutions read no later step; attention reads all steps")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         channels, heads = self.attention_share * self.width, self.encoder_attention_heads
         if abs(channels - self.attended) > 1e-6 or self.attended % heads:

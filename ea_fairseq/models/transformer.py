@@ -1,23 +1,28 @@
 """Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
 
-from collections.abc import Callable, Mapping
+from typing import Any
 
+from fairseq.data import Dictionary
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.tasks import FairseqTask
+from torch import nn
 
-from ea_fairseq.attention.registry import FAMILIES, Family, makers
+from ea_fairseq.attention.registry import FAMILIES, PLAIN, Family, makers
 from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # where it was once
 from ea_fairseq.errors import UserError, flags_refused
-from ea_fairseq.models.class_names import class_name, class_of_name
 from ea_fairseq.models.dc_transformer import register_time_series
-from ea_fairseq.models.mechanism_model import MechanismModel
-from ea_fairseq.models.nested_options import flatten
+from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
-from ea_fairseq.models.transformer_lite import lite_sizes
 from ea_fairseq.options import name_of_flag
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
+LITE = {"embed_dim": 160, "ffn_embed_dim": 160, "attention_heads": 4}  # Transformer-Lite in EA, table 5
+SIZES: dict[str, dict[str, object]] = {  # options of the papers' sizes; 6 + 6 layers are fairseq's default
+    "base": {},
+    "lite": {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in LITE.items()},
+}
 UNSUPPORTED = {
     "cross_self_attention": "evolving attention keeps separate maps for target and source words",
     "base_layers": "BASE layers do not pass attention logits on",
@@ -34,7 +39,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
     """
 
     @classmethod
-    def build_model(cls, args, task):
+    def build_model(cls, args: Any, task: FairseqTask) -> "MechanismTransformer":
         """
         Raises:
             UserError: naming the flag, when an option is out of range or does not go with the mechanism.
@@ -47,12 +52,12 @@ class MechanismTransformer(MechanismModel, TransformerModel):
             return super().build_model(args, task)
 
     @classmethod
-    def build_encoder(cls, cfg, src_dict, embed_tokens):
+    def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:
         """The encoder, its attentions with the mechanism."""
         return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.family.attention)
 
     @classmethod
-    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+    def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
         """The decoder, its attentions with the mechanism."""
         return MechanismDecoder(
             cfg,
@@ -68,7 +73,8 @@ def make_models(family: Family) -> None:
     attrs = {"family": family, "__doc__": family.attention.__doc__}
     MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
     for arch, size in family.archs.items():
-        register_model_architecture(family.name, arch)(architecture(family.defaults.get(size, {}), size))
+        defaults = {**SIZES[size], **family.defaults.get(size, {})}
+        register_model_architecture(family.name, arch)(architecture(defaults, base_architecture))
     register_encoders(family)
     register_time_series(family)
 
@@ -78,20 +84,8 @@ def __getattr__(name: str) -> type[MechanismTransformer]:
     return class_of_name(MODELS.values(), __name__, name)
 
 
-def architecture(defaults: Mapping[str, object], size: str) -> Callable:
-    """What sets the options of an architecture that are not given."""
-
-    def set_defaults(args) -> None:
-        flatten(args)
-        for option, value in defaults.items():
-            setattr(args, option, getattr(args, option, value))
-        if size == "lite":
-            lite_sizes(args)
-        base_architecture(args)
-
-    return set_defaults
-
-
 makers["mechanism"] = make_models
 for known in FAMILIES.values():
     make_models(known)
+# The baseline: fairseq's own Transformer at the papers' smallest size.
+register_model_architecture("transformer", PLAIN["lite"])(architecture(SIZES["lite"], base_architecture))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, List  # noqa: UP035
+from typing import Any, ClassVar, List  # noqa: UP035
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -38,7 +38,7 @@ class TorchOptimizer(FairseqOptimizer):
 
     NAME: ClassVar[str]
     OPTIMIZER: ClassVar[type[torch.optim.Optimizer]]
-    SETTINGS: ClassVar[dict[str, object]]
+    SETTINGS: ClassVar[dict[str, Any]]
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]):
         """
@@ -55,7 +55,7 @@ class TorchOptimizer(FairseqOptimizer):
             raise UserError(f"--optimizer {self.NAME} cannot be used so: {sentence}") from None
 
     @property
-    def optimizer_config(self) -> dict[str, object]:
+    def optimizer_config(self) -> dict[str, Any]:
         """Options that take the place of a checkpoint's when a training goes on."""
         cfg = self.cfg
         betas = tuple(cfg.adam_betas)

@@ -45,7 +45,7 @@ class SeriesDataset(FairseqDataset):
             "id": torch.tensor([sample["id"] for sample in samples]),
             "nsentences": len(samples),
             "ntokens": int(steps.sum()),
-            "net_input": {"source": pad(sources), "padding_mask": torch.arange(steps.max()) >= steps.unsqueeze(1)},
+            "net_input": {"source": pad(sources), "padding_mask": torch.arange(int(steps.max())) >= steps.unsqueeze(1)},
         }
         if "target" in samples[0]:
             # Numbers are float64, for --fp16 makes float16 of all that is float32, and criteria make float32 of them.
@@ -77,7 +77,15 @@ class MaskedSeriesDataset(SeriesDataset):
         length: mean length of what is masked in a row.
     """
 
-    def __init__(self, series, description, shuffle: bool, ratio: float, length: float, seed: int):
+    def __init__(
+        self,
+        series: list[np.ndarray],
+        description: SeriesDescription,
+        shuffle: bool,
+        ratio: float,
+        length: float,
+        seed: int,
+    ):
         super().__init__(series, None, description, shuffle)
         self.ratio, self.length, self.seed, self.epoch = ratio, length, seed, 1
 
@@ -89,7 +97,7 @@ class MaskedSeriesDataset(SeriesDataset):
         """As above, masked values read as missing ones; ``target`` (T, C) and ``masked`` (T, C), what to predict."""
         series = self.series[index]
         random = np.random.default_rng([self.seed, self.epoch, index])
-        masked = draw_segments(*series.shape, self.ratio, self.length, random) & ~np.isnan(series)
+        masked = draw_segments(len(series), series.shape[1], self.ratio, self.length, random) & ~np.isnan(series)
         source, target = (
             torch.from_numpy(self.description.prepare(values))
             for values in (np.where(masked, np.float32(np.nan), series), series)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class SeriesDescription:
     labels: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, series: list[np.ndarray], normalized: bool, longest: int, labels: tuple[str, ...] | None):
+    def of(cls, series: list[np.ndarray], normalized: bool, longest: int, labels: tuple[str, ...] | None) -> Self:
         """Measures the series (T, C) of a training set; a channel without any value has mean 0 and deviation 1."""
         count = sum((~np.isnan(one)).sum(axis=0) for one in series)
         known = np.maximum(count, 1)
@@ -37,7 +38,7 @@ class SeriesDescription:
         return cls(tuple(mean.tolist()), tuple(deviation.tolist()), normalized, longest, labels)
 
     @classmethod
-    def from_state(cls, state: dict) -> "SeriesDescription":
+    def from_state(cls, state: Any) -> Self:
         """From a checkpoint's plain values, which are not trusted.
 
         Raises:

@@ -19,7 +19,8 @@ class SeriesFolder:
     """
 
     def __init__(self, folder: str | Path, subsample: int = 1):
-        self.folder, self.subsample, self._read = Path(folder), subsample, {}
+        self.folder, self.subsample = Path(folder), subsample
+        self._read: dict[str, SeriesFile] = {}
 
     def find(self, split: str) -> Path | None:
         """The file of a split: ``train.ts``, ``NAME_TRAIN.ts`` or one of these with ``.gz``; None where there is none.

@@ -4,8 +4,9 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class SeriesFile:
     path: Path
     series: list[np.ndarray]
     labels: tuple[str, ...] | None
-    targets: list[int] | list[float] | None
+    targets: list[Any] | None
 
     @property
     def channels(self) -> int:
@@ -52,7 +53,9 @@ def read_ts(path: Path) -> SeriesFile:
         UserError: naming file and line, where it is not what its header says, damaged, or larger than series are.
         OSError: where it cannot be read.
     """
-    header, in_header, series, targets = TsHeader(), True, [], []
+    header, in_header = TsHeader(), True
+    series: list[np.ndarray] = []
+    targets: list[Any] = []
     number = size = values = 0
     try:
         with open_file(path) as file:
@@ -97,9 +100,9 @@ def text_of(line: bytes, size: int) -> str:
     return "" if text.startswith(("#", "%")) else text
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> gzip.GzipFile | BufferedReader:
     """The bytes of a file, unpacked."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def parse_line(line: str, header: TsHeader) -> tuple[np.ndarray, int | float | None]:
@@ -110,7 +113,8 @@ def parse_line(line: str, header: TsHeader) -> tuple[np.ndarray, int | float | N
     Raises:
         UserError: where the line is not what the header says.
     """
-    *dimensions, target = line.split(":") if header.has_target else [*line.split(":"), None]
+    dimensions = line.split(":")
+    target = dimensions.pop() if header.has_target else None
     header.channels = header.channels or len(dimensions)
     if len(dimensions) != header.channels or not dimensions:
         raise UserError(f"it has {len(dimensions)} dimensions, and there must be {header.channels}")

@@ -1,6 +1,8 @@
 """The header of a ``.ts`` file, the text format of the UEA and UCR archives and of the regression archive."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import whole
@@ -25,7 +27,9 @@ def labels(text: str) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-ENTRIES = {  # by the lower-case name behind the @: the field of TsHeader, its parser, what it must be
+ENTRIES: dict[
+    str, tuple[str, Callable[[str], Any], str]
+] = {  # by the lower-case name behind the @: the field of TsHeader, its parser, what it must be
     "problemname": ("name", str, "a name"),
     "timestamps": ("timestamps", boolean, "true or false"),
     "missing": ("missing", boolean, "true or false"),

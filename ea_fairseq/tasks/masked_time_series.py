@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 
 from ea_fairseq.criterions.masked_values import MaskedValuesCriterion
@@ -48,7 +50,7 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         how = self.cfg.mask_ratio, self.cfg.mask_length, self.cfg.seed
         return MaskedSeriesDataset(series, self.description, shuffle, *how)
 
-    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
         """
         Raises:
             UserError: where the criterion is for another task.
@@ -56,6 +58,6 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         self.require_criterion(cfg, MaskedValuesCriterion, "masked_values")
         return super().build_criterion(cfg, from_checkpoint)
 
-    def add_output(self, model) -> None:
+    def add_output(self, model: BaseFairseqModel) -> None:
         """The linear layer from the representation of a step to its values (CEAN eq. 7)."""
         model.register_value_head()

@@ -2,12 +2,13 @@
 
 import logging
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.criterions import CRITERION_REGISTRY, FairseqCriterion
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
 
@@ -33,7 +34,7 @@ class TimeSeriesConfig(FairseqDataclass):
     """The flags that tasks with time series share."""
 
     data: str = field(default=MISSING, metadata={"help": "folder with train.ts, test.ts and perhaps valid.ts, or .gz"})
-    normalize: ChoiceEnum(["channel", "none"]) = field(
+    normalize: ChoiceEnum(["channel", "none"]) = field(  # type: ignore[valid-type]
         default="channel",
         metadata={"help": "take off the training set's mean and divide by its deviation, of each channel, or do not"},
     )
@@ -55,13 +56,14 @@ class TimeSeriesTask(FairseqTask):
 
     has_targets = True  # whether series must have what the task predicts
 
-    def __init__(self, cfg: TimeSeriesConfig, **kwargs):
+    def __init__(self, cfg: TimeSeriesConfig, **kwargs: Any):
         super().__init__(cfg)
         self.check(cfg)
-        self.folder, self._description = SeriesFolder(cfg.data, cfg.subsample), None
+        self.folder = SeriesFolder(cfg.data, cfg.subsample)
+        self._description: SeriesDescription | None = None
         self.state.add_factory("series", lambda: self.measure().state)
 
-    def require_criterion(self, cfg, kind: type[FairseqCriterion], name: str) -> None:
+    def require_criterion(self, cfg: Any, kind: type[FairseqCriterion], name: str) -> None:
         """Raises UserError unless the criterion that is asked for is of a kind, or of a user-dir of one's own."""
         found = CRITERION_REGISTRY[getattr(cfg, "_name", None) or cfg.criterion]
         if not issubclass(found, kind) and found.__module__.startswith(("fairseq.", "ea_fairseq.")):
@@ -84,8 +86,8 @@ class TimeSeriesTask(FairseqTask):
         Raises:
             UserError: where it cannot be right.
         """
-        self._description = SeriesDescription.from_state(state_dict.get("series"))
-        self.state.merge_state_dict({"series": self._description.state})
+        description = self._description = SeriesDescription.from_state(state_dict.get("series"))
+        self.state.merge_state_dict({"series": description.state})
 
     @property
     def description(self) -> SeriesDescription:
@@ -117,7 +119,7 @@ class TimeSeriesTask(FairseqTask):
         seed = self.cfg.seed if self.cfg.split_seed is None else self.cfg.split_seed
         return split(train, self.cfg.valid_ratio, seed)[name == "valid"]
 
-    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> SeriesDataset:
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> SeriesDataset:
         """Loads ``train``, ``valid`` or ``test``.
 
         Raises:
@@ -160,11 +162,11 @@ class TimeSeriesTask(FairseqTask):
                 "train with more --max-positions, or with --subsample"
             )
 
-    def get_batch_iterator(self, *args, num_workers: int = 0, **kwargs) -> EpochBatchIterating:
+    def get_batch_iterator(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> EpochBatchIterating:
         """fairseq's iterator, without the processes of ``--num-workers``: series are in memory, ready to be read."""
         return super().get_batch_iterator(*args, num_workers=0, **kwargs)
 
-    def build_model(self, cfg, from_checkpoint: bool = False):
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BaseFairseqModel:
         """The model, as wide at both ends as the data set asks for.
 
         Raises:
@@ -178,7 +180,7 @@ class TimeSeriesTask(FairseqTask):
         self.add_output(model)
         return model
 
-    def add_output(self, model) -> None:
+    def add_output(self, model: BaseFairseqModel) -> None:
         """Gives the model the layer that the task trains on its representation."""
         raise NotImplementedError
 

@@ -1,12 +1,14 @@
 """The task ``time_series_prediction``: a series' class, or a number, for the criterion ``sentence_prediction``."""
 
 import math
+from typing import Any
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 
 from ea_fairseq.errors import UserError
@@ -23,11 +25,11 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
         """Series with the numbers of their classes, as the training set counts them, or the numbers to predict."""
-        targets = file.targets
-        if self.description.labels is not None:
+        assert file.targets is not None  # as require_fitting says
+        targets = [file.targets[index] for index in indices]
+        if file.labels is not None and self.description.labels is not None:
             targets = [self.description.labels.index(file.labels[target]) for target in targets]
-        series, targets = ([values[index] for index in indices] for values in (file.series, targets))
-        return SeriesDataset(series, targets, self.description, shuffle)
+        return SeriesDataset([file.series[index] for index in indices], targets, self.description, shuffle)
 
     def require_fitting(self, file: SeriesFile) -> None:
         """
@@ -44,11 +46,11 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         if unknown:
             raise UserError(f"{file.path} has the class {unknown[0]!r}, which the training set does not have")
 
-    def add_output(self, model) -> None:
+    def add_output(self, model: BaseFairseqModel) -> None:
         """A classification head, of one number where that is what is predicted."""
         model.register_classification_head(HEAD, self.description.outputs)
 
-    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
         """
         Raises:
             UserError: where the criterion is for another task, another kind of target, or of another head.
@@ -74,7 +76,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
             numbers.add_symbol(str(number))
         return numbers
 
-    def reduce_metrics(self, logging_outputs: list[dict], criterion) -> None:
+    def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """fairseq's figures and, where numbers are predicted, ``rmse``, the root of the mean squared error."""
         super().reduce_metrics(logging_outputs, criterion)
         if self.description.labels is None:  # fairseq logs the mean squared error divided by ln 2

@@ -1,4 +1,4 @@
-"""Python and shell sources keep the style that ruff and shellcheck ask for."""
+"""Python and shell sources keep the style that ruff and shellcheck ask for, and Python's types agree."""
 
 import shutil
 import subprocess
@@ -34,6 +34,11 @@ def assert_clean(*command):
 @pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=["rules", "format"])
 def test_python(check):
     assert_clean(tool("ruff"), *check, ".")
+
+
+def test_types():
+    """Each function says what it takes and returns, and mypy finds that calls and bodies agree with it."""
+    assert_clean(tool("mypy"))
 
 
 @pytest.mark.parametrize("script", shell_scripts(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -12,7 +12,7 @@ import torch
 
 from checkpoints import save_dictionaries, save_loud
 from commands import PLUGIN, ROOT, run_python
-from ea_fairseq.fairseq_patches.version import REMEDY
+from ea_fairseq.fairseq_patches.startup import REMEDY
 from laws import draw_padded, scores
 from tiny import COMBINATIONS
 

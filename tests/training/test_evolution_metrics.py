@@ -13,7 +13,7 @@ from fairseq.logging import metrics as fairseq_metrics
 from tensorboardX.proto.event_pb2 import Event
 
 from ea_fairseq.attention.map_convolution import norm
-from ea_fairseq.models.metrics import log_metrics
+from ea_fairseq.models.mechanism_model import log_metrics
 from forked import run_forked_well
 from mechanisms import KINDS, build_family
 from reversal import losses_of, train_command

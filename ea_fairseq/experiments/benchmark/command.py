@@ -27,9 +27,10 @@ from ea_fairseq.experiments.benchmark.cases import (
 from ea_fairseq.experiments.benchmark.results import Benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
 from ea_fairseq.experiments.benchmark.workers import Pool, measure
-from ea_fairseq.experiments.environment import commit, cores, gpus, processor, versions
+from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.installation import cores
 from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 COMMAND = "ea-fairseq benchmark"

@@ -26,7 +26,7 @@ from ea_fairseq.experiments.benchmark.results import Cost
 from ea_fairseq.experiments.benchmark.samples import Sample
 from ea_fairseq.experiments.benchmark.translation import Translation
 from ea_fairseq.experiments.benchmark.workloads import WORKLOADS
-from ea_fairseq.experiments.environment import cores
+from ea_fairseq.installation import cores
 
 TICKS = 100  # of /proc/stat in a second
 BUSY = (0, 1, 2, 5, 6, 7)  # its columns user, nice, system, irq, softirq and steal

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.environment import cores
 from ea_fairseq.experiments.runs.data_checksum import data_checksum
 from ea_fairseq.experiments.runs.recipe import Recipe, last_value
 from ea_fairseq.experiments.runs.train import as_folder
+from ea_fairseq.installation import cores
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.output_folder import LOGS, OutputFolder
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment, stop_tree

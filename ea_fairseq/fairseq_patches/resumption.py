@@ -1,0 +1,136 @@
+"""A resumed training goes on as if nothing had interrupted it, and epochs have the batches that they should have.
+
+- ``FairseqTask.get_batch_iterator`` (fairseq/tasks/fairseq_task.py) cuts a data set into batches once for all epochs,
+  in an order drawn with the seed ``seed + epoch`` of the epoch it starts in. A resumption starts in a later epoch, so
+  it draws other batches. Batches that are kept for all epochs are drawn here as if training started in the first one.
+- ``EpochBatchIterator`` (fairseq/data/iterators.py) keeps a data loader for all epochs, and with it whether the first
+  epoch was shuffled: with ``--curriculum N`` no later epoch is, unless training is resumed. Here each epoch is shuffled
+  or not as it is told.
+- Processes that load batches (``--num-workers``, 1 by default) are kept for all epochs, too, with the data set as it
+  was when they started: ``--task masked_lm`` masks the same words in each epoch, and others after a resumption. Here
+  they start anew in each epoch of that task.
+- A data set of which ``--skip-invalid-size-inputs-valid-test`` leaves nothing ends in an IndexError. Here it ends in a
+  sentence.
+- ``should_stop_early`` (fairseq_cli/train.py), for ``--patience``, keeps the best validation and the number of
+  validations since then as attributes of itself, and no checkpoint has them, so a resumption counts anew. Here
+  checkpoints carry them.
+- ``Trainer.load_checkpoint`` (fairseq/trainer.py) restores how long the training took, and checkpoints have it (as a
+  tensor where several processes train), but the log's ``wall`` begins at 0 again or, where an epoch is resumed in its
+  middle, stays 0. Here it tells the time since the training began.
+"""
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import CountingIterator, EpochBatchIterating, EpochBatchIterator
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.trainer import Trainer
+
+from ea_fairseq.errors import UserError
+
+fairseq_get_batch_iterator = FairseqTask.get_batch_iterator
+fairseq_filter_indices_by_size = FairseqTask.filter_indices_by_size
+fairseq_iterator_for_epoch = EpochBatchIterator._get_iterator_for_epoch
+fairseq_save = Trainer.save_checkpoint
+fairseq_load = Trainer.load_checkpoint
+KEY = "early_stopping"  # in a checkpoint's extra_state
+
+
+def patch_resumption() -> None:
+    """Replaces the five methods by the functions below."""
+    FairseqTask.get_batch_iterator = get_batch_iterator
+    FairseqTask.filter_indices_by_size = filter_indices_by_size
+    EpochBatchIterator._get_iterator_for_epoch = iterator_for_epoch
+    Trainer.save_checkpoint = save_checkpoint
+    Trainer.load_checkpoint = load_checkpoint
+
+
+def filter_indices_by_size(
+    self: FairseqTask,
+    indices: np.ndarray,
+    dataset: FairseqDataset,
+    max_positions: Any = None,
+    ignore_invalid_inputs: bool = False,
+) -> np.ndarray:
+    """The sentences of a data set that are not too long.
+
+    Raises:
+        UserError: where there are sentences, and none is short enough.
+    """
+    found = fairseq_filter_indices_by_size(self, indices, dataset, max_positions, ignore_invalid_inputs)
+    if len(indices) and not len(found):
+        raise UserError(f"no sentence is left of {len(indices):,}: all are longer than {max_positions} tokens")
+    return found
+
+
+def iterator_for_epoch(
+    self: EpochBatchIterator, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
+) -> CountingIterator:
+    """fairseq's iterator over the batches of an epoch, from ``offset`` on, shuffled or not as it is told."""
+    if self.dataloader is not None:
+        self.epoch_batch_sampler.shuffle = shuffle
+        self.epoch_batch_sampler.fix_batches_to_gpus = fix_batches_to_gpus
+    return fairseq_iterator_for_epoch(self, epoch, shuffle, fix_batches_to_gpus, offset)
+
+
+def get_batch_iterator(
+    self: FairseqTask,
+    dataset: FairseqDataset,
+    *args: Any,
+    epoch: int = 1,
+    disable_iterator_cache: bool = False,
+    update_epoch_batch_itr: bool = False,
+    **kwargs: Any,
+) -> EpochBatchIterating:
+    """fairseq's iterator over the batches of a data set, with epoch 1 where one iterator serves all epochs.
+
+    Args:
+        epoch: the epoch to start in, from 1; the caller restores the iterator's position afterwards.
+        disable_iterator_cache, update_epoch_batch_itr: make a new iterator for each epoch; these keep their epoch.
+    """
+    reused = self.can_reuse_epoch_itr(dataset) and not (disable_iterator_cache or update_epoch_batch_itr)
+    batches = fairseq_get_batch_iterator(
+        self,
+        dataset,
+        *args,
+        epoch=1 if reused else epoch,
+        disable_iterator_cache=disable_iterator_cache,
+        update_epoch_batch_itr=update_epoch_batch_itr,
+        **kwargs,
+    )
+    if isinstance(self, MaskedLMTask):
+        batches.reuse_dataloader = False
+    return batches
+
+
+def patience_state() -> dict:
+    """The attributes of ``should_stop_early``: ``best`` and ``num_runs``, or an empty dict outside of training.
+
+    It is the function's own dict, so an update of it sets the attributes.
+    """
+    training = sys.modules.get("fairseq_cli.train")
+    return vars(training.should_stop_early) if training else {}
+
+
+def save_checkpoint(self: Trainer, filename: str, extra_state: dict) -> None:
+    """Saves a checkpoint as fairseq does, with :func:`patience_state` added to its extra state."""
+    fairseq_save(self, filename, {**extra_state, KEY: {**patience_state()}})
+
+
+def load_checkpoint(self: Trainer, filename: str, *args: Any, reset_meters: bool = False, **kwargs: Any) -> dict | None:
+    """Loads a checkpoint as fairseq does, and restores patience and clock unless ``--reset-meters`` is given.
+
+    Returns:
+        The checkpoint's extra state, or None where there is no such file.
+    """
+    extra_state = fairseq_load(self, filename, *args, reset_meters=reset_meters, **kwargs)
+    if extra_state is not None and not reset_meters:
+        patience_state().update(extra_state.get(KEY, {}))
+        if (clock := metrics.get_meter("default", "wall")) is not None:
+            clock.start_time = time.perf_counter() - float(self.cumulative_training_time())
+    return extra_state

@@ -1,0 +1,60 @@
+"""Bugs of fairseq that a line or two mend.
+
+- With ``--adaptive-softmax-cutoff``, ``AdaptiveSoftmax.get_log_prob`` (fairseq/modules/adaptive_softmax.py) adds in
+  place to the output of a log-softmax, which autograd has kept for its gradient. So fairseq's criteria of all words end
+  with a RuntimeError, and where activations are recomputed, as in ours, nothing notices and the gradients are wrong.
+  Here nothing is written in place.
+- On a CPU, ``NGramRepeatBlock._no_repeat_ngram`` (fairseq/ngram_repeat_block.py), for ``--no-repeat-ngram-size``,
+  compares earlier tokens with the last ones of rows that the search has filled with padding up to the longest
+  hypothesis, so that nothing is ever forbidden (fairseq's issue 5206). Here it sees the tokens so far.
+- ``TokenBlockDataset`` (fairseq/data/token_block_dataset.py) with ``--sample-break-mode eos``, and
+  ``LanguagePairDataset`` where sizes depend on batches, ask NumPy for ``np.compat.long``, which NumPy 2 does not have.
+  Here it is given the name.
+- ``ConcatTensorMeter`` (fairseq/logging/meters.py) keeps the predictions and targets from which
+  ``sentence_prediction`` derives correlations, and has no value to log: each validation logs ``pred [] | targ []``.
+  Here such meters are left out of what is logged.
+"""
+
+from collections import OrderedDict
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from fairseq.logging.meters import ConcatTensorMeter, MetersDict
+from fairseq.modules import AdaptiveSoftmax
+from fairseq.ngram_repeat_block import NGramRepeatBlock
+from torch import Tensor
+
+fairseq_log_prob = AdaptiveSoftmax.get_log_prob
+fairseq_block = NGramRepeatBlock._no_repeat_ngram
+fairseq_values = MetersDict.get_smoothed_values
+
+
+def patch_small_bugs() -> None:
+    """Replaces three methods by the functions below, and gives NumPy ``compat.long``, an int, where it has none."""
+    AdaptiveSoftmax.get_log_prob = log_prob
+    NGramRepeatBlock._no_repeat_ngram = block
+    MetersDict.get_smoothed_values = values_to_log
+    if not hasattr(np, "compat"):
+        vars(np)["compat"] = SimpleNamespace(long=int)
+
+
+def log_prob(self: AdaptiveSoftmax, input: Tensor, target: Tensor | None) -> Tensor:
+    """Log-probabilities (B, T, V) of features (B, T, C), those of all words where ``target`` is None."""
+    if target is not None or not torch.is_grad_enabled():
+        return fairseq_log_prob(self, input, target)
+    features = input.flatten(0, 1)
+    frequent, *shares = self.lsm(self.head(features)).split([self.cutoff[0], *[1] * len(self.tail)], dim=1)
+    rare = (share + self.lsm(tail(features)) for share, tail in zip(shares, self.tail, strict=True))
+    return torch.cat([frequent, *rare], dim=1).unflatten(0, input.shape[:2])
+
+
+def block(self: NGramRepeatBlock, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
+    """Log-probabilities (B * beam, V), -inf where a word would repeat an n-gram of the tokens (B * beam, longest)."""
+    return fairseq_block(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
+
+
+def values_to_log(self: MetersDict) -> OrderedDict[str, float]:
+    """The values of the meters that have one."""
+    found = fairseq_values(self)
+    return OrderedDict((name, value) for name, value in found.items() if not isinstance(self[name], ConcatTensorMeter))
