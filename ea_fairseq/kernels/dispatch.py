@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ea_fairseq.kernels import cpu, triton
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.kernels.cpu.interface import CallFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
 if TYPE_CHECKING:
@@ -241,13 +241,13 @@ def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: 
 
     Args:
         name: of ``FUNCTIONS``, but ``decode``.
-        fields: the other fields of :class:`CallFields` that the function reads.
+        fields: the other fields of ``struct fused_arguments`` that the function reads.
 
     Raises:
         MemoryError: where there is none for the rows of a map.
     """
     sizes = dict(zip(("sentences", "heads", "queries", "keys"), size, strict=True))
-    run(name, CallFields(**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
+    run(name, FUNCTIONS[name](**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
 
 
 def run(name: str, fields: Structure) -> None:

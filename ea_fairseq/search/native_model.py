@@ -1,5 +1,6 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
+from ctypes import addressof
 from threading import Lock
 from typing import NamedTuple
 
@@ -9,17 +10,14 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import room_for
-from ea_fairseq.kernels.cpu.translation_fields import (
-    AttentionFields,
-    LayerFields,
-    LinearFields,
-    NormFields,
-    StackFields,
-)
+from ea_fairseq.kernels.cpu.structs import STRUCTS
 from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.stack import MechanismStack
 
 PANEL = 64  # of translation.h
+AttentionFields, LayerFields, LinearFields, NormFields, StackFields = (
+    STRUCTS[name] for name in ("attention", "layer", "linear", "norm", "stack")
+)
 
 
 class ScaledLinear(NamedTuple):
@@ -76,7 +74,7 @@ class NativeModel:
             layers=len(layers),
             width=embeddings.size(1),
             normalize_before=stack.layers[0].normalize_before,
-            layer=self.keep((LayerFields * len(layers))(*layers)),
+            layer=addressof(self.keep((LayerFields * len(layers))(*layers))),
             embeddings=embeddings.data_ptr(),
             embedding_norm=self.norm(stack.layernorm_embedding),
             final_norm=self.norm(stack.layer_norm),

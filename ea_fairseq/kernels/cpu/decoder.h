@@ -14,7 +14,7 @@ struct cache_layout {
 INLINE struct cache_layout layout_of(const struct batch *batch, const struct layer *layer, int64_t sentence,
                                      int64_t room) {
     const struct translation *a = batch->a;
-    const struct attention *self = &layer->self, *cross = &layer->cross;
+    const struct attention *self = &layer->self_attention, *cross = &layer->cross_attention;
     return (struct cache_layout){
         .keys = room * a->beam * a->decoder.width,
         .self_rows = self->weight ? (self->above + 1) * a->beam * self->heads * room : 0,
@@ -31,7 +31,7 @@ INLINE int64_t map_floats(const struct batch *batch, int64_t sentence, int64_t r
     const struct translation *a = batch->a;
     int64_t heads = 0;
     for (int64_t l = 0; l < a->decoder.layers; l++)
-        heads = max_of(heads, max_of(a->decoder.layer[l].self.heads, a->decoder.layer[l].cross.heads));
+        heads = max_of(heads, max_of(a->decoder.layer[l].self_attention.heads, a->decoder.layer[l].cross_attention.heads));
     return a->beam * heads * max_of(room, tokens_in(a, sentence));
 }
 
@@ -88,7 +88,7 @@ static int attend_step(const struct batch *batch, struct beam *beam, int64_t l, 
                        float *attended) {
     const struct translation *a = batch->a;
     const struct layer *layer = &a->decoder.layer[l];
-    const struct attention *attention = is_cross ? &layer->cross : &layer->self;
+    const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
     struct cache_layout layout = layout_of(batch, layer, beam->sentence, beam->room);
     int64_t width = a->decoder.width;
     float *cache = beam->layer_cache, *map = beam->maps[is_cross];

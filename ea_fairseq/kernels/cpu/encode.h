@@ -83,7 +83,7 @@ static int encode_rows(const struct batch *batch, int64_t first, int64_t end, fl
     apply_norm(&encoder->embedding_norm, width, tokens, x, x);
     for (int64_t l = 0; l < encoder->layers; l++) {
         const struct layer *layer = &encoder->layer[l];
-        const struct attention *self = &layer->self;
+        const struct attention *self = &layer->self_attention;
         apply_linear(&self->input, before(&at, &self->norm), tokens, NULL, inner);
         float *map = maps;
         for (int64_t sentence = first; sentence < end; sentence++) {
@@ -99,7 +99,7 @@ static int encode_rows(const struct batch *batch, int64_t first, int64_t end, fl
     }
     apply_norm(&encoder->final_norm, width, tokens, x, x);
     for (int64_t l = 0; l < a->decoder.layers; l++) {
-        const struct attention *cross = &a->decoder.layer[l].cross;
+        const struct attention *cross = &a->decoder.layer[l].cross_attention;
         apply_linear(&cross->key, x, tokens, NULL, memory_of(batch, l, 0, first));
         apply_linear(&cross->value, x, tokens, NULL, memory_of(batch, l, 1, first));
     }
@@ -113,8 +113,8 @@ static int encode_group(const void *argument, int64_t group) {
     int64_t first = group * batch->group, end = min_of(first + batch->group, a->sentences);
     int64_t width = a->encoder.width, tokens = a->begins[end] - a->begins[first], heads = 0, inner = 3 * width;
     for (int64_t l = 0; l < a->encoder.layers; l++) {
-        heads = max_of(heads, a->encoder.layer[l].self.heads);
-        inner = max_of(inner, a->encoder.layer[l].up.out);
+        heads = max_of(heads, a->encoder.layer[l].self_attention.heads);
+        inner = max_of(inner, a->encoder.layer[l].up.outputs);
     }
     int64_t maps = 0, longest = 0;
     for (int64_t sentence = first; sentence < end; sentence++) {

@@ -1,4 +1,4 @@
-// What the caller checks before it calls anything here; mirrored by interface.py.
+// What the caller checks before it calls anything here; read by interface.py.
 #include "fused_arguments.h"
 #include "step.h"
 #include "translation.h"

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.cpu.interface import StepFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS
 from ea_fairseq.kernels.dispatch import FusedArguments, is_native, readable
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
@@ -69,7 +69,7 @@ def step(
         "logits": logits,
         "probabilities": probabilities,
     }
-    fields = StepFields(
+    fields = FUNCTIONS["decode"](
         **argument_fields,
         rows=rows,
         heads=heads,
