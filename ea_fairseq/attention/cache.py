@@ -234,7 +234,7 @@ class DecodingStep(Inputs):
         (rows, heads, _, _), masks = self.size, self.masks
         if masks.future is not None or masks.float_mask is not None or 0 in self.size:
             return None
-        if fused.learned is not None or not native_step.takes_step(self.query):
+        if not native_step.takes_step(self.query):
             return None
         previous = spread("previous_logits", self.previous, *self.size)
         padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)

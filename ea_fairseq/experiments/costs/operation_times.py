@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.dispatch import FusedArguments, by_head
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.window import ENCODER_WINDOW
 
@@ -51,12 +51,13 @@ def operation_times(
     left, _, above, _ = ENCODER_WINDOW.margins(kernel)
     blank = padding[:, None, None, :] | padding[:, None, :, None]
     gradients = [gradient.masked_fill(blank, 0.0) for gradient in gradients]
-    weights = 1 - ALPHA, ALPHA, BETA
-    arguments = FusedArguments(previous, weight, bias, padding, padding, None, 1.0, *weights, above, left)
+    mix, beta = by_head(heads, scores.device, 1 - ALPHA, ALPHA), by_head(heads, scores.device, BETA)
+    arguments = FusedArguments(previous, mix, weight, bias, beta, padding, padding, None, 1.0, above, left)
 
     def fused():
         _, *saved = triton_evolution.forward(scores, arguments)
-        return triton_evolution.backward(*gradients, *saved, arguments)
+        found = triton_evolution.backward(*gradients, *saved, None, arguments)
+        return [gradient for gradient in found if gradient is not None]
 
     leaves = [tensor.to(dtype).requires_grad_() for tensor in (scores, previous, weight, bias)]
 

@@ -18,6 +18,7 @@ struct fused_arguments {
     const void *d_logits, *d_probabilities;
     void *d_scores, *d_previous;
     float *d_weight, *d_bias;
+    float *d_mix, *d_beta;  // NULL where weights are fixed; else `previous` is given and, of given scores, `scores`
 
     // Of a whole attention, in float32: (T or S, B, K * head_dim), and the logsumexp of a row's visible keys (B, K, T).
     // Strides are floats from a sentence's token to the same token of the next sentence; keys and values have one.

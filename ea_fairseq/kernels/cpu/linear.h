@@ -20,7 +20,8 @@ INLINE void start_rows(const struct linear *layer, int64_t first, int64_t column
         }
 }
 
-// y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, in), y and residual (rows, out).
+// y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, inputs), y and residual (rows,
+// outputs).
 #ifdef BFLOAT16
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
     int64_t pairs = pairs_of(layer->inputs), stride = round_up(layer->inputs, 2 * LANES) / 2;

@@ -59,7 +59,7 @@ def step(
         conv_input = readable("conv_inputs", conv_input, (arguments.above + 1, conv_slots, heads, room), torch.float32)
     query = words.data_ptr()
     output = words.new_empty(1, rows, channels)
-    logits = words.new_empty(size) if fused.previous_weight else None
+    logits = words.new_empty(size) if fused.has_skip else None
     probabilities = words.new_empty(size) if need_weights else None
     tensors = {
         "padded_keys": readable("padding", cache.padding, padded_keys_size, torch.bool),
@@ -106,7 +106,9 @@ def arguments_of_step(
     is_constant = previous is None and padded_queries is None
     if is_constant and cache.arguments is not None:
         return cache.arguments
-    arguments = FusedArguments.of(fused, scale, previous, padded_queries=padded_queries).checked(size, torch.float32)
+    device = torch.device("cpu")
+    arguments = FusedArguments.of(fused, scale, size[1], device, previous, padded_queries=padded_queries)
+    arguments = arguments.checked(size, torch.float32)
     fields = dispatch.addresses(arguments._asdict())
     del fields["padded_keys"], fields["future"]  # the cache has its own
     if is_constant:

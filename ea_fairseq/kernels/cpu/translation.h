@@ -13,8 +13,8 @@ enum { PANEL = 64 };  // outputs of a linear layer that lie side by side
 struct linear {
     int64_t inputs, outputs;
     // Panels of PANEL outputs, (ceil(outputs / PANEL), inputs, PANEL), zero beyond the last output; for
-    // translate_avx512_bf16 pairs of inputs in bfloat16, (ceil(outputs / PANEL), ceil(inputs / 2), PANEL, 2), zero beyond
-    // the last input, too.
+    // translate_avx512_bf16 pairs of inputs in bfloat16, (ceil(outputs / PANEL), ceil(inputs / 2), PANEL, 2), zero
+    // beyond the last input, too.
     const float *weight;
     const float *bias;  // (outputs); NULL: none
 };
@@ -26,7 +26,6 @@ struct norm {
 
 struct attention {
 #include "evolution_fields.h"
-    const float *previous_weights;  // (K), by which logits of the layer below are multiplied beforehand; NULL: none
     struct linear input;        // queries, keys and values side by side; in encoder-decoder attention queries
     struct linear key, value;   // of the encoder's output, in encoder-decoder attention
     struct linear output;
