@@ -36,6 +36,7 @@ setup(
     license="MIT",
     packages=find_packages(include=["ea_fairseq", "ea_fairseq.*"]),
     package_data={
+        "ea_fairseq.kernels.cpu": ["*.[ch]"],  # from which ctypes learns of structs
         "ea_fairseq.data": ["*.tsv", "*.tar.bz2"],
         "ea_fairseq.explorer": ["*.html", "*.css", "*.js"],
         "ea_fairseq.experiments": ["*.js", "recipes/*.tsv", "recipes/*/*.recipe"],

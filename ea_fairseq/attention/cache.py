@@ -200,7 +200,7 @@ def step_by_kernel(
     (rows, heads, _, _), masks = inputs.size, inputs.masks
     if masks.future is not None or masks.float_mask is not None or 0 in inputs.size:
         return None
-    if fused.learned is not None or not takes_step(query):
+    if not takes_step(query):
         return None
     previous = spread("previous_logits", inputs.previous, *inputs.size)
     padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from ea_fairseq.kernels.fused_logits import FusedLogits
+
 
 class LearnedWeights(nn.Module):
     """alpha and beta of each of K heads, sigmoids of parameters (K, 1, 1); None where an attention has none.
@@ -29,10 +31,10 @@ class LearnedWeights(nn.Module):
         """(K, 1, 1), of the convolution's output."""
         return None if self.beta_logits is None else self.beta_logits.sigmoid()
 
-    @property
-    def rest(self) -> Tensor | None:
-        """(K, 1, 1), 1 - beta, of the convolution's input; 2**-30 at least, for kernels divide by it."""
-        return None if self.beta_logits is None else (-self.beta_logits).sigmoid().clamp(min=2.0**-30)
+    def fused(self, fixed: FusedLogits) -> FusedLogits:
+        """What kernels compute: as with fixed weights, but by these, as they are now."""
+        alpha, beta = (0.0 if weight is None else weight.flatten() for weight in (self.alpha, self.beta))
+        return FusedLogits(1 - alpha, alpha, fixed.conv, fixed.window, beta)
 
     def means(self) -> dict[str, Callable[[], float]]:
         """The functions that measure the mean over the heads, by the names alpha and beta of what there is."""

@@ -9,9 +9,12 @@ from torch import Tensor, library, nn
 
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.dispatch import (
+    D_SCHEMA,
+    DIFFERENTIATED,
     FusedArguments,
     arguments_of,
     is_native,
+    new_gradients,
     new_relu_mask,
     of_arguments,
     read_arguments,
@@ -32,8 +35,8 @@ library.define(
 library.define(
     "ea_fairseq::attend_backward",
     "(Tensor? d_attended, Tensor? d_logits, Tensor logits, Tensor logsumexp, Tensor relu_mask,"
-    f" Tensor query, Tensor? memory, int heads, {ARGUMENTS})"
-    " -> (Tensor d_query, Tensor d_memory, Tensor d_previous, Tensor d_weight, Tensor d_bias)",
+    f" bool is_learned, Tensor query, Tensor? memory, int heads, {ARGUMENTS})"
+    f" -> (Tensor d_query, Tensor d_memory, {D_SCHEMA})",
 )
 
 
@@ -168,19 +171,8 @@ def attend(
     is_one_batch = memory is None or query.size(1) == memory.size(1)
     if masks.float_mask is not None or not is_one_batch or 0 in size or not is_native(query):
         return None
-    if fused.learned is not None:
-        own, below, fused = fused.folded(previous is not None)
-        query = scaled_queries(query, memory, heads, own)
-        previous = None if below is None else previous * below
-    arguments = arguments_of(fused, scale, previous, masks, size)
+    arguments = arguments_of(fused, scale, previous, masks, size, query.device)
     return torch.ops.ea_fairseq.attend(query, memory, heads, *arguments)[:2]
-
-
-def scaled_queries(query: Tensor, memory: Tensor | None, heads: int, weight: Tensor) -> Tensor:
-    """The tensor that :func:`attend` takes, queries multiplied by weights of their heads (K, 1, 1)."""
-    width = split_qkv(query, memory)[0].size(-1)
-    weight = weight.flatten().repeat_interleave(width // heads)
-    return query * torch.cat((weight, weight.new_ones(query.size(-1) - width)))
 
 
 def read_attention(
@@ -214,33 +206,39 @@ def forward(query, memory, heads, *arguments):
 
 
 @library.impl("ea_fairseq::attend_backward", "cpu")
-def backward(d_attended, d_logits, logits, logsumexp, relu_mask, query, memory, heads, *arguments):
-    """Of any tensors: gradients of query, memory, previous logits, weight and bias, empty where there is none."""
+def backward(d_attended, d_logits, logits, logsumexp, relu_mask, is_learned, query, memory, heads, *arguments):
+    """Of any tensors: gradients of query, memory and the arguments that may have some, empty where there is none.
+
+    Args:
+        is_learned: whether the weights of heads take gradients.
+    """
     query, memory, arguments = read_attention(query, memory, heads, FusedArguments(*arguments))
-    attended, *kept = outputs(query, memory, heads, *arguments)
+    attended, *like = outputs(query, memory, heads, *arguments)
     if d_attended is None:
         d_attended = attended.zero_()
     given = {
         "d_attended": readable("d_attended", d_attended, attended.shape, torch.float32),
-        "d_logits": readable("d_logits", d_logits, kept[0].shape, torch.float32),
-        "logits": readable("logits", logits, kept[0].shape, torch.float32),
-        "logsumexp": readable("logsumexp", logsumexp, kept[1].shape, torch.float32),
-        "relu_mask": readable("relu_mask", relu_mask, kept[2].shape, torch.uint8),
+        "d_logits": readable("d_logits", d_logits, like[0].shape, torch.float32),
+        "logits": readable("logits", logits, like[0].shape, torch.float32),
+        "logsumexp": readable("logsumexp", logsumexp, like[1].shape, torch.float32),
+        "relu_mask": readable("relu_mask", relu_mask, like[2].shape, torch.uint8),
     }
-    found = d_query, d_memory, *d_arguments = gradients_like(query, memory, arguments)
+    found = d_query, d_memory, *d_arguments = gradients_like(query, memory, logits, is_learned, arguments)
     if logits.numel() == 0:
         return without_none((None if gradient is None else gradient.zero_() for gradient in found), query)
-    d_words = zip(("d_query", "d_key", "d_value"), split_qkv(d_query, d_memory), strict=True)
-    d_others = zip(("d_previous", "d_weight", "d_bias"), d_arguments, strict=True)
-    written = {**dict(d_words), **dict(d_others)}
+    d_tokens = zip(("d_query", "d_key", "d_value"), split_qkv(d_query, d_memory), strict=True)
+    d_others = zip((f"d_{name}" for name in DIFFERENTIATED), d_arguments, strict=True)
+    written = {**dict(d_tokens), **dict(d_others)}
     dispatch.call("attend_backward", logits.shape, arguments, **fields(query, memory, heads), **given, **written)
     return without_none(found, query)
 
 
-def gradients_like(query: Tensor, memory: Tensor | None, arguments: FusedArguments) -> list[Tensor | None]:
-    """New tensors for the gradients of query, memory, previous logits, weight and bias, None where there is none."""
-    read = query, memory, arguments.previous, arguments.weight, arguments.bias
-    return [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in read]
+def gradients_like(
+    query: Tensor, memory: Tensor | None, logits: Tensor, is_learned: bool, arguments: FusedArguments
+) -> list[Tensor | None]:
+    """New tensors for the gradients of query, memory and the arguments that may have some, None where there is none."""
+    of_tokens = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in (query, memory)]
+    return [*of_tokens, *new_gradients(arguments, is_learned, logits)]
 
 
 @library.register_fake("ea_fairseq::attend")
@@ -267,24 +265,27 @@ def fields(query: Tensor, memory: Tensor | None, heads: int) -> dict[str, Tensor
 
 
 @library.register_fake("ea_fairseq::attend_backward")
-def backward_outputs(d_attended, d_logits, logits, logsumexp, relu_mask, query, memory, heads, *arguments):
+def backward_outputs(d_attended, d_logits, logits, logsumexp, relu_mask, is_learned, query, memory, heads, *arguments):
     """New tensors of the sizes that ``backward`` returns."""
-    return without_none(gradients_like(query, memory, FusedArguments(*arguments)), query)
+    return without_none(gradients_like(query, memory, logits, is_learned, FusedArguments(*arguments)), query)
 
 
 def setup_context(ctx, inputs, output):
     query, memory, ctx.heads, *arguments = inputs
-    save(ctx, output, (query, memory), FusedArguments(*arguments))
+    arguments = FusedArguments(*arguments)
+    ctx.is_learned = arguments.is_learned
+    save(ctx, output, (query, memory), arguments)
 
 
 def differentiate(ctx, d_attended, d_logits, *_):
     """Gradients of the inputs of ``attend`` from those of its outputs."""
-    *kept, query, memory = ctx.saved_tensors[:5]
+    *saved, query, memory = ctx.saved_tensors[:5]
     arguments = FusedArguments(*ctx.saved_tensors[5:], *ctx.numbers)
     d_query, d_memory, *others = torch.ops.ea_fairseq.attend_backward(
-        d_attended, d_logits, *kept, query, memory, ctx.heads, *arguments
+        d_attended, d_logits, *saved, ctx.is_learned, query, memory, ctx.heads, *arguments
     )
-    return d_query, None if memory is None else d_memory, None, *of_arguments(arguments, *others)
+    d_arguments = of_arguments(arguments, ctx.is_learned, *others)
+    return d_query, None if memory is None else d_memory, None, *d_arguments
 
 
 library.register_autograd("ea_fairseq::attend", differentiate, setup_context=setup_context)

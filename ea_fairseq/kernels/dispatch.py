@@ -2,6 +2,7 @@
 
 import os
 from ctypes import Structure, byref
+from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,14 +11,14 @@ from torch import Tensor
 
 from ea_fairseq.kernels import cpu, triton
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.kernels.cpu.interface import CallFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
 if TYPE_CHECKING:
     from ea_fairseq.kernels.masks import AttentionMasks
 
 BACKENDS = ("auto", "reference", "native", "triton")
-TENSORS = 6  # that a kernel's arguments begin with
+TENSORS = 8  # that a kernel's arguments begin with
 PLAIN = {int, float, bool, NoneType}  # types of numbers, and of nothing, quicker to tell than a tensor
 BITS = 16  # a row of a ReLU mask has a multiple of so many
 SCHEMA_TYPES = {Tensor | None: "Tensor?", float: "float", int: "int"}
@@ -50,24 +51,23 @@ class FusedArguments(NamedTuple):
 
     Args:
         previous: logits of the layer below, (B, K, T, S).
-        weight, bias: (K, K, k, k) and (K), of the convolution; None without one.
+        mix: (2, K), weights of scores and of previous logits; None without previous logits.
+        weight, bias, beta: (K, K, k, k), (K) and (K), of the convolution and its output's weight; None without one.
         padded_keys: (B, S), padded_queries: (B, T), true at padding.
         future: (T, S), true where a query must not see a key.
         scale: what scores are multiplied by.
-        own_weight, previous_weight: 1 and 0 where there are no previous logits.
-        beta, above, left: those of :class:`FusedLogits`.
+        above, left: those of :class:`FusedLogits`.
     """
 
     previous: Tensor | None
+    mix: Tensor | None
     weight: Tensor | None
     bias: Tensor | None
+    beta: Tensor | None
     padded_keys: Tensor | None
     padded_queries: Tensor | None
     future: Tensor | None
     scale: float
-    own_weight: float
-    previous_weight: float
-    beta: float
     above: int
     left: int
 
@@ -76,27 +76,35 @@ class FusedArguments(NamedTuple):
         cls,
         fused: FusedLogits,
         scale: float,
+        heads: int,
+        device: torch.device,
         previous: Tensor | None,
         padded_keys: Tensor | None = None,
         padded_queries: Tensor | None = None,
         future: Tensor | None = None,
     ) -> "FusedArguments":
         """What a mechanism lets kernels compute, of tensors in full size; see above."""
-        own_weight, previous_weight = fused.own_weight, fused.previous_weight
-        if previous is None or previous_weight == 0:
-            previous, own_weight, previous_weight = None, 1.0, 0.0
-        weight = bias = None
+        mix = weight = bias = beta = None
+        if not fused.has_skip:
+            previous = None
+        if previous is not None:
+            mix = by_head(heads, device, fused.own_weight, fused.previous_weight)
         if fused.conv is not None:
-            weight, bias = fused.conv.weight, fused.conv.bias
+            weight, bias, beta = fused.conv.weight, fused.conv.bias, by_head(heads, device, fused.beta)
             if weight.dtype is not torch.float32:
                 weight, bias = weight.float(), bias.float()
-        tensors = previous, weight, bias, padded_keys, padded_queries, future
-        return cls(*tensors, scale, own_weight, previous_weight, fused.beta, fused.above, fused.left)
+        tensors = previous, mix, weight, bias, beta, padded_keys, padded_queries, future
+        return cls(*tensors, scale, fused.above, fused.left)
 
     @classmethod
     def schema(cls) -> str:
         """The arguments as an operator's schema lists them."""
         return ", ".join(f"{SCHEMA_TYPES[kind]} {name}" for name, kind in cls.__annotations__.items())
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether weights of heads take gradients, which cost some time."""
+        return any(weights is not None and weights.requires_grad for weights in (self.mix, self.beta))
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
@@ -122,7 +130,8 @@ class FusedArguments(NamedTuple):
         sentences, heads, queries, keys = size
         found = FusedArguments(
             readable("previous", self.previous, size, dtype),
-            *conv_parameters(self.weight, self.bias, heads, self.above, self.left),
+            readable("mix", self.mix, (2, heads), torch.float32),
+            *conv_parameters(self.weight, self.bias, self.beta, heads, self.above, self.left),
             readable("padded_keys", self.padded_keys, (sentences, keys), torch.bool),
             readable("padded_queries", self.padded_queries, (sentences, queries), torch.bool),
             readable("future", self.future, (queries, keys), torch.bool),
@@ -132,17 +141,24 @@ class FusedArguments(NamedTuple):
 
 
 def arguments_of(
-    fused: FusedLogits, scale: float, previous: Tensor | None, masks: "AttentionMasks", size: tuple[int, int, int, int]
+    fused: FusedLogits,
+    scale: float,
+    previous: Tensor | None,
+    masks: "AttentionMasks",
+    size: tuple[int, int, int, int],
+    device: torch.device,
 ) -> FusedArguments:
     """The arguments for maps of a size (B, K, T, S), which previous logits and masks may have to be spread over.
 
     Raises:
         ValueError: naming what does not spread.
     """
-    sentences, _, queries, keys = size
+    sentences, heads, queries, keys = size
     return FusedArguments.of(
         fused,
         scale,
+        heads,
+        device,
         previous=spread("previous_logits", previous, *size),
         padded_keys=spread("key_padding_mask", masks.padded_keys, sentences, keys),
         padded_queries=spread("query_padding_mask", masks.padded_queries, sentences, queries),
@@ -156,7 +172,7 @@ def read_arguments(arguments: FusedArguments, size: tuple[int, int, int, int], d
     Raises:
         ValueError, TypeError: naming what has another size or type than it must have.
     """
-    if (arguments.previous is None) != (arguments.previous_weight == 0):
+    if (arguments.previous is None) != (arguments.mix is None):
         raise ValueError("previous logits and a weight of theirs go together")
     return arguments.checked(size, dtype)
 
@@ -192,22 +208,46 @@ def readable(name: str, tensor: Tensor | None, size: tuple[int, ...], dtype: tor
 
 
 def conv_parameters(
-    weight: Tensor | None, bias: Tensor | None, heads: int, above: int, left: int
-) -> tuple[Tensor | None, Tensor | None]:
-    """Weight (K, K, k, k) and bias (K), both of float32, or None and None.
+    weight: Tensor | None, bias: Tensor | None, beta: Tensor | None, heads: int, above: int, left: int
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Weight (K, K, k, k), bias (K) and beta (K), all of float32, or None.
 
     Raises:
         ValueError: where the first tap does not lie ``above`` rows and ``left`` columns from an entry, or see above.
     """
-    if weight is None and bias is None:
-        return None, None
-    if weight is None or bias is None:
-        raise ValueError("a convolution has a weight and a bias")
+    if weight is bias is beta is None:
+        return None, None, None
+    if weight is None or bias is None or beta is None:
+        raise ValueError("a convolution has a weight, a bias and a beta")
     kernel = weight.size(-1)
     if not (0 <= above < kernel and 0 <= left < kernel):
         raise ValueError(f"a kernel of {kernel} cannot begin {above} rows above and {left} columns left of an entry")
     weight = readable("weight", weight, (heads, heads, kernel, kernel), torch.float32)
-    return weight, readable("bias", bias, (heads,), torch.float32)
+    return weight, *(readable(name, x, (heads,), torch.float32) for name, x in (("bias", bias), ("beta", beta)))
+
+
+def by_head(heads: int, device: torch.device, *weights: float | Tensor) -> Tensor:
+    """Weights, each a number or a tensor (K), as kernels read them: (K) of one, (n, K) of several, in float32."""
+    if not any(isinstance(weight, Tensor) for weight in weights):
+        is_captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if torch.compiler.is_compiling() or is_captured:
+            return filled(heads, device, weights)
+        return kept_filled(heads, device, weights)
+    rows = [weight if isinstance(weight, Tensor) else filled(heads, device, (weight,)) for weight in weights]
+    return rows[0].float() if len(rows) == 1 else torch.stack(rows).float()
+
+
+def filled(heads: int, device: torch.device, numbers: tuple[float, ...]) -> Tensor:
+    """The numbers, each for all heads."""
+    rows = [torch.full((heads,), number, dtype=torch.float32, device=device) for number in numbers]
+    return rows[0] if len(rows) == 1 else torch.stack(rows)
+
+
+@lru_cache(maxsize=256)
+@torch.inference_mode(False)
+def kept_filled(heads: int, device: torch.device, numbers: tuple[float, ...]) -> Tensor:
+    """The same, made once for all calls, of which some may be in training."""
+    return filled(heads, device, numbers)
 
 
 def save(ctx, output: tuple[Tensor, ...], projections: tuple[Tensor | None, ...], arguments: FusedArguments) -> None:
@@ -223,12 +263,31 @@ def refuse_second_derivatives(ctx, *_):
     raise RuntimeError("kernels have no second derivatives: EA_BACKEND=reference has")
 
 
-def of_arguments(arguments: FusedArguments, d_previous: Tensor, d_weight: Tensor, d_bias: Tensor) -> FusedArguments:
+DIFFERENTIATED = ("previous", "mix", "weight", "bias", "beta")  # arguments that may have gradients
+D_SCHEMA = ", ".join(f"Tensor d_{name}" for name in DIFFERENTIATED)
+
+
+def has_gradients(arguments: FusedArguments, is_learned: bool) -> dict[str, bool]:
+    """Which of the arguments have gradients, by their names; weights of heads only where they are learned."""
+    has_skip, has_conv = arguments.mix is not None, arguments.weight is not None
+    found = has_skip, has_skip and is_learned, has_conv, has_conv, has_conv and is_learned
+    return dict(zip(DIFFERENTIATED, found, strict=True))
+
+
+def new_gradients(arguments: FusedArguments, is_learned: bool, maps: Tensor) -> list[Tensor | None]:
+    """New tensors for the gradients of arguments, None where there is none; that of previous logits like ``maps``."""
+    read = {**arguments._asdict(), "previous": maps}
+    return [
+        torch.empty_like(read[name], memory_format=torch.contiguous_format) if there else None
+        for name, there in has_gradients(arguments, is_learned).items()
+    ]
+
+
+def of_arguments(arguments: FusedArguments, is_learned: bool, *gradients: Tensor) -> FusedArguments:
     """Gradients of an operator's arguments, each in its place, None where there is none."""
-    gradients = {"previous": d_previous} if arguments.previous_weight else {}
-    if arguments.weight is not None:
-        gradients |= {"weight": d_weight, "bias": d_bias}
-    return FusedArguments(**dict.fromkeys(FusedArguments._fields) | gradients)
+    there = has_gradients(arguments, is_learned)
+    found = {name: x for (name, has), x in zip(there.items(), gradients, strict=True) if has}
+    return FusedArguments(**dict.fromkeys(FusedArguments._fields) | found)
 
 
 def without_none(gradients, like: Tensor) -> list[Tensor]:
@@ -241,13 +300,13 @@ def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: 
 
     Args:
         name: of ``FUNCTIONS``, but ``decode``.
-        fields: the other fields of :class:`CallFields` that the function reads.
+        fields: the other fields of ``struct fused_arguments`` that the function reads.
 
     Raises:
         MemoryError: where there is none for the rows of a map.
     """
     sizes = dict(zip(("sentences", "heads", "queries", "keys"), size, strict=True))
-    run(name, CallFields(**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
+    run(name, FUNCTIONS[name](**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
 
 
 def run(name: str, fields: Structure) -> None:

@@ -8,9 +8,11 @@ from torch import Tensor, library
 from ea_fairseq.kernels import cpu, dispatch, reference, self_check, triton
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.dispatch import (
+    D_SCHEMA,
     FusedArguments,
     arguments_of,
     is_fused,
+    new_gradients,
     of_arguments,
     read_arguments,
     readable,
@@ -31,7 +33,7 @@ library.define(
 library.define(
     "ea_fairseq::evolve_backward",
     "(Tensor? d_logits, Tensor? d_probabilities, Tensor probabilities, Tensor conv_input, Tensor relu_mask,"
-    f" {ARGUMENTS}) -> (Tensor d_scores, Tensor d_previous, Tensor d_weight, Tensor d_bias)",
+    f" Tensor? scores, {ARGUMENTS}) -> (Tensor d_scores, {D_SCHEMA})",
 )
 
 
@@ -58,11 +60,7 @@ def evolve(
     """
     if masks.float_mask is not None or scores.numel() == 0 or not is_fused(scores, exact):
         return None
-    if fused.learned is not None:
-        own, below, fused = fused.folded(previous is not None)
-        scores = scores * own.to(scores.dtype)
-        previous = None if below is None else previous * below.to(previous.dtype)
-    arguments = arguments_of(fused, scale, previous, masks, scores.shape)
+    arguments = arguments_of(fused, scale, previous, masks, scores.shape, scores.device)
     is_direct = type(scores) is Tensor and not torch.compiler.is_compiling()
     if is_direct and kernels(scores.device.type) is triton_evolution:
         return Evolution.apply(scores, *arguments)[:2]
@@ -87,10 +85,12 @@ def kernels(device: str):
     return triton_evolution if device == "cuda" or dispatch.backend == "triton" else native_evolution
 
 
-def checked_kernels(step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None):
+def checked_kernels(
+    step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None, is_learned: bool = False
+):
     """The module that takes a step of these maps, plain PyTorch's if a kernel of Triton's fails its check."""
     module = kernels(maps.device.type)
-    if module is triton_evolution and not self_check.passes(step, maps, arguments, d_logits):
+    if module is triton_evolution and not self_check.passes(step, maps, arguments, d_logits, is_learned):
         return reference
     return module
 
@@ -116,11 +116,18 @@ def forward(device: str, scores, *arguments):
     return checked_kernels("forward", scores, arguments).forward(scores, arguments)
 
 
-def backward(device: str, d_logits, d_probabilities, probabilities, conv_input, relu_mask, *arguments):
-    """Of any tensors: gradients of scores, previous logits, weight and bias, empty where there is none."""
+def backward(device: str, d_logits, d_probabilities, probabilities, conv_input, relu_mask, scores, *arguments):
+    """Of any tensors: gradients of scores and of the arguments that may have some, empty where there is none.
+
+    Args:
+        scores: what ``forward`` has read, and then previous logits, too, for the gradients of the weights of heads;
+            None where these are fixed.
+    """
     probabilities = read_maps("probabilities", probabilities, dtypes(device))
     size, dtype = probabilities.shape, probabilities.dtype
     arguments = FusedArguments(*arguments).checked(size, dtype)
+    if scores is not None and (arguments.previous is None) != (arguments.mix is None):
+        raise ValueError("for gradients of the weights of heads, previous logits have to be given with scores")
     if d_probabilities is None:
         d_probabilities = torch.zeros_like(probabilities)
     conv_size, relu_mask_size = conv_sizes(device, size, arguments.weight)
@@ -130,10 +137,11 @@ def backward(device: str, d_logits, d_probabilities, probabilities, conv_input, 
         probabilities,
         readable("conv_input", conv_input, conv_size, dtype),
         readable("relu_mask", relu_mask, relu_mask_size, torch.uint8),
+        readable("scores", scores, size, dtype),
     )
     if probabilities.numel() == 0:
         return [gradient.zero_() for gradient in backward_outputs(*given, *arguments)]
-    module = checked_kernels("backward", probabilities, arguments, given[0])
+    module = checked_kernels("backward", probabilities, arguments, given[0], scores is not None)
     return without_none(module.backward(*given, arguments), probabilities)
 
 
@@ -151,25 +159,27 @@ def outputs(scores, *arguments):
 
 
 @library.register_fake("ea_fairseq::evolve_backward")
-def backward_outputs(d_logits, d_probabilities, probabilities, conv_input, relu_mask, *arguments):
+def backward_outputs(d_logits, d_probabilities, probabilities, conv_input, relu_mask, scores, *arguments):
     """New tensors of the sizes that ``backward`` returns."""
-    arguments = FusedArguments(*arguments)
-    previous = probabilities if arguments.previous_weight else None
-    read = probabilities, previous, arguments.weight, arguments.bias
-    return without_none((x if x is None else x.new_empty(x.shape) for x in read), probabilities)
+    gradients = new_gradients(FusedArguments(*arguments), scores is not None, probabilities)
+    return without_none([probabilities.new_empty(probabilities.shape), *gradients], probabilities)
 
 
 def setup_context(ctx, inputs, output):
-    """Keeps what ``differentiate`` reads."""
-    _, *arguments = inputs
-    save(ctx, output, (), FusedArguments(*arguments)._replace(previous=None))
+    """Saves what ``differentiate`` reads: scores and previous logits only for the gradients of the weights of heads."""
+    scores, *arguments = inputs
+    arguments = FusedArguments(*arguments)
+    if not arguments.is_learned:
+        scores, arguments = None, arguments._replace(previous=None)
+    save(ctx, output, (scores,), arguments)
 
 
 def differentiate(ctx, d_logits, d_probabilities, *_, backward=torch.ops.ea_fairseq.evolve_backward):
     """Gradients of the inputs of ``evolve`` from those of its outputs."""
-    kept, arguments = ctx.saved_tensors[:3], FusedArguments(*ctx.saved_tensors[3:], *ctx.numbers)
-    d_scores, *others = backward(d_logits, d_probabilities, *kept, *arguments)
-    return d_scores, *of_arguments(arguments, *others)
+    *saved, scores = ctx.saved_tensors[:4]
+    arguments = FusedArguments(*ctx.saved_tensors[4:], *ctx.numbers)
+    d_scores, *others = backward(d_logits, d_probabilities, *saved, scores, *arguments)
+    return d_scores, *of_arguments(arguments, scores is not None, *others)
 
 
 library.register_autograd("ea_fairseq::evolve", differentiate, setup_context=setup_context)

@@ -19,7 +19,7 @@ class Kind(NamedTuple):
         dtype: of the maps.
         kernel: size of the convolution, 0 without one; it begins ``above`` rows and ``left`` columns from an entry.
         operands: names of the optional tensors that there are.
-        is_lerp: whether the weights of scores and previous logits add up to 1.
+        is_learned: whether the weights of heads have gradients.
         rows, columns, warps: those of the ``Tiling``.
     """
 
@@ -30,18 +30,20 @@ class Kind(NamedTuple):
     above: int
     left: int
     operands: tuple[str, ...]
-    is_lerp: bool
+    is_learned: bool
     rows: int
     columns: int
     warps: int
 
     @classmethod
-    def of(cls, step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None) -> "Kind":
+    def of(
+        cls, step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None, is_learned: bool = False
+    ) -> "Kind":
         """The kind of the kernel that these maps (B, K, T, S) and arguments are for."""
         heads, queries, keys = maps.shape[1:]
         tiling = Tiling.of(heads, queries, keys)
         operands = [name for name in MASKS if getattr(arguments, name) is not None]
-        if arguments.previous_weight:
+        if arguments.mix is not None:
             operands.append("previous")
         if d_logits is not None:
             operands.append("d_logits")
@@ -54,7 +56,7 @@ class Kind(NamedTuple):
             arguments.above,
             arguments.left,
             tuple(operands),
-            arguments.own_weight + arguments.previous_weight == 1,
+            is_learned,
             tiling.rows,
             tiling.columns,
             tiling.warps,
@@ -70,10 +72,12 @@ class Kind(NamedTuple):
         """For people: what a user can tell apart."""
         convolution = f"a {self.kernel}x{self.kernel} convolution" if self.kernel else "no convolution"
         previous = "with" if "previous" in self.operands else "without"
-        return f"{self.step}, {self.type_name}, {self.heads} heads, {convolution}, {previous} previous logits"
+        learned = ", learned weights" if self.is_learned else ""
+        return f"{self.step}, {self.type_name}, {self.heads} heads, {convolution}, {previous} previous logits{learned}"
 
     @property
     def name(self) -> str:
         """A file name, another one for each kind."""
-        numbers = self.heads, self.kernel, self.above, self.left, int(self.is_lerp), self.rows, self.columns, self.warps
+        tiling = self.rows, self.columns, self.warps
+        numbers = self.heads, self.kernel, self.above, self.left, int(self.is_learned), *tiling
         return "-".join([self.step, self.type_name, *map(str, numbers), *self.operands])

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from ea_fairseq.kernels.dispatch import FusedArguments
 
+LERP_ROUNDING = 1.2e-7  # weights that are so near 1 together were rounded to float32
+
 
 def without_autocast(function):
     """The function with autocast off: it chooses the types of its products itself."""
@@ -43,17 +45,16 @@ def forward(
     # EA eq. 4, the skip connection: scaled scores and the logits of the layer below; zero where masked.
     mixed = arguments.scale * scores.to(precision)
     if arguments.previous is not None:
-        previous = arguments.previous.to(precision)
-        if arguments.own_weight + arguments.previous_weight == 1:
-            mixed = torch.lerp(mixed, previous, arguments.previous_weight)
-        else:
-            mixed = arguments.own_weight * mixed + arguments.previous_weight * previous
+        previous, (own_weight, previous_weight) = arguments.previous.to(precision), mix_weights(arguments, precision)
+        weighted = own_weight * mixed + previous_weight * previous
+        is_lerp = (own_weight + previous_weight - 1).abs() < LERP_ROUNDING
+        mixed = torch.lerp(mixed, previous, previous_weight).where(is_lerp, weighted)
     logits = mixed.where(unmasked, 0.0).to(scores.dtype)
     # EA eq. 4, the residual convolution.
     conv_input = scores.new_empty(0)
     if arguments.weight is not None:
         conv_input, read = logits, logits.to(precision)
-        evolved = torch.lerp(read, F.relu(convolve(read, arguments)), arguments.beta)
+        evolved = torch.lerp(read, F.relu(convolve(read, arguments)), beta_of(arguments, precision))
         logits = evolved.where(unmasked, 0.0).to(scores.dtype)
     # EA eq. 5, the softmax over visible keys; over all keys alike for a query that sees none.
     seen = logits.to(precision).where(visible, -torch.inf).where(visible.any(-1, keepdim=True), 0.0)
@@ -67,13 +68,18 @@ def backward(
     probabilities: Tensor,
     conv_input: Tensor,
     relu_mask: Tensor,
+    scores: Tensor | None,
     arguments: FusedArguments,
     precision: torch.dtype = torch.float32,
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Tensor | None, ...]:
     """Gradients of what :func:`forward` has read, from those of the logits and probabilities that it has returned.
 
+    Args:
+        scores: what ``forward`` has read, and previous logits with them, if the weights of heads have gradients.
+
     Returns:
-        Those of scores and previous logits, like ``probabilities``, of weight and bias, in float32, or None.
+        Those of scores and previous logits, like ``probabilities``, and of mix, weight, bias and beta, in float32; None
+        where there is none.
     """
     visible, unmasked = visible_entries(probabilities, arguments)
     # Softmax: P * (dP - sum(P * dP)).
@@ -83,21 +89,38 @@ def backward(
         gradient = gradient + d_logits.to(precision)
     gradient = gradient.where(unmasked, 0.0)
     # Convolution: the ReLU passes a gradient on unless its input was 0 or less.
-    d_weight = d_bias = None
+    d_previous = d_mix = d_weight = d_bias = d_beta = None
     if arguments.weight is not None:
+        beta = beta_of(arguments, precision)
         read, weight = padded(conv_input.to(precision), arguments), arguments.weight.to(precision)
         convolved = F.conv2d(read, weight, arguments.bias.to(precision))
-        d_convolved = (arguments.beta * gradient).masked_fill(convolved <= 0, 0.0)
+        d_convolved = (beta * gradient).masked_fill(convolved <= 0, 0.0)
+        if scores is not None:
+            d_beta = (gradient * (F.relu(convolved) - conv_input.to(precision))).sum((0, 2, 3)).float()
         d_read, d_weight, d_bias = torch.ops.aten.convolution_backward(
             d_convolved, read, weight, [len(weight)], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]
         )
         d_weight, d_bias = d_weight.float(), d_bias.float()
-        gradient = ((1 - arguments.beta) * gradient + cropped(d_read, arguments)).where(unmasked, 0.0)
+        gradient = ((1 - beta) * gradient + cropped(d_read, arguments)).where(unmasked, 0.0)
     # Skip connection and scale.
-    d_scores = (arguments.scale * arguments.own_weight * gradient).to(probabilities.dtype)
-    if arguments.previous_weight == 0:
-        return d_scores, None, d_weight, d_bias
-    return d_scores, (arguments.previous_weight * gradient).to(probabilities.dtype), d_weight, d_bias
+    d_scores = arguments.scale * gradient
+    if arguments.mix is not None:
+        own_weight, previous_weight = mix_weights(arguments, precision)
+        d_scores, d_previous = own_weight * d_scores, (previous_weight * gradient).to(probabilities.dtype)
+        if scores is not None:
+            read = arguments.scale * scores.to(precision), arguments.previous.to(precision)
+            d_mix = torch.stack([(gradient * maps.where(unmasked, 0.0)).sum((0, 2, 3)) for maps in read]).float()
+    return d_scores.to(probabilities.dtype), d_previous, d_mix, d_weight, d_bias, d_beta
+
+
+def mix_weights(arguments: FusedArguments, precision: torch.dtype) -> Tensor:
+    """Weights of scores and of previous logits, (2, K, 1, 1)."""
+    return arguments.mix.to(precision)[..., None, None]
+
+
+def beta_of(arguments: FusedArguments, precision: torch.dtype) -> Tensor:
+    """Weights of the convolution's output, (K, 1, 1)."""
+    return arguments.beta.to(precision)[:, None, None]
 
 
 def visible_entries(maps: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,10 @@ from ea_fairseq.kernels.triton.evolution import Tiling
 
 OUTPUTS = {
     "forward": ("logits", "probabilities", "the convolution's input"),
-    "backward": tuple(f"the gradient of {name}" for name in ("scores", "previous logits", "the weight", "the bias")),
+    "backward": tuple(
+        f"the gradient of {name}"
+        for name in ("scores", "previous logits", "the weights of heads", "the weight", "the bias", "beta")
+    ),
 }
 SUMMED_AT_ONCE = 8  # terms of a sum that a tensor core adds before it rounds; float32 takes three such sums
 
@@ -96,8 +99,9 @@ class SampleMaps:
             return draw(sentences, kind.heads, queries, keys, least=-4, most=12, unit=unit, dtype=kind.dtype)
 
         scores, previous, d_logits, d_probabilities = map(positive_on_average, (1 / 8, 1 / 16, 1 / 4, 1 / 4))
-        weight = bias = None
+        weight = bias = beta = mix = None
         if kind.kernel:
+            beta = torch.tensor([0.25, 0.5]).to(device).repeat(kind.heads)[: kind.heads]
             # A sum over a convolution's taps is about as large as one entry. float32 gets more bits than TF32 has.
             bits = 12 if kind.dtype is torch.float32 else 9
             unit = 2.0 ** -(bits + ceil(log2(kind.heads * kind.kernel**2) / 2))
@@ -114,16 +118,14 @@ class SampleMaps:
         }
         tensors = {name: tensor if name in kind.operands else None for name, tensor in tensors.items()}
         d_logits = tensors.pop("d_logits")
-        own_weight, previous_weight = (1.0, 0.0) if tensors["previous"] is None else (0.75, 0.25)
-        if not kind.is_lerp:
-            own_weight = previous_weight = 1.0
+        if tensors["previous"] is not None:  # weights of heads that do and do not add up to 1
+            mix = torch.tensor([[0.75, 1.0], [0.25, 1.0]]).to(device).repeat(1, kind.heads)[:, : kind.heads]
         arguments = FusedArguments(
+            mix=mix.contiguous() if mix is not None else None,
             weight=weight,
             bias=bias,
+            beta=beta,
             scale=0.5,
-            own_weight=own_weight,
-            previous_weight=previous_weight,
-            beta=0.25,
             above=kind.above,
             left=kind.left,
             **tensors,
@@ -141,8 +143,10 @@ class SampleMaps:
             return module.forward(self.scores, self.arguments, **options)
         if kept is None:
             _, *kept = reference.forward(self.scores, self.arguments, precision=torch.float64)
-        arguments = self.arguments._replace(previous=None)
-        return module.backward(self.d_logits, self.d_probabilities, *kept, arguments, **options)
+        scores, arguments = self.scores, self.arguments
+        if not self.kind.is_learned:
+            scores, arguments = None, arguments._replace(previous=None)
+        return module.backward(self.d_logits, self.d_probabilities, *kept, scores, arguments, **options)
 
     def differences(self, found: tuple[Tensor | None, ...]) -> list[Difference]:
         """How far outputs of a kernel are from PyTorch's, which computes in float64."""

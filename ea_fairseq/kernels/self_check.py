@@ -19,7 +19,9 @@ warned: set[str] = set()
 checking = threading.Lock()
 
 
-def passes(step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None) -> bool:
+def passes(
+    step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None, is_learned: bool = False
+) -> bool:
     """Whether Triton may compute a step of these maps (B, K, T, S); if nobody knows yet, it is found out.
 
     While a CUDA graph is captured nothing can be checked: PyTorch takes what has not been checked before.
@@ -27,7 +29,7 @@ def passes(step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor 
     Raises:
         UserError: if the kernel fails and ``EA_BACKEND=triton`` leaves no other choice.
     """
-    kind = Kind.of(step, maps, arguments, d_logits)
+    kind = Kind.of(step, maps, arguments, d_logits, is_learned)
     key = maps.device, kind
     found = verdicts.get(key)
     if found is not None:

@@ -172,7 +172,7 @@ class EvolvingAttention(Attention):
         self.evolution, self.is_plain = evolution, evolution.is_off and self.has_no_extra_terms
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
-            1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta, self.learned
+            1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta
         )
 
     @property
@@ -183,7 +183,9 @@ class EvolvingAttention(Attention):
         and it would have to be compiled anew for each update.
         """
         own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
-        return self.fused_logits if own and not (self.is_growing and torch.compiler.is_compiling()) else None
+        if not own or (self.is_growing and torch.compiler.is_compiling()):
+            return None
+        return self.fused_logits if self.learned is None else self.learned.fused(self.fused_logits)
 
     def set_num_updates(self, updates: int) -> None:
         """Called by fairseq before each update, with the number of those before it, and for a checkpoint it evaluates.

@@ -1,7 +1,7 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
+from ctypes import addressof
 from threading import Lock
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,29 +9,15 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import room_for
-from ea_fairseq.kernels.cpu.translation_fields import (
-    AttentionFields,
-    LayerFields,
-    LinearFields,
-    NormFields,
-    StackFields,
-)
+from ea_fairseq.kernels.cpu.structs import STRUCTS
+from ea_fairseq.kernels.dispatch import by_head
 from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.stack import MechanismStack
 
 PANEL = 64  # of translation.h
-
-
-class ScaledLinear(NamedTuple):
-    """A linear layer whose outputs are multiplied by numbers."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    @classmethod
-    def of(cls, layer: nn.Linear, numbers: Tensor) -> "ScaledLinear":
-        """Of a layer and one number for each of its outputs."""
-        return cls(layer.weight * numbers.unsqueeze(1), None if layer.bias is None else layer.bias * numbers)
+AttentionFields, LayerFields, LinearFields, NormFields, StackFields = (
+    STRUCTS[name] for name in ("attention", "layer", "linear", "norm", "stack")
+)
 
 
 class NativeModel:
@@ -68,7 +54,7 @@ class NativeModel:
 
     def stack(self, stack: MechanismStack, side: str) -> StackFields:
         """An encoder or a decoder."""
-        layers = [self.layer(layer, side, number > 0) for number, layer in enumerate(stack.layers)]
+        layers = [self.layer(layer, side) for layer in stack.layers]
         embeddings = self.keep((stack.embed_scale * stack.embed_tokens.weight).detach().contiguous())
         if side == "decoder":
             self.target_embeddings = embeddings
@@ -76,56 +62,51 @@ class NativeModel:
             layers=len(layers),
             width=embeddings.size(1),
             normalize_before=stack.layers[0].normalize_before,
-            layer=self.keep((LayerFields * len(layers))(*layers)),
+            layer=addressof(self.keep((LayerFields * len(layers))(*layers))),
             embeddings=embeddings.data_ptr(),
             embedding_norm=self.norm(stack.layernorm_embedding),
             final_norm=self.norm(stack.layer_norm),
         )
         return fields
 
-    def layer(self, layer: MechanismLayer, side: str, has_previous: bool) -> LayerFields:
-        """A layer of an encoder or a decoder; ``has_previous``: there is a layer below it."""
+    def layer(self, layer: MechanismLayer, side: str) -> LayerFields:
+        """A layer of an encoder or a decoder."""
         cross = AttentionFields()
         if side == "decoder":
-            cross = self.attention(layer.encoder_attn, layer.encoder_attn_layer_norm, has_previous)
+            cross = self.attention(layer.encoder_attn, layer.encoder_attn_layer_norm)
         return LayerFields(
-            self_attention=self.attention(layer.self_attn, layer.self_attn_layer_norm, has_previous),
+            self_attention=self.attention(layer.self_attn, layer.self_attn_layer_norm),
             cross_attention=cross,
             up=self.linear(layer.fc1),
             down=self.linear(layer.fc2),
             norm=self.norm(layer.final_layer_norm),
         )
 
-    def attention(self, attention: Attention, norm: nn.LayerNorm, has_previous: bool) -> AttentionFields:
+    def attention(self, attention: Attention, norm: nn.LayerNorm) -> AttentionFields:
         """An attention with the norm of its sub-layer."""
-        fused, query, below = attention.fused, attention.q_proj, None
-        if fused.learned is not None:
-            own, below, fused = fused.folded(has_previous)
-            query = ScaledLinear.of(query, own.flatten().repeat_interleave(attention.head_dim))
+        fused, query = attention.fused, attention.q_proj
+        heads, device = attention.num_heads, query.weight.device
         if attention.encoder_decoder_attention:
             names = {"input": [query], "key": [attention.k_proj], "value": [attention.v_proj]}
         else:
             names = {"input": [query, attention.k_proj, attention.v_proj]}
         fields = AttentionFields(
-            heads=attention.num_heads,
+            heads=heads,
             kernel=1,
             scale=attention.scaling,
-            own_weight=fused.own_weight,
-            previous_weight=fused.previous_weight,
-            beta=fused.beta,
             output=self.linear(attention.out_proj),
             norm=self.norm(norm),
             **{name: self.linear(*layers) for name, layers in names.items()},
         )
-        if below is not None:
-            fields.previous_weights = self.keep(below.detach().contiguous()).data_ptr()
+        if fused.has_skip:
+            fields.mix = self.keep_tensor(by_head(heads, device, fused.own_weight, fused.previous_weight))
         if fused.conv is not None:
             fields.kernel, fields.above, fields.left = fused.conv.kernel_size[0], fused.above, fused.left
-            fields.weight = self.keep(fused.conv.weight.detach().contiguous()).data_ptr()
-            fields.bias = self.keep(fused.conv.bias.detach().contiguous()).data_ptr()
+            fields.weight, fields.bias = map(self.keep_tensor, (fused.conv.weight, fused.conv.bias))
+            fields.beta = self.keep_tensor(by_head(heads, device, fused.beta))
         return fields
 
-    def linear(self, *layers: nn.Linear | ScaledLinear) -> LinearFields:
+    def linear(self, *layers: nn.Linear) -> LinearFields:
         """Linear layers of the same input, their outputs side by side."""
         weight = torch.cat([layer.weight for layer in layers])
         bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
@@ -137,13 +118,17 @@ class NativeModel:
         """A layer norm, or none."""
         if norm is None:
             return NormFields()
-        weight, bias = (self.keep(parameter.detach().contiguous()).data_ptr() for parameter in (norm.weight, norm.bias))
+        weight, bias = map(self.keep_tensor, (norm.weight, norm.bias))
         return NormFields(weight=weight, bias=bias, eps=norm.eps)
 
     def keep(self, kept):
-        """The same, which lives as long as the model."""
+        """The same; keeps a reference so that pointers to it stay valid."""
         self._kept.append(kept)
         return kept
+
+    def keep_tensor(self, tensor: Tensor) -> int:
+        """The address of its elements, which stay where they are as long as the model is there."""
+        return self.keep(tensor.detach().contiguous()).data_ptr()
 
 
 def pack(weight: Tensor, bias: Tensor | None, bfloat16: bool) -> tuple[LinearFields, list[Tensor]]:

@@ -45,9 +45,15 @@ class Watch:
             [(parameter.data_ptr(), version(parameter)) for parameter in self._parameters],
             [(module.training, *map(len, hooks_of(module))) for module in modules],
             [layer.need_attn for layer in self._decoder_layers],
-            [(attention.fused, attention.recorded is None) for attention in self._attentions],
+            [(settings_of(attention), attention.recorded is None) for attention in self._attentions],
             [dropout.apply_during_inference for dropout in self._dropouts],
         ]
+
+
+def settings_of(attention: Attention) -> tuple | None:
+    """What kernels compute of an attention's logits, but for its parameters."""
+    fused = attention.fused
+    return None if fused is None else fused.settings
 
 
 def is_norm(module: nn.Module | None) -> bool:

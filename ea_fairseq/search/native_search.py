@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS
 from ea_fairseq.search.native_model import NativeModel
 from ea_fairseq.search.native_obstacles import Watch, obstacles
 from ea_fairseq.search.native_vocabulary import ShortVocabulary, Vocabulary
@@ -236,7 +236,7 @@ def translate(
     found = torch.zeros(sentences, beam, limit + 1, dtype=torch.int32)
     scores = torch.empty(sentences, beam, limit + 1)
     lengths = torch.zeros(sentences, beam, dtype=torch.int64)
-    fields = TranslationFields(
+    fields = FUNCTIONS["translate"](
         encoder=native.encoder,
         decoder=vocabulary.decoder,
         vocabulary=vocabulary.projection,

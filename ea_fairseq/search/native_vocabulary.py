@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.cpu.translation_fields import StackFields
-from ea_fairseq.search.native_model import NativeModel, pack
+from ea_fairseq.search.native_model import NativeModel, StackFields, pack
 
 
 class Vocabulary:

@@ -100,7 +100,6 @@ def test_kernels_compute_the_same_where_beta_rounds_to_1(backend, monkeypatch):
 @each_backend
 @pytest.mark.parametrize("logit", [80.0, 95.0, 1000.0])
 def test_nothing_is_lost_where_beta_is_as_good_as_1(logit, backend, monkeypatch):
-    """1 - beta is then smaller than any number that its reciprocal, which kernels need, leaves finite."""
     model = learned(**SKIPS)
     for name, parameter in weights_of(model).items():
         if name.endswith("beta_logits"):

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpoints import save_loud
-from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.search import native_search, precision
@@ -42,23 +41,10 @@ def search(model, sample: dict, native_bf16: bool = True, **more) -> list:
     return found
 
 
-@torch.no_grad()
-def learn_powers_of_two(model) -> None:
-    """Sets learned alpha and beta so that (1 - alpha) * 2 (1 - beta) is a power of 2.
-
-    Native code multiplies the layer of the queries by it before it rounds: a power of 2 changes no rounding.
-    """
-    for weights in [module for module in model.modules() if isinstance(module, LearnedWeights)]:
-        for logits, of_heads in ((weights.alpha_logits, (0.5, 0.75)), (weights.beta_logits, (0.75, 0.5))):
-            if logits is not None:
-                logits.copy_(torch.tensor(of_heads).logit().view_as(logits))
-
-
 @needs_bfloat16
 @pytest.mark.parametrize("name", MODELS)
 def test_it_is_the_search_of_a_model_that_rounds_what_it_multiplies(name, monkeypatch):
     model, sample = model_of(name), batch([3, 1, 9, 17, 5], seed=1)
-    learn_powers_of_two(model)
     found = search(model, sample)
     linear = F.linear
     monkeypatch.setenv("EA_BACKEND", "reference")

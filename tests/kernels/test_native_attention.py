@@ -60,17 +60,22 @@ def test_large_evolution(instructions, sizes):
     assert_close(case.operate(native_evolution), case.expected(), 1e-6)
 
 
-def draw_attention(seed, kind, kernel, alpha, sizes, shared=True):
+def draw_attention(seed, kind, kernel, alpha, sizes, shared=True, learned=False):
     """An attention, what it reads (all take gradients) and its masks, of the sizes (B, K, T, S, d).
 
     Args:
         shared: keys and values are of the same words, and in self-attention queries, too.
+        learned: heads have weights of their own, with gradients.
     """
     torch.manual_seed(seed)
     sentences, heads, queries, keys, width = sizes
     keys = queries if kind != "cross" else keys
-    evolution = Evolution(KINDS[kind], alpha=alpha, beta=0.3 if kernel else 0.0, kernel_size=kernel or 1)
+    evolution = Evolution(
+        KINDS[kind], alpha=alpha, beta=0.3 if kernel else 0.0, kernel_size=kernel or 1, learned=learned
+    )
     attention = EvolvingAttention(heads * width, heads, evolution, encoder_decoder_attention=kind == "cross")
+    for weights in attention.learned.parameters() if learned else ():
+        weights.data += 0.5 * torch.randn(sizes[1], 1, 1)
     shapes = {
         "query": (queries, sentences, heads * width),
         "key": (keys, sentences, heads * width),
@@ -132,12 +137,13 @@ def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
     assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared)
 
 
+@pytest.mark.parametrize("learned", [False, True], ids=["fixed", "learned"])
 @pytest.mark.parametrize("chosen", ["native", "reference"])
 @given(seed=seeds, kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from([None, 1, 3, 5]))
 @settings(max_examples=8, derandomize=True)
-def test_attention_away_from_the_kink(chosen, seed, kind, kernel):
+def test_attention_away_from_the_kink(chosen, learned, seed, kind, kernel):
     """Where no unit is near ReLU's kink, outputs and gradients are as exact as float32 is."""
-    attention, tensors, masks = draw_attention(seed, kind, kernel, 0.4, (3, 4, 17, 23, 10))
+    attention, tensors, masks = draw_attention(seed, kind, kernel, 0.4, (3, 4, 17, 23, 10), learned=learned)
     if kernel:
         with torch.no_grad():
             attention.conv.weight /= 5
@@ -173,7 +179,7 @@ def test_same_bits_twice_and_with_any_number_of_threads():
     for number in (1, 2, 2, 3):
         torch.set_num_threads(number)
         masks = case.padded_keys, case.padded_queries, case.future
-        arguments = FusedArguments(None, weight, bias, *masks, 0.5, 1.0, 0.0, 0.3, 2, 1)
+        arguments = FusedArguments(None, None, weight, bias, case.beta, *masks, 0.5, 2, 1)
         results = torch.ops.ea_fairseq.attend(words, None, 4, *arguments)[:2]
         gradients = torch.autograd.grad(sum(result.cos().sum() for result in results), [words, weight, bias])
         with torch.no_grad():
@@ -205,11 +211,11 @@ def test_torch_agrees_with_the_operators(weight):
     """Shapes, fake tensors, autograd and aliasing."""
     torch.manual_seed(1)
     scores, previous = (torch.randn(2, 2, 3, 4, requires_grad=True) for _ in range(2))
-    weights = (
-        (torch.randn(2, 2, 3, 3, requires_grad=True), torch.randn(2, requires_grad=True)) if weight else (None,) * 2
-    )
+    sizes = ((2, 2, 3, 3), (2,), (2,))
+    weights = [torch.randn(size, requires_grad=True) if weight else None for size in sizes]
+    mix = torch.rand(2, 2, requires_grad=True)
     masks = torch.tensor([[0, 0, 0, 1], [0, 0, 0, 0]]).bool(), None, None
-    arguments = FusedArguments(previous, *weights, *masks, 0.5, 0.6, 0.4, 0.3, 1, 1)
+    arguments = FusedArguments(previous, mix, *weights, *masks, 0.5, 1, 1)
     library.opcheck(torch.ops.ea_fairseq.evolve.default, (scores, *arguments))
     query, memory = (torch.randn(shape, requires_grad=True) for shape in ((3, 2, 6), (4, 2, 12)))
     library.opcheck(torch.ops.ea_fairseq.attend.default, (query, memory, 2, *arguments))
@@ -218,9 +224,9 @@ def test_torch_agrees_with_the_operators(weight):
     library.opcheck(torch.ops.ea_fairseq.attend.default, (words, None, 2, *arguments))
 
 
-@pytest.mark.parametrize("change", [{"previous": None}, {"previous_weight": 0.0}])
+@pytest.mark.parametrize("change", [{"previous": None}, {"mix": None}])
 def test_previous_logits_and_their_weight_go_together(change):
-    arguments = FusedArguments(torch.zeros(1, 2, 3, 3), *[None] * 5, 0.5, 0.6, 0.4, 0.3, 0, 0)._replace(**change)
+    arguments = FusedArguments(torch.zeros(1, 2, 3, 3), torch.ones(2, 2), *[None] * 6, 0.5, 0, 0)._replace(**change)
     for operator, inputs in (("attend", (torch.zeros(3, 1, 12), None, 2)), ("evolve", (torch.zeros(1, 2, 3, 3),))):
         with pytest.raises(ValueError, match="previous logits and a weight of theirs go together"):
             getattr(torch.ops.ea_fairseq, operator)(*inputs, *arguments)

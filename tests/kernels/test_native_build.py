@@ -32,7 +32,7 @@ def sources(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     native = tmp_path / "ea_fairseq" / "kernels" / "cpu"
     native.mkdir(parents=True)
-    for name in ("instruction_set.c", "translation.h", "workers.h"):
+    for name in ("instruction_set.c", "translation.h", "evolution_fields.h", "workers.h"):
         shutil.copy(NATIVE / name, native)
     return tmp_path
 

@@ -13,8 +13,9 @@ import pytest
 from commands import PLUGIN
 from compilers import COMPILER, needs_compiler
 from ea_fairseq.kernels.cpu import interface as native_interface
-from ea_fairseq.kernels.cpu.interface import FUNCTIONS, CallFields, Interface, StepFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find
+from ea_fairseq.kernels.cpu.structs import HEADERS, STRUCTS, read_structs
 from forked import run_forked
 
 needs_native_code = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")
@@ -26,7 +27,7 @@ DEADLY = "#include <stdlib.h>\nconst char *instruction_set(void) { abort(); }\n"
     for name in FUNCTIONS
 )
 INTERFACE = "const long ea_fairseq_interface[5] = {{{}, {}, {}, {}, 0}};\n"
-VERSION, SIZES = native_interface.VERSION, (sizeof(CallFields), sizeof(StepFields))
+VERSION, SIZES = native_interface.VERSION, [sizeof(STRUCTS[name]) for name in ("fused_arguments", "step")]
 COMPILED = {
     "without an interface": DEADLY,
     "of another version": DEADLY + INTERFACE.format(VERSION + 1, *SIZES, 0),
@@ -184,20 +185,43 @@ def test_no_cut_of_the_library_kills_who_loads_it(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize(
-    ("header", "name", "mirror"), [("fused_arguments.h", "fused_arguments", CallFields), ("step.h", "step", StepFields)]
-)
-def test_structs_are_mirrored_field_by_field(tmp_path, header, name, mirror):
+def test_structs_are_what_the_compiler_makes_of_them(tmp_path):
     """Places and sizes of all fields, and nothing beside them."""
-    spelled = {"parallel": "pool.parallel", "threads": "pool.threads"}
-    fields = [spelled.get(field, field) for field, _ in mirror._fields_]
-    rows = "".join(f"offsetof(struct {name}, {x}), sizeof(((struct {name} *)0)->{x}), " for x in fields)
-    code = f'#include <stddef.h>\n#include "{PLUGIN}/kernels/cpu/{header}"\nconst long table[] = {{{rows}}};\n'
+    rows = ""
+    for name, struct in STRUCTS.items():
+        for field, _ in struct._fields_:
+            rows += f"offsetof(struct {name}, {field}), sizeof(((struct {name} *)0)->{field}), "
+        rows += f"sizeof(struct {name}), "
+    headers = "".join(f'#include "{PLUGIN}/kernels/cpu/{header}"\n' for header in HEADERS)
+    code = f"#include <stddef.h>\n{headers}const long table[] = {{{rows}}};\n"
+    own = []
+    for struct in STRUCTS.values():
+        places = [(getattr(struct, field).offset, getattr(struct, field).size) for field, _ in struct._fields_]
+        own += [*sum(places, ()), sizeof(struct)]
+        assert sum(size for _, size in places) == sizeof(struct)
     library = ctypes.CDLL(compiled(code, tmp_path / "table.so"))
-    table = list((ctypes.c_long * (2 * len(fields))).in_dll(library, "table"))
-    own = [(getattr(mirror, field).offset, getattr(mirror, field).size) for field, _ in mirror._fields_]
-    assert list(zip(table[::2], table[1::2], strict=True)) == own
-    assert sum(table[1::2]) == sizeof(mirror)
+    assert list((ctypes.c_long * len(own)).in_dll(library, "table")) == own
+    assert {"pool", "fused_arguments", "step", "translation"} < set(STRUCTS)
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "float x",
+        "int x",
+        "char *name",
+        "int64_t x[2]",
+        "int64_t x : 1",
+        "struct other x",
+        "int64_t",
+        "#define X\nint64_t x",
+    ],
+)
+def test_what_the_reader_of_structs_does_not_know_is_refused(declaration, tmp_path):
+    for body in (f"int64_t y;\n{declaration};\n", f"int64_t y;\n{declaration}\n"):
+        (tmp_path / "one.h").write_text(f"struct one {{\n{body}}};\n")
+        with pytest.raises(ValueError, match=r"declaration|type|ends with"):
+            read_structs(tmp_path, ("one.h",))
 
 
 @needs_native_code

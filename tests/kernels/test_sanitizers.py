@@ -26,7 +26,7 @@ from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.dispatch import FusedArguments
 
 maps, mask = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, dtype=torch.bool)
-native_evolution.forward(maps, FusedArguments(None, None, None, mask, None, None, 1.0, 1.0, 0.0, 0.0, 0, 0))
+native_evolution.forward(maps, FusedArguments(*[None] * 5, mask, None, None, 1.0, 0, 0))
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -16,7 +17,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import check_records, dispatch, evolve, reference, sample_maps, self_check
 from ea_fairseq.kernels.check_records import Record
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
-from ea_fairseq.kernels.fused_logits import Convolution, FusedLogits
+from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
@@ -60,7 +61,7 @@ def small_model(kernel: int = 0) -> list[torch.Tensor]:
 
     scores, previous, conv = draw(2, 2, 3, 4), draw(2, 2, 3, 4), None
     if kernel:
-        conv = Convolution(draw(2, 2, kernel, kernel), draw(2), (kernel, kernel))
+        conv = SimpleNamespace(weight=draw(2, 2, kernel, kernel), bias=draw(2), kernel_size=(kernel, kernel))
     padding = (torch.arange(4) >= torch.tensor([[4], [2]])).to(DEVICE)
     fused = FusedLogits(0.9, 0.1, conv, ENCODER_WINDOW, 0.1)
     found = evolve.evolve(scores, 1.0, fused, previous, AttentionMasks(padding))
@@ -285,7 +286,7 @@ def test_nothing_is_checked_while_a_cuda_graph_is_captured(monkeypatch):
     maps = mock.Mock(is_cuda=True, device=DEVICE, dtype=torch.float32, shape=(1, 2, 3, 4))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     monkeypatch.setattr(self_check, "compare", raising(AssertionError("is checked")))
-    arguments = mock.Mock(weight=None, previous_weight=0.0, own_weight=1.0, above=0, left=0)
+    arguments = mock.Mock(weight=None, mix=None, above=0, left=0)
     for backend, used in (("auto", False), ("triton", True)):
         monkeypatch.setattr(dispatch, "backend", backend)
         assert self_check.passes("forward", maps, arguments) == used
@@ -315,12 +316,12 @@ def test_native_code_is_not_checked(monkeypatch):
 def kinds() -> st.SearchStrategy[Kind]:
     """Kinds of kernels as models want them, of few heads: interpreted, a kernel takes its time."""
 
-    def of(step, dtype, heads, kernel, window, operands, is_lerp, keys):
+    def of(step, dtype, heads, kernel, window, operands, is_learned, keys):
         tiling = Tiling.of(heads, 30, keys)
         left, _, above, _ = WINDOWS[window].margins(kernel or 1)
-        is_lerp = is_lerp or "previous" not in operands
+        is_learned = is_learned and step == "backward"
         return Kind(
-            step, dtype, heads, kernel, above, left, operands, is_lerp, tiling.rows, tiling.columns, tiling.warps
+            step, dtype, heads, kernel, above, left, operands, is_learned, tiling.rows, tiling.columns, tiling.warps
         )
 
     names = ("padded_keys", "padded_queries", "future", "previous")
@@ -348,8 +349,8 @@ def test_right_kernels_of_all_kinds_pass_with_room_to_spare(kind):
 
 
 def test_one_check_covers_each_difference_between_compiled_kernels():
-    """Operands, types, weights that do not add up to 1, tiles: another of these is another kernel."""
-    kind = Kind("forward", torch.float32, 4, 3, 1, 1, (), True, 8, 32, 8)
+    """Operands, types, learned weights, tiles: another of these is another kernel."""
+    kind = Kind("forward", torch.float32, 4, 3, 1, 1, (), False, 8, 32, 8)
     others = [
         kind._replace(step="backward"),
         kind._replace(dtype=torch.float16),
@@ -357,7 +358,7 @@ def test_one_check_covers_each_difference_between_compiled_kernels():
         kind._replace(kernel=5),
         kind._replace(above=2),
         kind._replace(operands=("previous",)),
-        kind._replace(is_lerp=False),
+        kind._replace(is_learned=True),
         kind._replace(rows=4, columns=64),
     ]
     assert len({other.name for other in [kind, *others]}) == len(others) + 1

@@ -13,20 +13,22 @@ from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WIND
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
 CONVOLUTIONS = [(ENCODER_WINDOW, 1), *((window, kernel) for window in WINDOWS for kernel in (3, 5))]
-OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "future", "d_logits"]
-MIXES = [(0.6, 0.4), (0.6, 0.5), (0.5, -0.4)]  # weights of own and of previous logits
+OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "future", "d_logits", "learned"]
+MIXES = [(0.6, 0.4), (0.6, 0.5), (0.5, -0.4)]  # weights of own and of previous logits; heads have one after the other
 mixes = st.sampled_from(MIXES)
 sets_of_absent = st.frozensets(st.sampled_from(OPTIONAL))
 
 
 @dataclass
 class Case:
-    """What the operation reads: maps (B, K, T, S), masks, the convolution; and the gradients of what it returns."""
+    """What the operation reads: maps (B, K, T, S), masks, weights, the convolution; and its results' gradients."""
 
     scores: Tensor
     previous: Tensor | None
+    mix: Tensor | None
     weight: Tensor | None
     bias: Tensor | None
+    beta: Tensor | None
     padded_keys: Tensor | None
     padded_queries: Tensor | None
     future: Tensor | None
@@ -34,9 +36,7 @@ class Case:
     d_logits: Tensor | None
     d_probabilities: Tensor
     scale: float = 0.7
-    own_weight: float = 0.6
-    previous_weight: float = 0.4
-    beta: float = 0.3
+    is_learned: bool = True  # the weights of heads have gradients
     stored: Tensor | None = None  # the convolution's input, as the operation has rounded it
 
     def __post_init__(self):
@@ -66,31 +66,37 @@ class Case:
     @property
     def arguments(self) -> FusedArguments:
         left, _, above, _ = self.margins
-        weights = (1.0, 0.0) if self.previous is None else (self.own_weight, self.previous_weight)
-        tensors = self.previous, self.weight, self.bias, self.padded_keys, self.padded_queries, self.future
-        return FusedArguments(*tensors, self.scale, *weights, self.beta, above, left)
+        read = self.previous, self.mix, self.weight, self.bias, self.beta
+        return FusedArguments(*read, self.padded_keys, self.padded_queries, self.future, self.scale, above, left)
 
     def operate(self, kernels, *options) -> list[Tensor | None]:
-        """Logits, probabilities, the convolution's input, gradients of scores, previous logits, weight and bias.
+        """Logits, probabilities, the convolution's input, gradients of scores, previous, mix, weight, bias and beta.
 
         Args:
             kernels: a module with ``forward`` and ``backward``; options: what they take besides.
         """
         logits, *kept = kernels.forward(self.scores, self.arguments, *options)
-        arguments = self.arguments._replace(previous=None)
-        gradients = kernels.backward(self.d_logits, self.d_probabilities, *kept, arguments, *options)
+        gradients = kernels.backward(self.d_logits, self.d_probabilities, *kept, *self.read_again, *options)
         probabilities, self.stored, _ = kept
         results = [logits, probabilities, self.stored, *gradients]
         return [result if result is not None and result.numel() else None for result in results]
 
+    @property
+    def read_again(self) -> tuple[Tensor | None, FusedArguments]:
+        """Scores and arguments as a backward pass reads them: if weights are fixed, no scores and previous logits."""
+        if self.is_learned:
+            return self.scores, self.arguments
+        return None, self.arguments._replace(previous=None)
+
     def expected(self) -> list[Tensor | None]:
         """The same by the equations in float64; the convolution reads what the operation has stored."""
-        leaves = [self.scores, self.previous, self.weight, self.bias]
+        leaves = [self.scores, self.previous, self.mix, self.weight, self.bias, self.beta]
         leaves = [None if tensor is None else tensor.double().requires_grad_() for tensor in leaves]
-        scores, previous, weight, bias = leaves
+        scores, previous, mix, weight, bias, beta = leaves
         mixed = self.scale * scores
         if previous is not None:
-            mixed = self.own_weight * mixed + self.previous_weight * previous
+            own_weight, previous_weight = mix[..., None, None]
+            mixed = own_weight * mixed.where(self.real, 0.0) + previous_weight * previous.where(self.real, 0.0)
         logits = mixed = mixed.where(self.real, 0.0)
         if weight is None:
             mixed = None
@@ -98,14 +104,18 @@ class Case:
             read_back = mixed if self.stored is None else mixed + (self.stored - mixed).detach()
             convolved = F.conv2d(F.pad(read_back, self.margins), weight, bias)
             assume(convolved.abs().min() > 1e-5)  # at ReLU's kink either gradient is right
-            logits = (self.beta * convolved.relu() + (1 - self.beta) * read_back).where(self.real, 0.0)
+            beta = beta[:, None, None]
+            logits = (beta * convolved.relu() + (1 - beta) * read_back).where(self.real, 0.0)
         seen = logits.where(self.visible, -torch.inf).where(self.visible.any(-1, keepdim=True), 0.0)
         probabilities = seen.softmax(-1)  # of all keys alike in a row without visible ones
         value = (self.d_probabilities.double().where(self.visible, 0.0) * probabilities).sum()
         if self.d_logits is not None:
             value = value + (self.d_logits.double().where(self.real, 0.0) * logits).sum()
         gradients = iter(torch.autograd.grad(value, [tensor for tensor in leaves if tensor is not None]))
-        return [logits, probabilities, mixed, *(None if tensor is None else next(gradients) for tensor in leaves)]
+        found = [None if tensor is None else next(gradients) for tensor in leaves]
+        if not self.is_learned:
+            found[2] = found[5] = None
+        return [logits, probabilities, mixed, *found]
 
 
 def draw_case(
@@ -129,10 +139,15 @@ def draw_case(
     tensors["padded_keys"] = torch.rand(sentences, keys, generator=generator) < 0.3
     tensors["padded_queries"] = torch.rand(sentences, queries, generator=generator) < 0.3
     tensors["future"] = torch.ones(queries, keys, dtype=torch.bool).triu(1)
+    mixes_of_heads = [MIXES[(MIXES.index(weights) + head) % len(MIXES)] for head in range(heads)]
+    tensors["mix"] = torch.tensor(mixes_of_heads).T.contiguous()
+    tensors["beta"] = torch.tensor([0.3, 0.6, 0.9]).repeat(heads)[:heads]
     if "convolution" in absent:
-        absent = absent | {"weight", "bias"}
+        absent = absent | {"weight", "bias", "beta"}
+    if "previous" in absent:
+        absent = absent | {"mix"}
     tensors = {name: None if name in absent else tensor.to(device) for name, tensor in tensors.items()}
-    return Case(window=window, own_weight=weights[0], previous_weight=weights[1], **tensors)
+    return Case(window=window, is_learned="learned" not in absent, **tensors)
 
 
 def assert_close(results: list[Tensor | None], expected: list[Tensor | None], tolerance: float):

@@ -43,13 +43,12 @@ def compile_both(dtype: torch.dtype, heads: int, kernel: int, length: int, skip:
     maps = torch.empty(2, heads, length, length, dtype=dtype)
     padding = torch.zeros(2, length, dtype=torch.bool)
     masks = padding, padding, torch.ones(length, length, dtype=torch.bool).triu(1)
-    convolution = (torch.empty(heads, heads, kernel, kernel), torch.empty(heads)) if kernel else (None, None)
-    for own_weight in (0.5, 1.0) if skip else (1.0,):
-        weights = own_weight, 0.5 if skip else 0.0
-        previous = maps if skip else None
-        arguments = FusedArguments(previous, *convolution, *masks, 1.0, *weights, 0.5, 1, 1)
-        triton_evolution.forward(maps, arguments)
-        triton_evolution.backward(previous, maps, maps, maps, maps, arguments)
+    convolution = (torch.empty(heads, heads, kernel, kernel), *torch.empty(2, heads)) if kernel else (None,) * 3
+    mixed = (maps, torch.empty(2, heads)) if skip else (None, None)
+    arguments = FusedArguments(*mixed, *convolution, *masks, 1.0, 1, 1)
+    triton_evolution.forward(maps, arguments)
+    for scores, read_again in ((maps, arguments), (None, arguments._replace(previous=None))):
+        triton_evolution.backward(mixed[0], maps, maps, maps, maps, scores, read_again)
 
 
 driver.set_active(H200())

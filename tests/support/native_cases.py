@@ -167,18 +167,18 @@ def operators(case: Case) -> str:
         inputs["memory"] = None if alone else case.normal(keys, sentences, 2 * heads * width)
     else:
         inputs["scores"] = case.normal(*maps, dtype=dtype)
-    inputs["previous"] = case.normal(*maps, dtype=dtype) if case.often(0.5) else None
-    convolved = case.often(0.7)
+    has_skip, convolved, is_learned = case.often(0.5), case.often(0.7), case.often(0.5)
+    inputs["previous"] = case.normal(*maps, dtype=dtype) if has_skip else None
+    inputs["mix"] = torch.tensor([case.choose.choice(MIXES) for _ in range(heads)]).T if has_skip else None
     inputs["weight"] = case.normal(heads, heads, kernel, kernel) if convolved else None
     inputs["bias"] = case.normal(heads) if convolved else None
+    inputs["beta"] = case.normal(heads) if convolved else None
     inputs["padded_keys"] = case.mask(sentences, keys) if case.often(0.5) else None
     inputs["padded_queries"] = case.mask(sentences, queries) if case.often(0.5) else None
     inputs["future"] = case.mask(queries, keys) if case.often(0.5) else None
     scalars = {"heads": heads} if whole else {}
     above, left = (case.choose.randrange(kernel) for _ in range(2))
-    own_weight, previous_weight = (1.0, 0.0) if inputs["previous"] is None else case.choose.choice(MIXES)
-    scalars |= {"scale": 0.7, "own_weight": own_weight, "previous_weight": previous_weight, "beta": 0.3}
-    scalars |= {"above": above, "left": left}
+    scalars |= {"scale": 0.7, "above": above, "left": left}
     forward, backward = (
         getattr(torch.ops.ea_fairseq, ("attend" if whole else "evolve") + end) for end in ("", "_backward")
     )
@@ -190,7 +190,9 @@ def operators(case: Case) -> str:
         name: case.normal(*output.shape, dtype=dtype) for name, output in zip(differentiated, outputs, strict=False)
     }
     given |= dict(zip(kept, outputs[1:], strict=True))
-    gradients = backward(**given, **read_again(inputs), **scalars)
+    if whole:
+        given["is_learned"] = is_learned
+    gradients = backward(**given, **read_again(inputs, is_learned), **scalars)
 
     of = case.choose.choice([inputs, given, scalars])
     name = case.choose.choice(list(of))
@@ -201,7 +203,7 @@ def operators(case: Case) -> str:
         of[name] = (case.resized if kind == "size" else case.retyped)(right)
     relaid = [
         {key: case.relaid(tensor) if torch.is_tensor(tensor) else tensor for key, tensor in tensors.items()}
-        for tensors in (inputs, given, read_again(inputs))
+        for tensors in (inputs, given, read_again(inputs, is_learned))
     ]
     wrong = is_wrong(name, right, of[name], inputs["weight"])
     calls = []
@@ -218,11 +220,11 @@ def operators(case: Case) -> str:
     return "refused" if any(isinstance(found, Exception) for _, found in calls) else "kernels"
 
 
-def read_again(inputs: dict[str, Tensor | None]) -> dict[str, Tensor | None]:
+def read_again(inputs: dict[str, Tensor | None], is_learned: bool) -> dict[str, Tensor | None]:
     """What an operator's backward pass reads of what its forward pass has read."""
-    if "scores" not in inputs:
+    if "scores" not in inputs or is_learned:
         return inputs
-    return {name: tensor for name, tensor in inputs.items() if name != "scores"} | {"previous": None}
+    return {name: tensor for name, tensor in inputs.items() if name != "scores"} | {"scores": None, "previous": None}
 
 
 def is_wrong(name: str, right, other, weight: Tensor | None) -> bool:

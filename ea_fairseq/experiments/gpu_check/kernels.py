@@ -28,14 +28,14 @@ class Attention:
         kind: ``encoder``, ``decoder`` or ``cross``.
         kernel: size of its convolution, 0 without one.
         has_previous: whether it takes the logits of the layer below.
-        is_lerp: whether the weights of both logits add up to 1.
+        is_learned: whether the weights of heads have gradients.
     """
 
     name: str
     kind: str
     kernel: int
     has_previous: bool = False
-    is_lerp: bool = True
+    is_learned: bool = False
 
     def operands(self) -> tuple[str, ...]:
         """Which tensors its kernels take besides."""
@@ -47,8 +47,8 @@ class Attention:
         left, _, above, _ = WINDOWS[self.kind].margins(self.kernel or 1)
         tiling = Tiling.of(heads, length, length)
         operands = self.operands() + ("d_logits",) * (step == "backward" and self.has_previous)
-        sizes = heads, self.kernel, above, left
-        return Kind(step, dtype, *sizes, operands, self.is_lerp, tiling.rows, tiling.columns, tiling.warps)
+        sizes, is_learned = (heads, self.kernel, above, left), self.is_learned and step == "backward"
+        return Kind(step, dtype, *sizes, operands, is_learned, tiling.rows, tiling.columns, tiling.warps)
 
 
 ATTENTIONS = (
@@ -56,10 +56,10 @@ ATTENTIONS = (
     Attention("encoder, further layers", "encoder", 3, has_previous=True),
     Attention("decoder", "decoder", 3),
     Attention("encoder-decoder", "cross", 3),
-    Attention("encoder, --ea-learned", "encoder", 3, has_previous=True, is_lerp=False),
+    Attention("encoder, --ea-learned", "encoder", 3, has_previous=True, is_learned=True),
     Attention("encoder, 5x5", "encoder", 5, has_previous=True),
-    Attention("encoder, RealFormer", "encoder", 0, has_previous=True, is_lerp=False),
-    Attention("decoder, RealFormer", "decoder", 0, has_previous=True, is_lerp=False),
+    Attention("encoder, RealFormer", "encoder", 0, has_previous=True),
+    Attention("decoder, RealFormer", "decoder", 0, has_previous=True),
 )
 
 

@@ -50,18 +50,35 @@ INLINE void attended_gradients(const struct fused_arguments *a, struct tile *til
     }
 }
 
+// Multiplies the gradients of a head's queries by the weight of its scores and returns the gradient of that weight,
+// which is the dot product of queries and what their gradients were before.
+INLINE float weigh_query_gradients(const struct fused_arguments *a, const struct tile *tile, int64_t head,
+                                   float *d_query) {
+    vec total = {0};
+    for (int64_t row = tile->begin; row < tile->end; row++, d_query += channels(a)) {
+        const float *query = token_at(a, tile, of_query(a, a->query), row) + head * a->head_dim;
+        for (int64_t i = 0; i < a->head_dim; i += LANES) {
+            vec d = masked_load(d_query, i, a->head_dim - i, 0);
+            total += d * masked_load(query, i, a->head_dim - i, 0);
+            masked_store(d_query, i, a->head_dim - i, d * a->mix[head], 0);
+        }
+    }
+    return reduce_sum(total);
+}
+
 // Gradients of queries and keys from those of mixed logits; those of queries in place of them.
 INLINE void score_gradients(const struct fused_arguments *a, const struct tile *tile, const struct sentence *tokens,
-                            const struct gradients *d) {
+                            const struct gradients *d, struct sums sums) {
     int64_t rows = tile->end - tile->begin, before = tile->begin - tokens->first_query;
-    float scale = a->scale * a->own_weight;
     for (int64_t head = 0; head < a->heads; head++) {
         const float *d_scores = mixed_at(tile, d, head, tile->begin);
+        float scale = a->scale * (a->mix ? a->mix[head] : 1);
         float *query = tokens->query + before * channels(a) + head * a->head_dim;
         matmul(a->keys, rows, (struct matrix){d_scores, 1, tile->columns}, query, channels(a),
                (struct result){tokens->d_key + head * a->head_dim, channels(a), a->head_dim, scale, tile->begin > 0});
         matmul(rows, a->keys, (struct matrix){d_scores, tile->columns, 1}, tokens->key + head * a->head_dim,
-               channels(a), (struct result){query, channels(a), a->head_dim, scale, 0});
+               channels(a), (struct result){query, channels(a), a->head_dim, a->d_mix ? a->scale : scale, 0});
+        if (a->d_mix) sums.scores[head] += weigh_query_gradients(a, tile, head, query);
     }
     scatter(a, tile, tokens->query + before * channels(a), tile->begin, rows, of_query(a, a->d_query));
 }
@@ -85,6 +102,7 @@ static int attend_backward_sentence(const void *argument, int64_t task) {
     gather(a, &tile, of_key(a, a->key), 0, a->keys, tokens.key);
     gather(a, &tile, of_key(a, a->value), 0, a->keys, tokens.value);
     int64_t below = below_of(a);
+    struct sums sums = sums_of_task(plan, task);
     for (int64_t begin = 0; begin < a->queries; begin += rows_of(a)) {
         move_tile(a, &tile, begin);
         struct gradients d = clear_gradients(a, &tile, memory);
@@ -94,14 +112,17 @@ static int attend_backward_sentence(const void *argument, int64_t task) {
         int64_t attended_rows = min_of(tile.end + a->above, a->queries) - tokens.first_attended;
         gather(a, &tile, of_query(a, a->query), tokens.first_query, rows, tokens.query);
         gather(a, &tile, of_attended(a, a->d_attended), tokens.first_attended, attended_rows, tokens.d_attended);
+        // Through the sums of values, the softmax and the ReLU, in all rows whose taps reach the tile.
         attended_gradients(a, &tile, &tokens, &d, probabilities, d_probabilities, transposed);
+        // What the convolution has read, for the gradient of its weight.
         if (a->weight) {
             score_rows(a, &tile, tokens.query, tokens.key, tokens.first_query, rows, d.conv_input, transposed);
             mix_rows(a, &tile, d.conv_input, 0);
         }
-        finish_gradients(plan, &tile, &d, partial_of(plan, task));
-        if (a->d_previous) write_gradients(a, &tile, &d, a->d_previous, a->previous_weight, 0);
-        score_gradients(a, &tile, &tokens, &d);
+        // Through the convolution and the skip connection, to queries and keys.
+        finish_gradients(plan, &tile, &d, sums, 0);
+        if (a->d_previous) write_gradients(a, &tile, &d, a->d_previous, 1, a->mix + a->heads, 0);
+        score_gradients(a, &tile, &tokens, &d, sums);
     }
     scatter(a, &tile, tokens.d_key, 0, a->keys, of_key(a, a->d_key));
     scatter(a, &tile, tokens.d_value, 0, a->keys, of_key(a, a->d_value));

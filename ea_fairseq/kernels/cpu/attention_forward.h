@@ -75,6 +75,7 @@ static int attend_tile(const void *argument, int64_t task) {
     float *queries = values + keys_size;
     if (!map) return 1;
     tile.visibility = (int32_t *)(queries + queries_size);
+    // Queries of the rows that the convolution reads, all keys and values of the sentence.
     move_tile(a, &tile, tile.begin);
     memset(map, 0, 4 * size);
     int64_t from = max_of(tile.begin - a->above, 0);
@@ -82,8 +83,10 @@ static int attend_tile(const void *argument, int64_t task) {
     gather(a, &tile, of_query(a, a->query), from, rows, queries);
     gather(a, &tile, of_key(a, a->key), 0, a->keys, keys);
     gather(a, &tile, of_key(a, a->value), 0, a->keys, values);
+    // Scores (EA eq. 1), mixed with previous logits (EA eq. 4, the skip connection).
     score_rows(a, &tile, queries, keys, from, rows, map, transposed);
     mix_rows(a, &tile, map, 0);
+    // By blocks of heads: the residual convolution (EA eq. 4), the softmax and the sums of values (EA eq. 5).
     for (int64_t first = 0; first < a->heads; first += HEAD_BLOCK) {
         int64_t outs = min_of(HEAD_BLOCK, a->heads - first);
         for (int64_t row = tile.begin; row < tile.end; row++) {
@@ -95,7 +98,7 @@ static int attend_tile(const void *argument, int64_t task) {
                 memcpy(probabilities + out * rows_size + (row - tile.begin) * tile.columns, of_head, 4 * tile.columns);
             }
         }
-        for (int64_t out = 0; out < outs; out++)  // EA eq. 5; the queries have been read
+        for (int64_t out = 0; out < outs; out++)  // in place of the queries, which have been read
             matmul(tile.end - tile.begin, a->keys, (struct matrix){probabilities + out * rows_size, tile.columns, 1},
                    values + (first + out) * a->head_dim, channels(a),
                    (struct result){queries + (first + out) * a->head_dim, channels(a), a->head_dim, 1, 0});

@@ -62,10 +62,10 @@ INLINE void score_row(const struct step *a, const struct row *row) {
         }
     }
     float scale = a->scale;
-    struct mix mix = mix_of(a->own_weight, a->previous_weight);
     ivec real = is_padded_row(a, row) ? (ivec){0} : ~(ivec){0};
     for (int64_t head = 0; head < a->heads; head++) {
         float *map = window_row(a, row, a->above, head);
+        struct mix mix = a->previous ? mix_of(a->mix, a->heads, head) : (struct mix){0};
         int64_t s = 0, index = (row->index * a->heads + head) * a->keys;
         memset(map, 0, 4 * a->left);
         for (; s < a->keys; s += LANES) {
@@ -110,11 +110,10 @@ INLINE void evolve_heads(const struct step *a, const struct row *row, int64_t he
                 const float *tap = weight + input * taps + below * a->kernel + right;
                 for (int i = 0; i < heads; i++) total[i] += x * tap[i * a->heads * taps];
             }
-    float beta = a->beta;
     ivec real = is_padded_row(a, row) ? (ivec){0} : load_ivec(row->visible + s);
     for (int i = 0; i < heads; i++) {
         vec mixed = load(window_row(a, row, a->above, head + i) + a->left + s);
-        vec x = lerp(mixed, where(relu_passes(total[i]), total[i]), beta);
+        vec x = lerp(mixed, where(relu_passes(total[i]), total[i]), a->beta[head + i]);
         store(row->logits + (head + i) * row->columns + s, where(real, x));
     }
 }

@@ -14,7 +14,7 @@ struct cache_layout {
 INLINE struct cache_layout layout_of(const struct batch *batch, const struct layer *layer, int64_t sentence,
                                      int64_t room) {
     const struct translation *a = batch->a;
-    const struct attention *self = &layer->self, *cross = &layer->cross;
+    const struct attention *self = &layer->self_attention, *cross = &layer->cross_attention;
     return (struct cache_layout){
         .keys = room * a->beam * a->decoder.width,
         .self_rows = self->weight ? (self->above + 1) * a->beam * self->heads * room : 0,
@@ -31,7 +31,8 @@ INLINE int64_t map_floats(const struct batch *batch, int64_t sentence, int64_t r
     const struct translation *a = batch->a;
     int64_t heads = 0;
     for (int64_t l = 0; l < a->decoder.layers; l++)
-        heads = max_of(heads, max_of(a->decoder.layer[l].self.heads, a->decoder.layer[l].cross.heads));
+        heads = max_of(heads, max_of(a->decoder.layer[l].self_attention.heads,
+                                     a->decoder.layer[l].cross_attention.heads));
     return a->beam * heads * max_of(room, tokens_in(a, sentence));
 }
 
@@ -88,7 +89,7 @@ static int attend_step(const struct batch *batch, struct beam *beam, int64_t l, 
                        float *attended) {
     const struct translation *a = batch->a;
     const struct layer *layer = &a->decoder.layer[l];
-    const struct attention *attention = is_cross ? &layer->cross : &layer->self;
+    const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
     struct cache_layout layout = layout_of(batch, layer, beam->sentence, beam->room);
     int64_t width = a->decoder.width;
     float *cache = beam->layer_cache, *map = beam->maps[is_cross];
@@ -96,7 +97,7 @@ static int attend_step(const struct batch *batch, struct beam *beam, int64_t l, 
         .rows = beam->rows, .heads = attention->heads, .head_dim = width / attention->heads,
         .keys = is_cross ? tokens_in(a, beam->sentence) : beam->now + 1,
         .kernel = attention->kernel, .above = attention->above, .left = attention->left,
-        .scale = attention->scale, .own_weight = 1, .beta = attention->beta,
+        .scale = attention->scale,
         .stride = is_cross ? width : 3 * width, .query = query,
         .new_key = is_cross ? NULL : query + width, .new_value = is_cross ? NULL : query + 2 * width,
         .key = is_cross ? memory_of(batch, l, 0, beam->sentence) : cache,
@@ -104,17 +105,12 @@ static int attend_step(const struct batch *batch, struct beam *beam, int64_t l, 
         .slots = is_cross ? 1 : a->beam,
         .back_pointers = back_pointers_of(a, beam, 0), .steps = beam->room, .now = beam->now,
         .sentence = is_cross ? batch->first_rows : NULL,
-        .weight = attention->weight, .bias = attention->bias,
+        .weight = attention->weight, .bias = attention->bias, .beta = attention->beta,
         .conv_input = cache + 2 * layout.keys + (is_cross ? layout.self_rows : 0), .conv_slots = a->beam,
         .room = is_cross ? tokens_in(a, beam->sentence) : beam->room,
         .output = attended, .pool = {NULL, 1},
     };
-    if (l && attention->previous_weight != 0) {
-        weigh_heads(attention, map, step.rows, step.keys);
-        step.previous = map;
-        step.own_weight = attention->own_weight;
-        step.previous_weight = attention->previous_weight;
-    }
-    if (attention->previous_weight != 0) step.logits = map;
+    if (attention->mix && l) step.mix = attention->mix, step.previous = map;
+    if (attention->mix) step.logits = map;  // in place of what has been read
     return NAMED(decode)(&step);
 }

@@ -39,32 +39,18 @@ struct unread {
     uint8_t *relu_mask;  // of maps (K, S, S)
 };
 
-// Multiplies the logits of the layer below, (rows, K, size), by the weights of their heads, where there are any.
-INLINE void weigh_heads(const struct attention *attention, float *logits, int64_t rows, int64_t size) {
-    if (!attention->previous_weights) return;
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t head = 0; head < attention->heads; head++, logits += size)
-            for (int64_t i = 0; i < size; i++) logits[i] *= attention->previous_weights[head];
-}
-
 // Self-attention of one sentence: projected queries, keys and values (S, 3 width) to values (S, width).
 static int attend_sentence(const struct attention *attention, int64_t tokens, int64_t width, const float *projected,
-                           float *previous, float *logits, struct unread unread, float *attended) {
+                           const float *previous, float *logits, struct unread unread, float *attended) {
     struct fused_arguments a = {
         .sentences = 1, .heads = attention->heads, .queries = tokens, .keys = tokens,
-        .kernel = attention->kernel, .above = attention->above, .left = attention->left,
-        .scale = attention->scale, .beta = attention->beta, .own_weight = 1,
-        .logits = logits, .weight = attention->weight, .bias = attention->bias,
+        .kernel = attention->kernel, .above = attention->above, .left = attention->left, .scale = attention->scale,
+        .weight = attention->weight, .bias = attention->bias, .beta = attention->beta, .logits = logits,
         .head_dim = width / attention->heads, .query_stride = 3 * width, .key_stride = 3 * width,
         .query = projected, .key = projected + width, .value = projected + 2 * width,
         .attended = attended, .logsumexp = unread.logsumexp, .relu_mask = unread.relu_mask, .pool = {NULL, 1},
     };
-    if (previous && attention->previous_weight != 0) {
-        weigh_heads(attention, previous, 1, tokens * tokens);
-        a.previous = previous;
-        a.own_weight = attention->own_weight;
-        a.previous_weight = attention->previous_weight;
-    }
+    if (attention->mix && previous) a.mix = attention->mix, a.previous = previous;
     return NAMED(attend)(&a);
 }
 
@@ -83,12 +69,13 @@ static int encode_rows(const struct batch *batch, int64_t first, int64_t end, fl
     apply_norm(&encoder->embedding_norm, width, tokens, x, x);
     for (int64_t l = 0; l < encoder->layers; l++) {
         const struct layer *layer = &encoder->layer[l];
-        const struct attention *self = &layer->self;
+        const struct attention *self = &layer->self_attention;
         apply_linear(&self->input, before(&at, &self->norm), tokens, NULL, inner);
         float *map = maps;
         for (int64_t sentence = first; sentence < end; sentence++) {
-            int64_t count = tokens_in(a, sentence), begin = a->begins[sentence] - from, size = self->heads * count * count;
-            float *previous = map + (l + 1) % 2 * size;
+            int64_t count = tokens_in(a, sentence), begin = a->begins[sentence] - from;
+            int64_t size = self->heads * count * count;
+            const float *previous = map + (l + 1) % 2 * size;
             if (attend_sentence(self, count, width, inner + begin * 3 * width, l ? previous : NULL, map + l % 2 * size,
                                 unread, attended + begin * width))
                 return 1;
@@ -99,7 +86,7 @@ static int encode_rows(const struct batch *batch, int64_t first, int64_t end, fl
     }
     apply_norm(&encoder->final_norm, width, tokens, x, x);
     for (int64_t l = 0; l < a->decoder.layers; l++) {
-        const struct attention *cross = &a->decoder.layer[l].cross;
+        const struct attention *cross = &a->decoder.layer[l].cross_attention;
         apply_linear(&cross->key, x, tokens, NULL, memory_of(batch, l, 0, first));
         apply_linear(&cross->value, x, tokens, NULL, memory_of(batch, l, 1, first));
     }
@@ -113,8 +100,8 @@ static int encode_group(const void *argument, int64_t group) {
     int64_t first = group * batch->group, end = min_of(first + batch->group, a->sentences);
     int64_t width = a->encoder.width, tokens = a->begins[end] - a->begins[first], heads = 0, inner = 3 * width;
     for (int64_t l = 0; l < a->encoder.layers; l++) {
-        heads = max_of(heads, a->encoder.layer[l].self.heads);
-        inner = max_of(inner, a->encoder.layer[l].up.out);
+        heads = max_of(heads, a->encoder.layer[l].self_attention.heads);
+        inner = max_of(inner, a->encoder.layer[l].up.outputs);
     }
     int64_t maps = 0, longest = 0;
     for (int64_t sentence = first; sentence < end; sentence++) {

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.dispatch import FusedArguments, new_relu_mask
+from ea_fairseq.kernels.dispatch import DIFFERENTIATED, FusedArguments, new_gradients, new_relu_mask
 
 
 def forward(scores: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -40,29 +40,30 @@ def backward(
     probabilities: Tensor,
     conv_input: Tensor,
     relu_mask: Tensor,
+    scores: Tensor | None,
     arguments: FusedArguments,
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of scores, previous logits, weight and bias, None where there is none; the logits are not read again.
+) -> tuple[Tensor | None, ...]:
+    """Gradients of scores and of the arguments that may have some, None where there is none.
+
+    Scores and previous logits are read again only for the gradients of the weights of heads.
 
     Raises:
         MemoryError: where there is none for the rows of a map.
     """
     d_scores = torch.empty_like(probabilities)
-    d_previous = torch.empty_like(probabilities) if arguments.previous_weight else None
-    d_weight, d_bias = (None if x is None else torch.empty_like(x) for x in (arguments.weight, arguments.bias))
+    gradients = new_gradients(arguments, scores is not None, probabilities)
     dispatch.call(
         "evolve_backward",
         probabilities.shape,
         arguments,
         bf16=probabilities.dtype == torch.bfloat16,
+        scores=scores,
         probabilities=probabilities,
         conv_input=conv_input,
         relu_mask=relu_mask,
         d_logits=d_logits,
         d_probabilities=d_probabilities,
         d_scores=d_scores,
-        d_previous=d_previous,
-        d_weight=d_weight,
-        d_bias=d_bias,
+        **dict(zip((f"d_{name}" for name in DIFFERENTIATED), gradients, strict=True)),
     )
-    return d_scores, d_previous, d_weight, d_bias
+    return d_scores, *gradients

@@ -8,20 +8,20 @@
 struct plan {
     const struct fused_arguments *a;
     const float *packed;  // weights, see pack_weights
-    float *partial;       // (tasks, K * K * k * k + K): what each task adds to the gradients of weight and bias
+    float *partial;       // (tasks, sums_of): what each task adds to the gradients of parameters, see struct sums
 };
 
 // Mixes rows of own and previous logits (EA eq. 4, the skip connection) into `map`, which, without scores, holds those
 // that a whole attention has scaled.
 INLINE void mix_rows(const struct fused_arguments *a, struct tile *tile, float *map, int bf16) {
     float scale = a->scale;
-    struct mix mix = mix_of(a->own_weight, a->previous_weight);
     int64_t first = tile->begin - a->above, last = min_of(tile->end + below_of(a), a->queries);
     for (int64_t row = max_of(first, 0); row < last; row++) {
         int64_t end = is_padded(a, tile, row) ? 0 : load_visibility(a, tile, row);
         for (int64_t head = 0; head < a->heads; head++) {
             float *to = map + head * tile->head_stride + (row - first) * tile->row_stride + tile->margin;
             int64_t index = map_index(a, tile, head, row);
+            struct mix mix = a->previous ? mix_of(a->mix, a->heads, head) : (struct mix){0};
             for (int64_t s = 0; s < end; s += LANES) {
                 vec x = a->scores ? masked_load(a->scores, index + s, a->keys - s, bf16) * scale : load(to + s);
                 if (a->previous) x = mix_logits(x, masked_load(a->previous, index + s, a->keys - s, bf16), mix);
@@ -58,7 +58,6 @@ INLINE int64_t softmax(const struct fused_arguments *a, const struct tile *tile,
 INLINE void evolve_vectors(const struct plan *plan, const struct tile *tile, const float *map, int64_t first,
                            int64_t row, int64_t s, const int vectors, float *logits) {
     const struct fused_arguments *a = plan->a;
-    float beta = a->beta;
     vec total[HEAD_BLOCK][MAX_VECTORS];
     for (int out = 0; out < HEAD_BLOCK; out++)
         for (int v = 0; v < vectors; v++) total[out][v] = splat(first + out < a->heads ? a->bias[first + out] : 0);
@@ -71,6 +70,7 @@ INLINE void evolve_vectors(const struct plan *plan, const struct tile *tile, con
         const float *centre = at + (first + out) * tile->head_stride + a->above * tile->row_stride;
         int64_t mask_row = (tile->sentence * a->heads + first + out) * a->queries + row;
         uint8_t *relu_mask = a->relu_mask + mask_row * bytes + s / 8;
+        float beta = a->beta[first + out];
         FULLY_UNROLLED
         for (int v = 0; v < vectors; v++) {
             ivec seen = visible(tile, s + v * LANES), active = relu_passes(total[out][v]) & seen;
@@ -116,8 +116,10 @@ INLINE int forward_tile(const struct plan *plan, int64_t task, int bf16) {
     if (!map) return 1;
     tile.visibility = (int32_t *)(logits + rows_size);
     move_tile(a, &tile, tile.begin);
+    // The skip connection (EA eq. 4), in all rows that the convolution reads.
     memset(map, 0, 4 * size);
     mix_rows(a, &tile, map, bf16);
+    // By rows and blocks of heads: the residual convolution (EA eq. 4) and the softmax (EA eq. 5).
     for (int64_t row = tile.begin; row < tile.end; row++) {
         int64_t end = load_visibility(a, &tile, row), logits_end = is_padded(a, &tile, row) ? 0 : end;
         for (int64_t first = 0; first < a->heads; first += HEAD_BLOCK) {

@@ -1,4 +1,4 @@
-// What the caller checks before it calls anything here; mirrored by interface.py.
+// What the caller checks before it calls anything here; read by interface.py.
 #include "fused_arguments.h"
 #include "step.h"
 #include "translation.h"
@@ -17,5 +17,5 @@ EXPORTED const struct {
     int64_t fused_arguments, step, translation;  // bytes of the structs
     int64_t sources;                // checksum of the files in this folder, 0: not told
     const char *compiler;
-} ea_fairseq_interface = {5, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct translation), SOURCES,
+} ea_fairseq_interface = {6, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct translation), SOURCES,
                           COMPILER};

@@ -1,58 +1,20 @@
 """What Python and the native code for CPUs have to agree on: the structs of a call, and how a library tells its own."""
 
-from ctypes import CDLL, Structure, c_char_p, c_double, c_int64, c_void_p, sizeof
+from ctypes import CDLL, Structure, c_char_p, c_int64, sizeof
 from pathlib import Path
 from zlib import crc32
 
-from ea_fairseq.kernels.cpu.translation_fields import TranslationFields
+from ea_fairseq.kernels.cpu.structs import STRUCTS
 
-VERSION = 5  # that of interface.c
-
-
-class CallFields(Structure):
-    """``struct fused_arguments`` of fused_arguments.h."""
-
-    _fields_ = [
-        *((name, c_int64) for name in ("sentences", "heads", "queries", "keys", "kernel", "above", "left")),
-        *((name, c_double) for name in ("scale", "own_weight", "previous_weight", "beta")),
-        ("bf16", c_int64),
-        *((name, c_void_p) for name in ("scores", "previous", "logits", "probabilities", "conv_input", "relu_mask")),
-        *((name, c_void_p) for name in ("weight", "bias", "padded_keys", "padded_queries", "future")),
-        *((name, c_void_p) for name in ("d_logits", "d_probabilities", "d_scores", "d_previous")),
-        *((name, c_void_p) for name in ("d_weight", "d_bias")),
-        *((name, c_int64) for name in ("head_dim", "query_stride", "key_stride")),
-        *((name, c_void_p) for name in ("query", "key", "value", "d_attended", "attended", "logsumexp")),
-        *((name, c_void_p) for name in ("d_query", "d_key", "d_value")),
-        ("parallel", c_void_p),
-        ("threads", c_int64),
-    ]
-
-
-class StepFields(Structure):
-    """``struct step`` of step.h."""
-
-    _fields_ = [
-        *((name, c_int64) for name in ("rows", "heads", "head_dim", "keys", "kernel", "above", "left")),
-        *((name, c_double) for name in ("scale", "own_weight", "previous_weight", "beta")),
-        ("stride", c_int64),
-        *((name, c_void_p) for name in ("query", "new_key", "new_value", "key", "value")),
-        ("slots", c_int64),
-        ("back_pointers", c_void_p),
-        *((name, c_int64) for name in ("steps", "now")),
-        *((name, c_void_p) for name in ("sentence", "padded_keys", "padded_queries", "weight", "bias", "conv_input")),
-        *((name, c_int64) for name in ("conv_slots", "room")),
-        *((name, c_void_p) for name in ("previous", "logits", "probabilities", "output", "parallel")),
-        ("threads", c_int64),
-    ]
-
+VERSION = 6  # that of interface.c
 
 FUNCTIONS = {
-    "evolve": CallFields,
-    "evolve_backward": CallFields,
-    "attend": CallFields,
-    "attend_backward": CallFields,
-    "decode": StepFields,
-    "translate": TranslationFields,
+    "evolve": STRUCTS["fused_arguments"],
+    "evolve_backward": STRUCTS["fused_arguments"],
+    "attend": STRUCTS["fused_arguments"],
+    "attend_backward": STRUCTS["fused_arguments"],
+    "decode": STRUCTS["step"],
+    "translate": STRUCTS["translation"],
 }
 
 
@@ -76,9 +38,8 @@ class Interface(Structure):
     def fits(self, sources: int) -> bool:
         """Whether the library may be called; ``sources`` is the checksum of those at hand, 0 where none are."""
         layout = self.version, self.fused_arguments, self.step, self.translation
-        return layout == (VERSION, *map(sizeof, (CallFields, StepFields, TranslationFields))) and (
-            not sources or self.sources in (0, sources)
-        )
+        sizes = (sizeof(STRUCTS[name]) for name in ("fused_arguments", "step", "translation"))
+        return layout == (VERSION, *sizes) and (not sources or self.sources in (0, sources))
 
 
 def checksum(sources: Path) -> int:

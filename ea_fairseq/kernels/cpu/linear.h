@@ -13,37 +13,38 @@ INLINE void start_rows(const struct linear *layer, int64_t first, int64_t column
                        float *y) {
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < columns; i += LANES) {
-            int64_t index = row * layer->out + first + i;
+            int64_t index = row * layer->outputs + first + i;
             vec start = layer->bias ? masked_load(layer->bias, first + i, columns - i, 0) : (vec){0};
             if (residual) start += masked_load(residual, index, columns - i, 0);
             masked_store(y, index, columns - i, start, 0);
         }
 }
 
-// y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, in), y and residual (rows, out).
+// y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, inputs), y and residual (rows,
+// outputs).
 #ifdef BFLOAT16
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
-    int64_t pairs = pairs_of(layer->in), stride = round_up(layer->in, 2 * LANES) / 2;
+    int64_t pairs = pairs_of(layer->inputs), stride = round_up(layer->inputs, 2 * LANES) / 2;
     int64_t at_once = max_of(MAX_ROWS, BYTES_AT_ONCE / (4 * stride));
     int32_t rounded[min_of(rows, at_once) * stride] __attribute__((aligned(64)));
     for (int64_t row = 0; row < rows; row += at_once) {
-        int64_t count = min_of(at_once, rows - row), from = row * layer->out;
-        round_rows(x + row * layer->in, count, layer->in, stride, rounded);
-        for (int64_t first = 0; first < layer->out; first += PANEL) {
-            int64_t columns = min_of(PANEL, layer->out - first);
+        int64_t count = min_of(at_once, rows - row), from = row * layer->outputs;
+        round_rows(x + row * layer->inputs, count, layer->inputs, stride, rounded);
+        for (int64_t first = 0; first < layer->outputs; first += PANEL) {
+            int64_t columns = min_of(PANEL, layer->outputs - first);
             start_rows(layer, first, columns, count, residual ? residual + from : NULL, y + from);
             matmul_bfloat16(count, rounded, stride, layer->weight + first * pairs, pairs,
-                            (struct result){y + from + first, layer->out, columns, 1, 1});
+                            (struct result){y + from + first, layer->outputs, columns, 1, 1});
         }
     }
 }
 #else
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
-    for (int64_t first = 0; first < layer->out; first += PANEL) {
-        int64_t columns = min_of(PANEL, layer->out - first);
+    for (int64_t first = 0; first < layer->outputs; first += PANEL) {
+        int64_t columns = min_of(PANEL, layer->outputs - first);
         start_rows(layer, first, columns, rows, residual, y);
-        matmul(rows, layer->in, (struct matrix){x, layer->in, 1}, layer->weight + first * layer->in, PANEL,
-               (struct result){y + first, layer->out, columns, 1, 1});
+        matmul(rows, layer->inputs, (struct matrix){x, layer->inputs, 1}, layer->weight + first * layer->inputs, PANEL,
+               (struct result){y + first, layer->outputs, columns, 1, 1});
     }
 }
 #endif
@@ -112,6 +113,6 @@ INLINE void after(const struct rows_of_layer *at, const struct norm *norm, const
 // The feed-forward network; `inner` is (rows, floats of its inner layer).
 static void feed_forward(const struct layer *layer, const struct rows_of_layer *at, float *inner) {
     apply_linear(&layer->up, before(at, &layer->norm), at->rows, NULL, inner);
-    apply_relu(inner, at->rows * layer->up.out);
+    apply_relu(inner, at->rows * layer->up.outputs);
     after(at, &layer->norm, &layer->down, inner);
 }

@@ -33,14 +33,15 @@ INLINE ivec visible_keys(const uint8_t *padded, const uint8_t *future, int64_t s
 INLINE ivec load_ivec(const int32_t *from) { return *(const unaligned_ivec *)from; }
 INLINE void store_ivec(int32_t *to, ivec x) { *(unaligned_ivec *)to = x; }
 
-// The weights of own and of previous logits.
+// A head's weights of scores and of previous logits.
 struct mix {
     float own_weight, previous_weight;
-    int is_lerp;  // they add up to 1
+    int is_lerp;  // they add up to 1, as float32 rounds it
 };
 
-INLINE struct mix mix_of(double own_weight, double previous_weight) {
-    return (struct mix){own_weight, previous_weight, own_weight + previous_weight == 1};
+INLINE struct mix mix_of(const float *mix, int64_t heads, int64_t head) {
+    float own_weight = mix[head], previous_weight = mix[heads + head];
+    return (struct mix){own_weight, previous_weight, fabsf(own_weight + previous_weight - 1) < 1.2e-7f};
 }
 
 INLINE vec mix_logits(vec own, vec previous, struct mix mix) {

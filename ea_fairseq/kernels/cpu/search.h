@@ -84,7 +84,7 @@ static void forbid_words(const struct translation *a, const struct beam *beam, i
 // scores of the vocabulary, which are changed.
 static int64_t best_candidates(const struct translation *a, const struct beam *beam, float *x,
                                struct candidate *candidates) {
-    int64_t words = a->vocabulary.out, most = 2 * a->beam, count = 0, given = word_of_prefix(a, beam);
+    int64_t words = a->vocabulary.outputs, most = 2 * a->beam, count = 0, given = word_of_prefix(a, beam);
     int64_t only = beam->now >= a->max_len ? a->eos : given;  // padding: any word
     int64_t copies = given == a->eos && beam->now ? a->beam : 1;  // a prefix that ends gives all hypotheses of the beam
     for (int64_t row = 0; row < beam->rows; row++, x += words) {

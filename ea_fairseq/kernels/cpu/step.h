@@ -1,11 +1,10 @@
-// What one decoding step of an attention reads and writes; mirrored by interface.py.
+// What one decoding step of an attention reads and writes; read by structs.py.
 #pragma once
 #include "workers.h"
 
 struct step {
-    int64_t rows, heads, head_dim, keys;  // hypotheses, K, floats of one head, S
-    int64_t kernel, above, left;          // tap (i, j) of entry (t, s) reads (t - above + i, s - left + j)
-    double scale, own_weight, previous_weight, beta;  // see fused_logits.py
+#include "evolution_fields.h"
+    int64_t rows, head_dim, keys;      // hypotheses, floats of one head, S; K is the number of heads
 
     int64_t stride;                    // floats from a row's query to the next one's; keys and values alike
     const float *query;                // (rows, K * head_dim)
@@ -20,7 +19,6 @@ struct step {
     const uint8_t *padded_keys;        // (rows, steps) or (sentences, S); may be NULL
     const uint8_t *padded_queries;     // (rows), may be NULL
 
-    const float *weight, *bias;        // (K, K, kernel, kernel), (K); NULL: no convolution
     float *conv_input;                 // (above + 1, conv_slots, K, room): rows of the last steps, by step modulo
     int64_t conv_slots, room;
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.cpu.interface import StepFields
+from ea_fairseq.kernels.cpu.interface import FUNCTIONS
 from ea_fairseq.kernels.dispatch import FusedArguments, is_native, readable
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
@@ -59,7 +59,7 @@ def step(
         conv_input = readable("conv_inputs", conv_input, (arguments.above + 1, conv_slots, heads, room), torch.float32)
     query = words.data_ptr()
     output = words.new_empty(1, rows, channels)
-    logits = words.new_empty(size) if fused.previous_weight else None
+    logits = words.new_empty(size) if fused.has_skip else None
     probabilities = words.new_empty(size) if need_weights else None
     tensors = {
         "padded_keys": readable("padding", cache.padding, padded_keys_size, torch.bool),
@@ -69,7 +69,7 @@ def step(
         "logits": logits,
         "probabilities": probabilities,
     }
-    fields = StepFields(
+    fields = FUNCTIONS["decode"](
         **argument_fields,
         rows=rows,
         heads=heads,
@@ -106,7 +106,9 @@ def arguments_of_step(
     is_constant = previous is None and padded_queries is None
     if is_constant and cache.arguments is not None:
         return cache.arguments
-    arguments = FusedArguments.of(fused, scale, previous, padded_queries=padded_queries).checked(size, torch.float32)
+    device = torch.device("cpu")
+    arguments = FusedArguments.of(fused, scale, size[1], device, previous, padded_queries=padded_queries)
+    arguments = arguments.checked(size, torch.float32)
     fields = dispatch.addresses(arguments._asdict())
     del fields["padded_keys"], fields["future"]  # the cache has its own
     if is_constant:

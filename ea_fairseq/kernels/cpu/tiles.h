@@ -92,7 +92,7 @@ INLINE int is_padded(const struct fused_arguments *a, const struct tile *tile, i
 }
 
 // Packs weights (out, in, i, j) by blocks of outputs: (block, in, i, j, HEAD_BLOCK), zero beyond the last output.
-// Transposed, they are those of the gradient: in and out are exchanged and the taps reversed.
+// Transposed, they are those of the gradient: in and out are exchanged, the taps reversed, and beta is multiplied in.
 INLINE void pack_weights(const struct fused_arguments *a, int transposed, float *packed) {
     int64_t heads = a->heads, taps = a->kernel * a->kernel;
     for (int64_t first = 0; first < heads; first += HEAD_BLOCK)
@@ -100,7 +100,7 @@ INLINE void pack_weights(const struct fused_arguments *a, int transposed, float 
             for (int64_t tap = 0; tap < taps; tap++)
                 for (int64_t out = first; out < first + HEAD_BLOCK; out++)
                     *packed++ = out >= heads ? 0
-                              : transposed ? a->weight[(in * heads + out) * taps + taps - 1 - tap]
+                              : transposed ? a->weight[(in * heads + out) * taps + taps - 1 - tap] * a->beta[in]
                                            : a->weight[(out * heads + in) * taps + tap];
 }
 

@@ -48,13 +48,13 @@ static int step_layers(struct translator *at) {
     for (int64_t l = 0; l < decoder->layers; l++) {
         const struct layer *layer = &decoder->layer[l];
         for (int is_cross = 0; is_cross < 2; is_cross++) {
-            const struct attention *attention = is_cross ? &layer->cross : &layer->self;
+            const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
             const float *query = at->inner;
             float *attended = at->attended;
             apply_linear(&attention->input, before(&rows, &attention->norm), rows.rows, NULL, at->inner);
             for (struct beam *beam = at->beams; beam < at->beams + at->count; beam++) {
                 if (attend_step(batch, beam, l, is_cross, query, attended)) return 1;
-                query += beam->rows * attention->input.out;
+                query += beam->rows * attention->input.outputs;
                 attended += beam->rows * rows.width;
             }
             after(&rows, &attention->norm, &attention->output, at->attended);
@@ -84,7 +84,7 @@ static int translate_sentences(struct translator *at) {
             if (done < 0) return 2;
             if (done) end_beam(beam);
             else if (kept++ < i) at->beams[kept - 1] = *beam, *beam = (struct beam){0};
-            words += rows * a->vocabulary.out;
+            words += rows * a->vocabulary.outputs;
         }
         at->count = kept;
     }
@@ -96,10 +96,10 @@ static int translate_task(const void *argument, int64_t task) {
     struct batch *batch = (struct batch *)argument;
     const struct translation *a = batch->a;
     int64_t width = a->decoder.width, rows = batch->most * a->beam, inner = 3 * width;
-    for (int64_t l = 0; l < a->decoder.layers; l++) inner = max_of(inner, a->decoder.layer[l].up.out);
+    for (int64_t l = 0; l < a->decoder.layers; l++) inner = max_of(inner, a->decoder.layer[l].up.outputs);
     struct translator at = {.batch = batch, .beams = calloc(batch->most, sizeof *at.beams)};
     at.candidates = malloc(2 * a->beam * sizeof *at.candidates);
-    at.x = malloc(4 * rows * (3 * width + inner + a->vocabulary.out));
+    at.x = malloc(4 * rows * (3 * width + inner + a->vocabulary.outputs));
     int failed = 1;
     if (at.beams && at.candidates && at.x) {
         at.normalized = at.x + rows * width;

@@ -1,5 +1,5 @@
 // What a call of translate reads and writes: a model, source sentences, and the hypotheses that beam search ends with;
-// mirrored by translation_fields.py.
+// read by structs.py.
 #pragma once
 #include "workers.h"
 
@@ -11,11 +11,12 @@ enum { PANEL = 64 };  // outputs of a linear layer that lie side by side
 
 // y = x W^T + b.
 struct linear {
-    int64_t in, out;
-    // Panels of PANEL outputs, (ceil(out / PANEL), in, PANEL), zero beyond the last output; for translate_avx512_bf16 pairs
-    // of inputs in bfloat16, (ceil(out / PANEL), ceil(in / 2), PANEL, 2), zero beyond the last input, too.
+    int64_t inputs, outputs;
+    // Panels of PANEL outputs, (ceil(outputs / PANEL), inputs, PANEL), zero beyond the last output; for
+    // translate_avx512_bf16 pairs of inputs in bfloat16, (ceil(outputs / PANEL), ceil(inputs / 2), PANEL, 2), zero
+    // beyond the last input, too.
     const float *weight;
-    const float *bias;  // (out); NULL: none
+    const float *bias;  // (outputs); NULL: none
 };
 
 struct norm {
@@ -24,10 +25,7 @@ struct norm {
 };
 
 struct attention {
-    int64_t heads, kernel, above, left;               // see struct step
-    double scale, own_weight, previous_weight, beta;  // see fused_logits.py
-    const float *previous_weights;  // (K), by which logits of the layer below are multiplied beforehand; NULL: none
-    const float *weight, *bias;     // of the convolution; NULL: none
+#include "evolution_fields.h"
     struct linear input;        // queries, keys and values side by side; in encoder-decoder attention queries
     struct linear key, value;   // of the encoder's output, in encoder-decoder attention
     struct linear output;
@@ -35,9 +33,9 @@ struct attention {
 };
 
 struct layer {
-    struct attention self, cross;  // cross: in a decoder
+    struct attention self_attention, cross_attention;  // the latter in a decoder
     struct linear up, down;
-    struct norm norm;              // of the feed-forward network
+    struct norm norm;  // of the feed-forward network
 };
 
 struct stack {

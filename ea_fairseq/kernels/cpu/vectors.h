@@ -40,7 +40,8 @@ INLINE vec vec_max(vec x, vec y) { return blend(x > y, x, y); }  // y where eith
 
 // x + weight * (y - x), in torch.lerp's order of operations, which matters where a number is not finite.
 INLINE vec lerp(vec x, vec y, float weight) {
-    return weight < 0.5f ? x + weight * (y - x) : y + (weight - 1) * (y - x);
+    ivec is_small = splat(weight) < 0.5f;  // no branch: where heads have weights of their own there are many
+    return blend(is_small, x, y) + (weight < 0.5f ? weight : weight - 1) * (y - x);
 }
 
 // Where a ReLU passes x and its gradient on: where x is NaN, too, as in PyTorch.

@@ -11,7 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.dispatch import FusedArguments, new_gradients
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ class Launch:
                 columns=self.tiling.columns,
                 channels=padded(self.sizes.heads),
                 precision="tf32x3" if self.maps.dtype == torch.float32 else "tf32",
-                is_lerp=self.arguments.own_weight + self.arguments.previous_weight == 1,
                 num_warps=self.tiling.warps,
                 num_stages=1,
                 maxnreg=128,
@@ -117,41 +116,38 @@ def backward(
     probabilities: Tensor,
     conv_input: Tensor,
     relu_mask: Tensor,
+    scores: Tensor | None,
     arguments: FusedArguments,
     tiling: Tiling | None = None,
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Tensor | None, ...]:
     """Gradients of what :func:`forward` has read, from those of the logits and probabilities it has returned.
 
     The same input gives the same bits: programs leave their shares of the parameters' gradients side by side.
 
+    Args:
+        scores: what ``forward`` has read, and previous logits with them, if the weights of heads have gradients.
+
     Returns:
-        Those of scores and previous logits, like ``probabilities``, of weight and bias, in float32, or None. Previous
-        logits are not read again: there is a gradient where their weight is not 0.
+        Those of scores and previous logits, like ``probabilities``, and of mix, weight, bias and beta, in float32; None
+        where there is none.
     """
-    launch = Launch(probabilities, arguments._replace(previous=None), tiling)
+    launch = Launch(probabilities, arguments, tiling)
     d_scores = torch.empty_like(probabilities)
-    d_previous = torch.empty_like(probabilities) if arguments.previous_weight else None
-    scratch = d_weights = d_biases = None
-    if arguments.weight is not None:
-        scratch = torch.empty_like(probabilities)
-        d_weights, d_biases = (
-            probabilities.new_empty(launch.programs, *parameter.shape, dtype=torch.float32)
-            for parameter in (arguments.weight, arguments.bias)
-        )
+    scratch = None if arguments.weight is None else torch.empty_like(probabilities)
+    d_previous, *like = new_gradients(arguments, scores is not None, probabilities)
+    shares = [None if x is None else x.new_empty(launch.programs, *x.shape) for x in like]
     launch(
         "evolve_backward",
         d_logits,
         d_probabilities,
         probabilities,
         conv_input,
+        scores,
         scratch,
         d_scores,
         d_previous,
-        d_weights,
-        d_biases,
+        *shares,
         slices=launch.slices,
         warps=launch.tiling.warps,
     )
-    if arguments.weight is None:
-        return d_scores, d_previous, None, None
-    return d_scores, d_previous, d_weights.sum(0), d_biases.sum(0)
+    return d_scores, d_previous, *(None if share is None else share.sum(0) for share in shares)

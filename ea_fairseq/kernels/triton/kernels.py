@@ -25,6 +25,7 @@ from ea_fairseq.kernels.triton.tiles import (
     pairs_of_words,
     tile,
     visible_keys,
+    weights_of_heads,
 )
 
 
@@ -46,7 +47,6 @@ def evolve(
     columns: tl.constexpr,
     channels: tl.constexpr,
     precision: tl.constexpr,
-    is_lerp: tl.constexpr,
 ):
     """Writes logits, probabilities and, where there is a convolution, its input."""
     sizes = Sizes(heads, queries, keys, kernel, above, left, band)
@@ -55,6 +55,7 @@ def evolve(
     if arguments.weight is None:
         conv_input = logits
 
+    # The skip connection (EA eq. 4), in all rows that the taps of the band reach.
     read_end = tl.minimum(end + sizes.kernel - 1 - sizes.above, sizes.queries)
     for row in range(tl.maximum(begin - sizes.above, 0), read_end, rows):
         for column in range(0, sizes.keys, columns):
@@ -64,11 +65,14 @@ def evolve(
             x = arguments.scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
             if arguments.previous is not None:
                 below = tl.load(arguments.previous + maps + offsets, real, 0.0).to(tl.float32)
-                x = mix(x, below, arguments, is_lerp)
+                x = mix(x, below, arguments, sizes, channels)
             tl.store(conv_input + maps + offsets, x, inside)
     tl.debug_barrier()
 
+    if arguments.weight is not None:
+        beta = weights_of_heads(arguments.beta, 0, sizes, channels)
     for row in range(begin, end, rows):
+        # The residual convolution (EA eq. 4), and the sum of the softmax by the largest logit so far.
         highest = tl.full((rows, channels), -3e38, tl.float32)  # finite in a row without any visible key, too
         total = tl.zeros((rows, channels), tl.float32)
         sees = tl.zeros((rows, 1), tl.int32)
@@ -78,7 +82,7 @@ def evolve(
             evolved = tl.load(conv_input + maps + offsets, inside, 0.0).to(tl.float32)
             if arguments.weight is not None:
                 convolved = convolve(conv_input + maps, arguments, query, key, end, sizes, channels, precision)
-                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), arguments.beta)  # EA eq. 4
+                evolved = lerp(evolved, tl.where(convolved <= 0, 0.0, convolved), beta)
                 evolved = tl.where(pairs_of_words(visible, arguments, sentence, query, sizes), evolved, 0.0)
                 evolved = evolved.to(logits.dtype.element_ty).to(tl.float32)
                 tl.store(logits + maps + offsets, evolved, inside)
@@ -88,6 +92,7 @@ def evolve(
             highest = peak
             sees = tl.maximum(sees, tl.max(by_row(visible.to(tl.int32), rows, columns), 1))
         tl.debug_barrier()
+        # The softmax (EA eq. 5).
         for column in range(0, sizes.keys, columns):
             query, key, offsets, inside = tile(row, column, end, sizes, rows, columns, channels)
             visible = visible_keys(arguments, sentence, query, key, end, sizes)
@@ -138,11 +143,14 @@ def evolve_backward(
     d_probabilities,
     probabilities,
     conv_input,
+    scores,
     d_convolved,
     d_scores,
     d_previous,
+    d_mixes,
     d_weights,
     d_biases,
+    d_betas,
     arguments,
     heads,
     queries,
@@ -155,7 +163,6 @@ def evolve_backward(
     columns: tl.constexpr,
     channels: tl.constexpr,
     precision: tl.constexpr,
-    is_lerp: tl.constexpr,
     slices: tl.constexpr,
     warps: tl.constexpr,
 ):
@@ -171,8 +178,10 @@ def evolve_backward(
     area = sizes.kernel * sizes.kernel
     taps = sizes.heads * area
 
+    # Gradients of the convolution's output, in all rows whose taps reach the band.
     if arguments.weight is not None:
-        d_bias = tl.zeros((channels,), tl.float32)
+        beta = weights_of_heads(arguments.beta, 0, sizes, channels)
+        d_bias, d_beta = tl.zeros((channels,), tl.float32), tl.zeros((channels,), tl.float32)
         read_end = tl.minimum(end + sizes.above, sizes.queries)
         for row in range(tl.maximum(begin + sizes.above - sizes.kernel + 1, 0), read_end, rows):
             sums = products_of_rows(
@@ -183,18 +192,25 @@ def evolve_backward(
                 query, key, offsets, inside = tile(row, column, read_end, sizes, rows, columns, channels)
                 visible = visible_keys(arguments, sentence, query, key, read_end, sizes)
                 real = inside & pairs_of_words(visible, arguments, sentence, query, sizes)
-                gradient = arguments.beta * logits_gradient(
-                    d_logits, d_probabilities, probabilities, sums, offsets, real
-                )
+                gradient = logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
                 convolved = convolve(conv_input + maps, arguments, query, key, read_end, sizes, channels, precision)
-                gradient = tl.where(convolved <= 0, 0.0, gradient)
+                in_band = ((query >= begin) & (query < end))[:, None]
+                if d_betas is not None:
+                    change = tl.where(convolved <= 0, 0.0, convolved)
+                    change -= tl.load(conv_input + maps + offsets, inside, 0.0).to(tl.float32)
+                    d_beta += tl.sum(tl.where(in_band & real, gradient * change, 0.0), 0)
+                gradient = beta * tl.where(convolved <= 0, 0.0, gradient)
                 tl.store(d_convolved + maps + offsets, gradient, inside)
-                own = ((query >= begin) & (query < end))[:, None]
-                d_bias += tl.sum(tl.where(own, gradient, 0.0), 0)
+                d_bias += tl.sum(tl.where(in_band, gradient, 0.0), 0)
         tl.store(d_biases + tl.program_id(0) * sizes.heads + head, d_bias, head < sizes.heads)
+        if d_betas is not None:
+            tl.store(d_betas + tl.program_id(0) * sizes.heads + head, d_beta, head < sizes.heads)
         tl.debug_barrier()
         d_weight = tl.zeros((slices, SLICE, channels), tl.float32)
 
+    # Gradients of mixed logits, through the transposed convolution, and from them of all that was mixed.
+    if d_mixes is not None:
+        d_own_weight, d_previous_weight = tl.zeros((channels,), tl.float32), tl.zeros((channels,), tl.float32)
     for row in range(begin, end, rows):
         sums = products_of_rows(
             probabilities, d_probabilities, arguments, sentence, row, end, sizes, rows, columns, channels
@@ -206,7 +222,7 @@ def evolve_backward(
             real = inside & pairs_of_words(visible, arguments, sentence, query, sizes)
             gradient = logits_gradient(d_logits, d_probabilities, probabilities, sums, offsets, real)
             if arguments.weight is not None:
-                gradient *= 1 - arguments.beta
+                gradient *= 1 - beta
                 entries = tl.load(conv_input + maps + offsets, inside, 0.0).to(tl.float32)
                 entries = tl.reshape(entries, (warps, rows * columns // warps, channels))
                 for number in range(0, tl.cdiv(taps, SLICE)):
@@ -222,14 +238,21 @@ def evolve_backward(
                     chosen = (tl.arange(0, slices) == number)[:, None, None]
                     d_weight += tl.where(chosen, tl.sum(products, 0)[None, :, :], 0.0)
                 gradient = tl.where(real, gradient, 0.0)
+            if d_mixes is not None:
+                own = arguments.scale * tl.load(scores + maps + offsets, real, 0.0).to(tl.float32)
+                below = tl.load(arguments.previous + maps + offsets, real, 0.0).to(tl.float32)
+                d_own_weight += tl.sum(gradient * own, 0)
+                d_previous_weight += tl.sum(gradient * below, 0)
             if d_previous is not None:
-                tl.store(d_previous + maps + offsets, arguments.previous_weight * gradient, inside)
-                if is_lerp:
-                    gradient *= 1 - arguments.previous_weight
-                else:
-                    gradient *= arguments.own_weight
+                previous_weight = weights_of_heads(arguments.mix, 1, sizes, channels)
+                tl.store(d_previous + maps + offsets, previous_weight * gradient, inside)
+                gradient *= weights_of_heads(arguments.mix, 0, sizes, channels)
             tl.store(d_scores + maps + offsets, arguments.scale * gradient, inside)
 
+    if d_mixes is not None:
+        at = d_mixes + tl.program_id(0) * 2 * sizes.heads + head
+        tl.store(at, d_own_weight, head < sizes.heads)
+        tl.store(at + sizes.heads, d_previous_weight, head < sizes.heads)
     if arguments.weight is not None:
         tap = (tl.arange(0, slices)[:, None] * SLICE + tl.arange(0, SLICE)[None, :])[:, :, None]
         weight_offsets = tap // area * taps + tap % area + (head * area)[None, None, :]

@@ -73,12 +73,20 @@ def lerp(x, y, weight):
 
 
 @triton.jit
-def mix(own, previous, arguments, is_lerp: tl.constexpr):
-    """own_weight * own + previous_weight * previous; ``is_lerp`` tells that the weights add up to 1."""
-    if is_lerp:
-        return lerp(own, previous, arguments.previous_weight)
-    else:
-        return arguments.own_weight * own + arguments.previous_weight * previous
+def weights_of_heads(weights, row: tl.constexpr, sizes, channels: tl.constexpr):
+    """(1, channels): a row of ``weights`` (n, heads)."""
+    head = tl.arange(0, channels)
+    return tl.load(weights + row * sizes.heads + head, head < sizes.heads, 0.0)[None, :]
+
+
+@triton.jit
+def mix(own, previous, arguments, sizes, channels: tl.constexpr):
+    """own_weight * own + previous_weight * previous; a lerp where a head's weights add up to 1 but for rounding."""
+    own_weight = weights_of_heads(arguments.mix, 0, sizes, channels)
+    previous_weight = weights_of_heads(arguments.mix, 1, sizes, channels)
+    is_lerp = tl.abs(own_weight + previous_weight - 1) < 1.2e-7
+    weighted = own_weight * own + previous_weight * previous
+    return tl.where(is_lerp, lerp(own, previous, previous_weight), weighted)
 
 
 @triton.jit
