@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.beam import BeamState, resized, room_for
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.kernels.attend import joined
-from ea_fairseq.kernels.cpu.step import step, takes_step
+from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.dispatch import readable, spread
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
@@ -200,8 +200,8 @@ def step_by_kernel(
     (rows, heads, _, _), masks = inputs.size, inputs.masks
     if masks.future is not None or masks.float_mask is not None or 0 in inputs.size:
         return None
-    if not takes_step(query):
+    if not native_step.takes_step(query):
         return None
     previous = spread("previous_logits", inputs.previous, *inputs.size)
     padded_queries = spread("query_padding_mask", masks.padded_queries, rows, 1)
-    return step(inputs.cache, query, heads, inputs.scale, fused, previous, padded_queries, need_weights)
+    return native_step.step(inputs.cache, query, heads, inputs.scale, fused, previous, padded_queries, need_weights)

@@ -264,7 +264,8 @@ def test_attention_of_any_weights(instructions, weights):
     query, memory, previous = tensors
     expected, logits = equations(query[:1], memory, previous[:, :, :1])
     beam = BeamState(torch.arange(2))
-    cache = AttentionCache(beam, True, source=memory.chunk(2, -1), source_padding=padded_keys)
+    cache = AttentionCache(beam, owns_beam=True, has_source=True)
+    cache.take_source(*memory.chunk(2, -1), padded_keys)
     beam.advance()
     found = native_step.step(cache, query[:1], 3, 0.5, fused, previous[:, :, :1], None, False)
     assert_close([found[0], found[2]], [expected, logits], 1e-6)
