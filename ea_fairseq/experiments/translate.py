@@ -89,8 +89,8 @@ def load(args: argparse.Namespace) -> Translator:
     if args.shortlist:
         Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
         search["shortlist"] = str(args.shortlist)
-    if args.bf16:
-        require_bfloat16("--bf16")
+    if args.native_bf16:
+        require_bfloat16("--native-bf16")
         search["native_bf16"] = True
     return Translator(hub, search)
 
@@ -138,7 +138,7 @@ def parse_arguments() -> argparse.Namespace:
     text = "choose among translations of the source's words alone, which ea-fairseq shortlist wrote"
     add("--shortlist", type=Path, metavar="FILE", help=text)
     text = "multiply in bfloat16 if this processor, which must have instructions for it, is faster then"
-    add("--bf16", action="store_true", help=text)
+    add("--native-bf16", "--bf16", action="store_true", help=text)
     add("--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
     text = "lines to read before translating them (default: 1000; from a terminal 1)"
     add("--buffer-size", type=count, metavar="N", help=text)
