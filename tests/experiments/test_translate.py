@@ -80,7 +80,7 @@ def arguments(folder: Path, **changes) -> Namespace:
         "max_tokens": 4096,
         "cpu": True,
         "shortlist": None,
-        "bf16": False,
+        "native_bf16": False,
     }
     return Namespace(model_dir=folder, **defaults | changes)
 
