@@ -4,6 +4,9 @@ Training, decoding steps, recorded passes and the counting of FLOPs all run :met
 differs by its cache.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
@@ -18,7 +21,6 @@ from ea_fairseq.kernels.attend import attend, join_heads, project
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.options import Options
 from ea_fairseq.terms.dot_product import DotProduct
 
 # What classes in a user-dir may still call by its name of before.
@@ -31,9 +33,10 @@ class Attention(Mechanism, MultiheadAttention):
     As it is, this is plain attention, and computed by fairseq's own forward unless its maps are recorded.
     """
 
-    fused = FusedLogits()
+    fused: FusedLogits | None = FusedLogits()
+    terms: Sequence[Term]
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         """PyTorch computes a class that does not say in its own body what kernels may compute."""
         super().__init_subclass__(**kwargs)
         if "fused" not in vars(cls):
@@ -47,7 +50,7 @@ class Attention(Mechanism, MultiheadAttention):
         num_heads: int,
         terms: tuple[Term, ...] = (),
         convolutions: Convolutions | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         """
         Args:
@@ -59,7 +62,7 @@ class Attention(Mechanism, MultiheadAttention):
             UserError: where no term reads what a convolution is for.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
-        self.terms = nn.ModuleList(terms or [DotProduct()])
+        self.terms = nn.ModuleList(terms or [DotProduct()])  # type: ignore[assignment]
         self.convolutions = convolutions
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
         self.dot_product_only = not terms
@@ -77,15 +80,15 @@ class Attention(Mechanism, MultiheadAttention):
             self.register_buffer(self.marker, torch.empty(0))
 
     @classmethod
-    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs) -> "Attention":
+    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> "Attention":
         """The attention of a layer, from the mechanism's options."""
         return cls(embed_dim, num_heads, **kwargs)
 
     def forward(
         self,
         query: Tensor,
-        key: Tensor | None,
-        value: Tensor | None,
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Tensor | None = None,
         query_padding_mask: Tensor | None = None,
         incremental_state: dict | None = None,
@@ -106,7 +109,7 @@ class Attention(Mechanism, MultiheadAttention):
             need_weights, need_head_weights: return the probabilities (B, T, S), or by head (K, B, T, S).
             static_kv: keys and values do not change between steps.
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
-                there. The mechanism and the next layer read a zero where a key is masked, and no other number of
+                there. The mechanism and the next layer read a zero where a key is masked, and no other element of
                 the mask. Where the attention is plain it is fairseq's.
             previous: what the attention of the layer below passed on; a tensor is its logits.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
@@ -137,9 +140,9 @@ class Attention(Mechanism, MultiheadAttention):
         output, weights, passed = self.attend(
             query, key, value, masks, previous, cache, need_weights or need_head_weights
         )
-        if need_head_weights:
-            return output, weights.transpose(0, 1), passed
-        return output, weights.mean(dim=1) if need_weights else None, passed
+        if weights is None or not (need_weights or need_head_weights):
+            return output, None, passed
+        return output, weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1), passed
 
     def attend(
         self,
@@ -203,7 +206,7 @@ class Attention(Mechanism, MultiheadAttention):
             # Weighted sum of the values, and what terms and a depthwise convolution add to it.
             added = (term.values(dropped, inputs) for term in self.terms if term.has_values)
             output = join_heads(sum(added, self.values(dropped, inputs)))
-            if self.convolves_values:
+            if self.convolutions is not None and self.convolves_values:
                 output = output + self.convolutions.of_values(inputs)
 
         # Project the output; pass on logits and values.
@@ -222,11 +225,12 @@ class Attention(Mechanism, MultiheadAttention):
             return {"q": self.project(query, "q", inputs), "kv": memory}
         if cache is None or not cache.has_source:
             projected = self.project(query, "qkv", inputs)
-            if cache is not None:
+            if cache is not None and projected is not None:  # there are values, always
                 cache.make_room(projected, self.width("k") if "k" in self.projected else 0, self.width("v"))
             return {"qkv": projected}
         if cache.keys is None:
             keys, values = self.project(key, "k", inputs), self.project(value, "v", inputs)
+            assert keys is not None and values is not None  # attention to source tokens reads both
             cache.take_source(keys, values, inputs.masks.padded_keys)
         return {"q": self.project(query, "q", inputs)}
 
@@ -258,8 +262,8 @@ class Attention(Mechanism, MultiheadAttention):
         return self.num_heads * self.head_dim
 
     def attend_by_kernel(
-        self, fused: FusedLogits, projected: dict[str, Tensor], inputs: Inputs, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor] | None:
+        self, fused: FusedLogits, projected: dict[str, Tensor | None], inputs: Inputs, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
         """Output (T, B, C), probabilities if they are needed, and logits, by one kernel; None where none does it.
 
         Args:
@@ -267,14 +271,14 @@ class Attention(Mechanism, MultiheadAttention):
         """
         dropout = self.dropout_module
         drops_out = dropout.p > 0 and (self.training or dropout.apply_during_inference)
-        if drops_out or not (self.can_fuse_values and self.dot_product_only) or self.convolves_values:
+        query, *others = projected.values()
+        if query is None or drops_out or not (self.can_fuse_values and self.dot_product_only) or self.convolves_values:
             return None
-        query, *memory = projected.values()
         if inputs.cache is not None:
             return step_by_kernel(fused, query, inputs, need_weights)
         if need_weights:
             return None
-        memory = memory[0] if memory else None
+        memory = others[0] if others else None
         found = attend(query, memory, self.num_heads, self.scaling, fused, inputs.previous, inputs.masks)
         return found and (found[0], None, found[1])
 
@@ -293,7 +297,7 @@ class Attention(Mechanism, MultiheadAttention):
         first, *others = (term(inputs) for term in self.terms)
         return sum(others, first).expand(inputs.size)
 
-    def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor):
+    def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor) -> Any:
         """Lets the KV cache follow beam search where no decoder does; ``new_order`` (B,) are rows of before."""
         cache = self.get_incremental_state(incremental_state, "cache")
         if cache is not None and cache.owns_beam:

@@ -75,7 +75,7 @@ class BeamState:
 
 
 @dataclass(frozen=True)
-class SelectedRows(Sequence):
+class SelectedRows(Sequence[Tensor]):
     """Tensors with a selection of the rows of others, copied only when somebody asks for one.
 
     fairseq repeats the encoder's output for each hypothesis and reorders it at each step; our decoder reads it by
@@ -84,25 +84,25 @@ class SelectedRows(Sequence):
     Args:
         sources: tensors with a row for each sentence.
         dim: the dimension of their rows.
-        index: (B,), the row that each hypothesis has.
+        rows: (B,), the row that each hypothesis has.
     """
 
-    sources: list[Tensor]
+    sources: Sequence[Tensor]
     dim: int
-    index: Tensor
+    rows: Tensor
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def __getitem__(self, item: int) -> Tensor:
-        return self.sources[item].index_select(self.dim, self.index)
+    def __getitem__(self, item: int) -> Tensor:  # type: ignore[override]  # no slices
+        return self.sources[item].index_select(self.dim, self.rows)
 
 
 def select(encoder_out: dict[str, Sequence[Tensor]], dims: dict[str, int], new_order: Tensor) -> dict[str, Sequence]:
     """The encoder's output with row ``new_order[i]`` as row i; ``dims`` has the dimension of the rows of each entry."""
-    index = next((rows.index for rows in encoder_out.values() if isinstance(rows, SelectedRows)), None)
-    index = new_order if index is None else index.index_select(0, new_order)
-    return {name: SelectedRows(by_sentence(encoder_out[name]), dim, index) for name, dim in dims.items()}
+    before = next((entry.rows for entry in encoder_out.values() if isinstance(entry, SelectedRows)), None)
+    rows = new_order if before is None else before.index_select(0, new_order)
+    return {name: SelectedRows(by_sentence(encoder_out[name]), dim, rows) for name, dim in dims.items()}
 
 
 def by_sentence(rows: Sequence[Tensor]) -> Sequence[Tensor]:

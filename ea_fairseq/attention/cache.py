@@ -74,9 +74,15 @@ class AttentionCache:
         return cache
 
     @property
+    def buffers(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, after the first step has made them."""
+        assert self.keys is not None and self.values is not None
+        return self.keys, self.values
+
+    @property
     def length(self) -> int:
         """Number S of keys at this step."""
-        return self.keys.size(0) if self.has_source else self.beam.steps
+        return self.buffers[0].size(0) if self.has_source else self.beam.steps
 
     @property
     def padding(self) -> Tensor | None:
@@ -117,13 +123,13 @@ class AttentionCache:
         rows, room = self.beam.widest, room_for(self.beam.steps)
         if self.keys is None:
             self.keys, self.values = like.new_empty(0, rows, key_width), like.new_empty(0, rows, value_width)
-        self.keys, self.values = resized(self.keys, room, rows), resized(self.values, room, rows)
+        self.keys, self.values = (resized(buffer, room, rows) for buffer in self.buffers)
 
     def add(self, key: Tensor | None, value: Tensor) -> None:
         """Remembers this step's key, if there is one, and value, (1, B, C)."""
-        if key is not None:
-            self.keys[self.beam.steps - 1, : key.size(1)] = key[0]
-        self.values[self.beam.steps - 1, : value.size(1)] = value[0]
+        for buffer, now in zip(self.buffers, (key, value), strict=True):
+            if now is not None:
+                buffer[self.beam.steps - 1, : now.size(1)] = now[0]
 
     def gather(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
@@ -131,13 +137,12 @@ class AttentionCache:
         if self.has_source:
             if self._gathered is None or self._gathered[0] is not sentence:
                 padding = None if self.padding is None else self.padding.index_select(0, sentence)
-                keys, values = self.keys.index_select(1, sentence), self.values.index_select(1, sentence)
+                keys, values = (buffer.index_select(1, sentence) for buffer in self.buffers)
                 self._gathered = sentence, keys, values, padding
             return self._gathered[1:]
-        indices = self.beam.flat_indices(0, steps, *self.keys.shape[:2])
+        indices = self.beam.flat_indices(0, steps, *self.buffers[0].shape[:2])
         keys, values = (
-            buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (steps, -1))
-            for buffer in (self.keys, self.values)
+            buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (steps, -1)) for buffer in self.buffers
         )
         return keys, values, None if self.padding is None else self.padding[:, :steps]
 
@@ -146,7 +151,7 @@ class AttentionCache:
         rows = self.beam.widest
         if name not in self.rows:
             self.rows[name] = like.new_empty(count + 1, rows, heads, 0)
-        self.rows[name] = resized(self.rows[name], 0, rows, heads, self.keys.size(0))
+        self.rows[name] = resized(self.rows[name], 0, rows, heads, self.buffers[0].size(0))
         return self.rows[name]
 
     def rows_before(self, name: str, row: Tensor, count: int) -> Tensor:

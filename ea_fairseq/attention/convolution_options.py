@@ -41,7 +41,7 @@ class ConvolutionOptions(Options):
         """The convolutions of an attention of K heads, or None.
 
         Args:
-            width: C channels, of words; width_of_values: those of all heads, C or more.
+            width: C channels, of tokens; width_of_values: those of all heads, C or more.
 
         Raises:
             UserError: where an odd number of heads has no half.

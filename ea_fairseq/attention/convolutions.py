@@ -12,15 +12,15 @@ from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class DepthwiseConvolution(nn.Conv1d):
-    """y_t,c = sum of weight_r,c x_(t+r),c over words up to ``REACH`` before t, and as many after it or none.
+    """y_t,c = sum of weight_r,c x_(t+r),c over tokens up to ``REACH`` before t, and as many after it or none.
 
     Args:
         width: C channels.
-        later: whether it reads words after t.
+        later: whether it reads tokens after t.
         bias: whether y_t,c has bias_c beside the sum.
     """
 
-    REACH = 8  # COMP, section 3.2: kernels of 17 words
+    REACH = 8  # COMP, section 3.2: kernels of 17 tokens
 
     def __init__(self, width: int, later: bool, bias: bool = False):
         self.after = self.REACH if later else 0
@@ -30,7 +30,7 @@ class DepthwiseConvolution(nn.Conv1d):
         """(T, B, C) -> (T, B, C)
 
         Args:
-            before: up to ``REACH`` words before x, (n, B, C); there are zeros before them.
+            before: up to ``REACH`` tokens before x, (n, B, C); there are zeros before them.
         """
         missing = self.REACH
         if before is not None:
@@ -51,7 +51,7 @@ class Convolutions(nn.ModuleDict):
     """
 
     def act_on(self, parts: str) -> bool:
-        """Whether any of queries, keys and values, by the letters q, k and v, is projected from convolved words."""
+        """Whether any of queries, keys and values, by the letters q, k and v, is projected from convolved tokens."""
         return any(part in self for part in parts)
 
     def project(self, x: Tensor, layers: Mapping[str, nn.Module], inputs: Inputs) -> Tensor:
@@ -61,10 +61,10 @@ class Convolutions(nn.ModuleDict):
             x: (T, B, C).
             layers: n projections by the letters q, k and v.
         """
-        words = inputs.masks.cleared_tokens(x)
-        before = inputs.vectors_before("convolved", words, DepthwiseConvolution.REACH)
+        tokens = inputs.masks.cleared_tokens(x)
+        before = inputs.vectors_before("convolved", tokens, DepthwiseConvolution.REACH)
         projected = (
-            separable(layer, self[part](words, before), x) if part in self else layer(x)
+            separable(layer, self[part](tokens, before), x) if part in self else layer(x)
             for part, layer in layers.items()
         )
         return torch.cat([*projected], dim=-1)
@@ -81,7 +81,7 @@ class Convolutions(nn.ModuleDict):
 
 def separable(layer: nn.Module, convolved: Tensor, x: Tensor) -> Tensor:
     """A projection (T, B, C) whose first half is of convolved vectors (T, B, C) and whose second half is of x."""
-    if not is_exactly(layer):  # such as with quantization noise
+    if not isinstance(layer, nn.Linear) or not is_exactly(layer):  # such as with quantization noise
         return torch.cat([layer(convolved).chunk(2, dim=-1)[0], layer(x).chunk(2, dim=-1)[1]], dim=-1)
     weights, biases = layer.weight.chunk(2), (None, None) if layer.bias is None else layer.bias.chunk(2)
     return torch.cat([*map(F.linear, (convolved, x), weights, biases)], dim=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -46,8 +46,8 @@ class Inputs:
         previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
             no logits are passed on.
         first_values: values (S, B, C) that the layer below passes on; None in the first layer, and where none are.
-        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected, None where no term reads them; of
-            :meth:`split_heads`.
+        q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; :meth:`split_heads` sets those that
+            terms read.
     """
 
     x: Tensor
@@ -58,9 +58,9 @@ class Inputs:
     cache: AttentionCache | None = None
     previous: Tensor | None = None
     first_values: Tensor | None = None
-    q: Tensor | None = None
-    k: Tensor | None = None
-    v: Tensor | None = None
+    q: Tensor = field(init=False)
+    k: Tensor = field(init=False)
+    v: Tensor = field(init=False)
 
     @property
     def size(self) -> tuple[int, int, int, int]:
@@ -89,17 +89,18 @@ class Inputs:
         Raises:
             ValueError: where masks or previous logits are of another size.
         """
-        masks, parts = self.masks, {}
+        masks, parts = self.masks, dict[str, Tensor]()
         for letters, tensor in projected.items():
             there = [part for part in letters if part in widths]
-            if there:
+            if tensor is not None:
                 parts |= zip(there, tensor.split([widths[part] for part in there], dim=-1), strict=True)
         if self.cache is not None:
             if not self.cache.has_source:
                 self.cache.add(parts.get("k"), parts["v"])
             parts["k"], parts["v"], padded_keys = self.cache.gather()
             masks = AttentionMasks(padded_keys, masks.padded_queries, masks.future, masks.float_mask)
-        self.q, self.k, self.v = (split_heads(parts[p], self.heads) if p in widths else None for p in "qkv")
+        for part in widths:
+            setattr(self, part, split_heads(parts[part], self.heads))
         sentences, _, queries, keys = self.size
         self.masks = masks.of_size(sentences, queries, keys)
         self.previous = spread("previous_logits", self.previous, *self.size)

@@ -1,6 +1,7 @@
 """Weights of skip connection and convolution that are learned, one for each head; in no paper."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -39,4 +40,9 @@ class LearnedWeights(nn.Module):
     def means(self) -> dict[str, Callable[[], float]]:
         """The functions that measure the mean over the heads, by the names alpha and beta of what there is."""
         there = {"alpha": self.alpha_logits, "beta": self.beta_logits}
-        return {name: lambda name=name: getattr(self, name).mean().item() for name in there if there[name] is not None}
+        return {name: partial(mean, logits) for name, logits in there.items() if logits is not None}
+
+
+def mean(logits: Tensor) -> float:
+    """The mean over the heads of a learned weight, of which these are the logits."""
+    return logits.sigmoid().mean().item()

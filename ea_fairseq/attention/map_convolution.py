@@ -1,4 +1,4 @@
-"""What convolutions of attention maps share: margins, the layout in which they are fast, and the size of a kernel."""
+"""What convolutions of attention maps share: padding, the layout in which they are fast, and the size of a kernel."""
 
 import torch
 import torch.nn.functional as F

@@ -17,17 +17,17 @@ Found = TypeVar("Found")
 class AttentionMaps:
     """What one attention computed for one sentence pair: maps (K, T, S) of K heads, T queries and S keys.
 
-    A key that a query must not see, a later word in the decoder, has -inf as ``own``, ``input`` and ``logits``, so
+    A key that a query must not see, a later token in the decoder, has -inf as ``own``, ``input`` and ``logits``, so
     that ``logits.softmax(-1)`` is ``probabilities``, and 0 as its probability. The convolution and the skip
     connection read 0 there.
 
     Args:
-        own: this layer's Q K^T / sqrt(d).
+        own: this layer's scores, Q K^T / sqrt(d).
         input: the same combined with the layer below, as after evolving attention's skip connection.
         logits: the same transformed, as after its convolution.
         probabilities: their softmax, without dropout.
-        queries, keys: the T and S words that rows and columns belong to, as the encoder or the decoder reads them;
-            the decoder reads ``</s>`` first, and in row t predicts the word that row t + 1 belongs to.
+        queries, keys: the T and S tokens that rows and columns belong to, as the encoder or the decoder reads them;
+            the decoder reads ``</s>`` first, and in row t predicts the token that row t + 1 belongs to.
     """
 
     own: Tensor
@@ -40,10 +40,10 @@ class AttentionMaps:
     @classmethod
     def from_record(cls, record: dict[str, Tensor | None], queries: list[str], keys: list[str]) -> "AttentionMaps":
         """Takes the maps of a batch of one pair from what an attention recorded."""
-        maps = {name: record[name] for name in ("own", "input", "logits")}
-        if record["masked"] is not None:
-            maps = {name: logits.masked_fill(record["masked"], -torch.inf) for name, logits in maps.items()}
-        maps["probabilities"] = record["probabilities"]
+        maps = {name: tensor for name, tensor in record.items() if tensor is not None}
+        masked = maps.pop("masked", None)
+        if masked is not None:
+            maps |= {name: maps[name].masked_fill(masked, -torch.inf) for name in ("own", "input", "logits")}
         return cls(**{name: tensor.squeeze(0).cpu() for name, tensor in maps.items()}, queries=queries, keys=keys)
 
 
@@ -55,8 +55,8 @@ def kind_of(name: str) -> str | None:
 
 def by_layer(found: dict[str, Found]) -> dict[str, list[Found]]:
     """What was found of each attention's name, as lists over the layers of ``encoder``, ``decoder`` and ``cross``."""
-    layers = {kind: {} for kind in KINDS.values()}
+    layers: dict[str, dict[int, Found]] = {kind: {} for kind in KINDS.values()}
     for name, value in found.items():
         if match := NAME.fullmatch(name):
-            layers[kind_of(name)][int(match[2])] = value
+            layers[KINDS[f"{match[1]}.{match[3]}"]][int(match[2])] = value
     return {kind: [values[layer] for layer in sorted(values)] for kind, values in layers.items() if values}

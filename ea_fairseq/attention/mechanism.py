@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -40,6 +40,7 @@ class Mechanism:
     """What happens to scores, to probabilities and to values: as it is, what happens in plain attention.
 
     Maps are (B, K, T, S): sentences, heads, queries, keys. ``inputs`` are of whole sentences or of a decoding step.
+    An argument ``options`` is of the class's own ``options``.
     """
 
     options: ClassVar[type[Options]] = Options  # flags of fairseq's commands
@@ -54,13 +55,13 @@ class Mechanism:
     can_fuse_values = True  # whether kernels may do what comes after the softmax, too: reweigh and values are plain
 
     @classmethod
-    def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> nn.Module | None:
+    def build_branch(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int) -> nn.Module | None:
         """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
         return None
 
     @classmethod
-    def width_of_heads(cls, options: Options, embed_dim: int, num_heads: int) -> int:
-        """How many numbers of a token all K heads have together: its ``embed_dim`` C, as in fairseq."""
+    def width_of_heads(cls, options: Any, embed_dim: int, num_heads: int) -> int:
+        """How many elements of a token all K heads have together: its ``embed_dim`` C, as in fairseq."""
         return embed_dim
 
     @classmethod
@@ -92,7 +93,7 @@ class Mechanism:
         """Output (B, K, T, d) from probabilities, after dropout (EA eq. 5)."""
         return weights @ inputs.v
 
-    def start_from_plain(self, options: Options) -> str:
+    def start_from_plain(self, options: Any) -> str:
         """Initialises what a plain Transformer's checkpoint does not have; returns how, for the log."""
         return "at random"
 

@@ -1,6 +1,6 @@
 """Records the maps of every attention during a forward pass."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -48,7 +48,7 @@ def shadow_of(attention: MultiheadAttention) -> Attention:
     return shadow
 
 
-def follow(shadow: Attention):
+def follow(shadow: Attention) -> Callable[[nn.Module, tuple, dict], None]:
     """A hook that lets a shadow read what its attention reads."""
 
     def hook(attention: nn.Module, args: tuple, kwargs: dict) -> None:

@@ -111,4 +111,4 @@ def family_of(arch: str) -> Family | None:
 def baseline_of(arch: str) -> str | None:
     """The architecture of fairseq's Transformer of the same size, or None where ``arch`` is none of ours."""
     family = family_of(arch)
-    return family and PLAIN[family.archs[arch]]
+    return None if family is None else PLAIN[family.archs[arch]]

@@ -1,7 +1,5 @@
 """What the scores of an attention are the sum of."""
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
@@ -14,12 +12,12 @@ class Term(nn.Module):
     number K; layers of a stack may share it.
     """
 
-    needs: ClassVar[str] = ""  # "q", "k" or "qk": whether it reads projected queries and keys
+    needs: str = ""  # "q", "k" or "qk": whether it reads projected queries and keys
     longest: int | None = None  # the most tokens of a sentence that it knows, where there is a limit
     has_values = False  # whether it adds to what is attended to, see :meth:`values`
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Logits (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
+        """Scores (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
         raise NotImplementedError
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:

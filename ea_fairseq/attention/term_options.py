@@ -1,5 +1,6 @@
 """The flags that say what scores are the sum of, which every mechanism takes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +21,7 @@ from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.synthesizer import DenseSynthesizer, RandomSynthesizer
 from ea_fairseq.terms.t5 import T5Positions
 
-ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
+ATTENTION_TYPES: dict[str, type[Term]] = {  # by the value of --attention-type, beside "dot"
     "multiplicative": Multiplicative,
     "additive": Additive,
     "concatenative": Concatenative,
@@ -28,14 +29,14 @@ ATTENTION_TYPES = {  # by the value of --attention-type, beside "dot"
 MAPS = {"dense": DenseSynthesizer, "random": RandomSynthesizer}  # by the first word of --synthesizer
 SYNTHESIZERS = ("none", *MAPS, *(f"{name}+dot" for name in MAPS))
 LONGEST = 1024  # that --synthesizer-length may be, and what a Transformer of fairseq's reads by default
-CONVOLUTIONS = {  # by the value of --lightweight-conv
+CONVOLUTIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --lightweight-conv
     "none": (),
     "fixed": (FixedConvolution,),
     "dynamic": (DynamicConvolution,),
     "composite": (DynamicConvolution, FixedConvolution),  # COMP eq. 6
     "composite+key": (DynamicConvolution, FixedConvolution, KeyConvolution),
 }
-POSITIONS = {  # by the value of --relative-positions
+POSITIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --relative-positions
     "none": (),
     "shaw": (ShawPositions,),
     "t5": (T5Positions.of_stack,),
@@ -102,7 +103,7 @@ class TermOptions(Options):
         False, bool, "self-attentions score by the distance of two words alone, without the words themselves"
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         synthesizer, by_distance = self.synthesizer != "none", (self.relative_positions, self.lightweight_conv)
         if synthesizer and self.attention_type != "dot":

@@ -1,5 +1,7 @@
 """Attentions that read more channels than they give, or whose heads have more than their share of them."""
 
+from typing import Any
+
 from fairseq.modules.quant_noise import quant_noise
 from torch import nn
 
@@ -10,7 +12,7 @@ from ea_fairseq.terms.synthesizer import DenseSynthesizer
 GAIN = 2**-0.5  # of the start of projections, as in fairseq's MultiheadAttention
 
 
-def widen(attention: Attention, reads: int, *noise) -> None:
+def widen(attention: Attention, reads: int, *noise: Any) -> None:
     """Lets a self-attention of C channels, whatever its mechanism, read tokens (T, B, C') of ``reads`` channels C'.
 
     Args:
@@ -25,8 +27,8 @@ def widen(attention: Attention, reads: int, *noise) -> None:
     project_anew(attention, dict.fromkeys("qkv", reads), *noise)
 
 
-def widen_heads(attention: Attention, width: int, *noise) -> None:
-    """Gives the K heads of an attention of C channels ``width`` K d numbers of each token, whatever its mechanism.
+def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
+    """Gives the K heads of an attention of C channels ``width`` K d elements of each token, whatever its mechanism.
 
     Queries, keys and values are (T, B, K d) then; terms must be built for as many.
 
@@ -41,7 +43,7 @@ def widen_heads(attention: Attention, width: int, *noise) -> None:
     nn.init.zeros_(attention.out_proj.bias)
 
 
-def project_anew(attention: Attention, reads: dict[str, int], *noise) -> None:
+def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces what reads tokens, queries, keys and values of so many channels, by what gives heads all they have."""
     width = attention.num_heads * attention.head_dim
     for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):

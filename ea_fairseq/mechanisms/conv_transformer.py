@@ -1,12 +1,14 @@
 """Conv-Transformer and PA-Conv-Transformer: Predictive Attention Transformer, submitted to ICLR 2021 ("PA").
 
-In the encoder, self-attention gives one half of the channels and a convolution over words the other; what both give is
+In the encoder, self-attention gives one half of the channels and a convolution over tokens the other; what both give is
 concatenated (section 4.1.1, B.1, figure 4). In PA-Conv-Transformer that self-attention is predictive. The decoder is
 fairseq's, because PA applies its parts to the encoder alone.
 
 What each reads the paper does not say. In translation it is its half of the channels, and in classifiers all of them,
 without a projection of the attention's output: of both readings the one whose size is nearer to the printed one.
 """
+
+from typing import Any
 
 from torch import nn
 
@@ -24,7 +26,7 @@ HALF = {"encoder_attention_heads": 4}  # of half the width (PA, section B.1)
 
 @register_mechanism("conv_transformer")
 class ConvTransformerAttention(Attention):
-    """Plain attention; the encoder's has half of the width, and a convolution over words has the rest."""
+    """Plain attention; the encoder's has half of the width, and a convolution over tokens has the rest."""
 
     title = "attention beside a convolution"
     fused = Attention.fused
@@ -39,7 +41,7 @@ class ConvTransformerAttention(Attention):
 
 @register_mechanism("pa_conv_transformer", encoder=ENCODER_DEFAULTS)
 class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
-    """Predictive attention; the encoder's has half of the width, and a convolution over words has the rest."""
+    """Predictive attention; the encoder's has half of the width, and a convolution over tokens has the rest."""
 
     title = "predictive attention beside a convolution"
     fused = PredictiveAttention.fused
@@ -49,7 +51,7 @@ class BothReadAll(Attention):
     """Of a classifier: the attention and the convolution beside it read all channels, and give half of them each."""
 
     @classmethod
-    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs) -> Attention:
+    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """The attention of a place in a stack, which does not project its output."""
         attention = super().build(options, context, embed_dim, num_heads, **kwargs)
         widen(attention, 2 * embed_dim, kwargs["q_noise"], kwargs["qn_block_size"])
@@ -69,13 +71,13 @@ class BothReadAll(Attention):
 
 @register_classifier("conv_transformer", **HALF)
 class ConvClassifierAttention(BothReadAll, ConvTransformerAttention):
-    """Plain attention and a convolution over words, which read all channels and give half of them each."""
+    """Plain attention and a convolution over tokens, which read all channels and give half of them each."""
 
     fused = Attention.fused
 
 
 @register_classifier("pa_conv_transformer", pa_alpha=0.1, **HALF)
 class PredictiveConvClassifierAttention(BothReadAll, PredictiveConvAttention):
-    """Predictive attention and a convolution over words, which read all channels and give half of them each."""
+    """Predictive attention and a convolution over tokens, which read all channels and give half of them each."""
 
     fused = PredictiveAttention.fused

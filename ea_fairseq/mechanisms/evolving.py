@@ -5,6 +5,7 @@ logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix,  mix = alpha * logits_{i-1
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +31,7 @@ class Evolution:
     """How the logits of one attention evolve.
 
     Args:
-        window: what a tap of the convolution may see.
+        window: the receptive field of the convolution.
         alpha: weight of the previous layer's logits; 0 means no skip connection.
         beta: weight of the convolution's output; 0 means no convolution.
         kernel_size: odd size of the square kernel.
@@ -101,7 +102,7 @@ class EvolutionOptions(Options):
     decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
     cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.ea_learned and self.ea_warmup_updates:
             raise UserError("--ea-learned and --ea-warmup-updates do not go together")
@@ -149,7 +150,7 @@ class EvolvingAttention(Attention):
     adds = "convolutions"
     IDENTITY_SHIFT = 20.0
 
-    def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs):
+    def __init__(self, embed_dim: int, num_heads: int, evolution: Evolution, **kwargs: Any):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
         self.passes_logits, self.full_evolution = evolution.alpha > 0, evolution
@@ -163,7 +164,9 @@ class EvolvingAttention(Attention):
             self.register_buffer("skip", torch.empty(0))
 
     @classmethod
-    def build(cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
+    def build(
+        cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
+    ) -> Attention:
         """The attention of a place in a stack, from the options."""
         return cls(embed_dim, num_heads, options.of(context.kind), **kwargs)
 
@@ -176,7 +179,7 @@ class EvolvingAttention(Attention):
         )
 
     @property
-    def fused(self) -> FusedLogits | None:
+    def fused(self) -> FusedLogits | None:  # type: ignore[override]  # computed, not set
         """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it.
 
         None in a compiled graph while alpha and beta grow, too: to a graph, numbers that kernels take are constants,
@@ -196,15 +199,15 @@ class EvolvingAttention(Attention):
         if evolution != self.evolution:
             self.evolve_by(evolution)
 
-    def forward(self, *args, **kwargs) -> tuple[Tensor, Tensor | None, Passed]:
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Passed]:
         """As :meth:`Attention.forward`; parameters that are not read have gradients of zero, not none.
 
         They are those of a convolution whose weight is 0 for now, and alpha in the first layer.
         """
-        output, *others = super().forward(*args, **kwargs)
+        output, weights, passed = super().forward(*args, **kwargs)
         if self.training and (unread := self.maybe_unread()):  # several processes wait for all gradients
             output = output + sum(0.0 * parameter.sum() for parameter in unread)
-        return output, *others
+        return output, weights, passed
 
     def maybe_unread(self) -> list[nn.Parameter]:
         """Parameters that the forward may not have read."""
@@ -220,7 +223,9 @@ class EvolvingAttention(Attention):
         """The residual convolution (EA eq. 4)."""
         if self.conv is None:
             return logits
+        # The convolution reads zeros where entries are masked.
         logits = channels_last(inputs.masks.cleared(logits))
+        # beta * ReLU(conv(mix)) + (1 - beta) * mix.
         return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.weight("beta", logits))
 
     def weight(self, name: str, maps: Tensor) -> float | Tensor:
@@ -229,10 +234,11 @@ class EvolvingAttention(Attention):
 
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
-        margins = self.evolution.window.margins(self.evolution.kernel_size)
-        if len(set(margins)) == 1 and is_exactly(self.conv, nn.Conv2d):
-            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=margins[0])
-        return self.conv(pad_map(logits, inputs, *margins))
+        assert self.conv is not None
+        padding = self.evolution.window.margins(self.evolution.kernel_size)
+        if len(set(padding)) == 1 and is_exactly(self.conv, nn.Conv2d):  # the same on all sides
+            return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=padding[0])
+        return self.conv(pad_map(logits, inputs, *padding))
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
@@ -242,6 +248,7 @@ class EvolvingAttention(Attention):
         to a whole row: the attention starts out with the probabilities it would have without its convolution.
         """
         left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
+        assert self.conv is not None and self.conv.bias is not None
         self.conv.weight.zero_()
         self.conv.weight[:, :, above, left].fill_diagonal_(1.0)
         self.conv.bias.fill_(self.IDENTITY_SHIFT)

@@ -41,7 +41,7 @@ class LongShortRangeAttention(Attention):
     def build_branch(
         cls, options: LightweightOptions, context: LayerContext, embed_dim: int, num_heads: int
     ) -> LightweightBranch:
-        """The convolution beside self-attention; in the decoder it reads no later word."""
+        """The convolution beside self-attention; in the decoder it reads no later token."""
         kernel = KERNELS[min(context.layer, len(KERNELS) - 1)]
         later = 0 if context.kind == "decoder" else kernel // 2
         return LightweightBranch(embed_dim // 2, kernel, later, num_heads, options.weight_dropout)

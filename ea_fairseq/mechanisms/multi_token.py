@@ -8,6 +8,7 @@ these (facebookresearch/RAM, projects/mta): heads mixed before the softmax, a se
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -70,7 +71,7 @@ class MultiTokenAttention(Attention):
 
     Parameters are fairseq's plus ``conv`` and ``second_conv``, a kernel for each head without bias, in the layers that
     have them; ``mix_logits`` (K, K); ``head_mixing`` (groups, heads of a group, heads of a group); and of all heads
-    ``head_norm`` (d), the norm's weight, and ``gate``, from d numbers to one. Convolutions and mixings start as the
+    ``head_norm`` (d), the norm's weight, and ``gate``, from d elements to one. Convolutions and mixings start as the
     identity, gates around a half.
     """
 
@@ -79,7 +80,9 @@ class MultiTokenAttention(Attention):
     adds = "convolutions, head mixtures and norms"
     EPSILON = 1e-5
 
-    def __init__(self, embed_dim: int, num_heads: int, options: MultiTokenOptions, context: LayerContext, **kwargs):
+    def __init__(
+        self, embed_dim: int, num_heads: int, options: MultiTokenOptions, context: LayerContext, **kwargs: Any
+    ):
         super().__init__(embed_dim, num_heads, **kwargs)
         queries, keys, group = options.mta_query_kernel, options.mta_key_kernel, options.mta_head_kernel
         self.above, self.below = queries - 1, 0  # rows that the convolution reads beside its own
@@ -105,7 +108,9 @@ class MultiTokenAttention(Attention):
             nn.init.zeros_(self.gate.bias)
 
     @classmethod
-    def build(cls, options: MultiTokenOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
+    def build(
+        cls, options: MultiTokenOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
+    ) -> Attention:
         """The attention of a place in a stack, from the options.
 
         Raises:
@@ -136,28 +141,35 @@ class MultiTokenAttention(Attention):
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The key-query convolution of the paper, and heads mixed before the softmax, which masks again."""
+        # Convolve over queries and keys, each head by itself.
         if self.conv is not None:
             logits = self.convolve(self.conv, logits, inputs, "conv_inputs")
+        # Mix all heads.
         return logits if self.mix_logits is None else mix_heads(self.mix_logits, logits)
 
     def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """The convolution after the softmax, masked again, and the paper's head mixing, within groups of heads."""
+        # Convolve over queries and keys, each head by itself, and mask again.
         if self.second_conv is not None:
             weights = inputs.masks.cleared(self.convolve(self.second_conv, weights, inputs, "second_conv_inputs"))
+        # Mix the heads of each group.
         return weights if self.head_mixing is None else mix_heads(self.head_mixing, weights)
 
     def convolve(self, conv: nn.Conv2d, maps: Tensor, inputs: Inputs, name: str) -> Tensor:
-        """Each head's map of (B, K, T, S) by itself, read as zero where masked; a name for the rows that steps keep."""
+        """Each head's map of (B, K, T, S) by itself, read as zero where masked; steps remember rows by a name."""
         maps = channels_last(inputs.masks.cleared(maps))
         maps = pad_map(maps, inputs, self.beside, self.beside, self.above, self.below, name)
         return F.conv2d(maps, conv.weight.type_as(maps), groups=self.num_heads)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """What each head attends to, (B, K, T, d), normalized and scaled by depth, as in its code, then gated."""
+        # Weighted sum of the values.
         output = super().values(weights, inputs)
+        # Normalize each head, scale by depth.
         if self.head_norm is not None:
             scale = self.head_norm * self.depth_scale
             output = F.rms_norm(output, (self.head_dim,), scale.type_as(output), self.EPSILON)
+        # Gate each head.
         return output if self.gate is None else output * self.gate(output).sigmoid()
 
     @torch.no_grad()

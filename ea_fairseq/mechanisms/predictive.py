@@ -3,8 +3,10 @@
 A_i = softmax(alpha * CNN(logits_{i-1}) + (1 - alpha) * scores_i), in the encoder's self-attention alone  (PA eq. 4)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -59,8 +61,9 @@ class PredictiveAttention(Attention):
     title = "predictive attention"
     adds = "predictors"
     KERNEL = 3
+    convs: Sequence[nn.Conv2d]
 
-    def __init__(self, embed_dim: int, num_heads: int, alpha: float, layers: int, is_first: bool, **kwargs):
+    def __init__(self, embed_dim: int, num_heads: int, alpha: float, layers: int, is_first: bool, **kwargs: Any):
         """
         Args:
             alpha: weight of the predicted logits; 0 means plain attention.
@@ -70,7 +73,8 @@ class PredictiveAttention(Attention):
         super().__init__(embed_dim, num_heads, **kwargs)
         layers = 0 if is_first or alpha == 0 else layers
         padding = self.KERNEL // 2
-        self.convs = nn.ModuleList(nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
+        convs = (nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
+        self.convs = nn.ModuleList(convs)  # type: ignore[assignment]
         self.alpha = alpha
         self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.has_no_extra_terms
         self.fused_logits = FusedLogits(1 - alpha, alpha)
@@ -80,7 +84,7 @@ class PredictiveAttention(Attention):
 
     @classmethod
     def build(
-        cls, options: PredictionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs
+        cls, options: PredictionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
         """Plain attention but for the encoder's."""
         if context.kind != "encoder":
@@ -93,12 +97,13 @@ class PredictiveAttention(Attention):
         return kind != "encoder" or layers[0] == 0
 
     @property
-    def fused(self) -> FusedLogits:
+    def fused(self) -> FusedLogits:  # type: ignore[override]  # computed, not set
         """The mix of logits that :meth:`receive` has predicted already."""
         return self.fused_logits
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """CNN(logits_{i-1}) of PA eq. 4: convolutions, a ReLU after each, that read zeros where a key is masked."""
+        # Convolve the logits of the layer below, once for each layer of the predictor.
         predicted = previous
         for conv in self.convs:
             predicted = F.relu(conv(channels_last(inputs.masks.cleared(predicted))))

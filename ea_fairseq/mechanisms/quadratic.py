@@ -24,7 +24,7 @@ class QuadraticOptions(Options):
 
 @register_mechanism("quadratic_transformer", base=DEFAULTS, lite=DEFAULTS)
 class QuadraticAttention(Attention):
-    """Attention whose heads look, in self-attentions, at words around a learned distance, whatever the words are."""
+    """Attention whose heads look, in self-attentions, at tokens around a learned distance, whatever the tokens are."""
 
     options = QuadraticOptions
     title = "quadratic attention"

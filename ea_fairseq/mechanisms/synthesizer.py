@@ -9,7 +9,7 @@ from ea_fairseq.attention.registry import register_mechanism
 
 @register_mechanism("synthesizer", base={"synthesizer": "dense"}, lite={"synthesizer": "dense"})
 class SynthesizerAttention(Attention):
-    """Attention whose scores are synthesized among the words of one sentence, and dot products across languages."""
+    """Attention whose scores are synthesized among the tokens of one sentence, and dot products across languages."""
 
     title = "synthetic attention"
     adds = "maps"

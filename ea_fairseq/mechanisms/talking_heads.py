@@ -3,6 +3,8 @@
 logits'_h = sum_g P[h, g] scores_g and A_h = sum_g W[h, g] softmax(mask(logits'))_g, in all three attentions.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +25,7 @@ class TalkingHeadsAttention(Attention):
     title = "talking heads"
     adds = "projections"
 
-    def __init__(self, embed_dim: int, num_heads: int, **kwargs):
+    def __init__(self, embed_dim: int, num_heads: int, **kwargs: Any) -> None:
         super().__init__(embed_dim, num_heads, **kwargs)
         self.mix_logits, self.mix_weights = (nn.Parameter(torch.empty(num_heads, num_heads)) for _ in range(2))
         for mixing in (self.mix_logits, self.mix_weights):

@@ -5,6 +5,7 @@ layer and the lambdas learned.
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +30,13 @@ class ValueResidualAttention(Attention):
     adds = "pairs of weights"
     passes_values = True
 
-    def __init__(self, embed_dim: int, num_heads: int, is_first: bool, **kwargs):
+    def __init__(self, embed_dim: int, num_heads: int, is_first: bool, **kwargs: Any) -> None:
         """Args: is_first: whether there is no layer below."""
         super().__init__(embed_dim, num_heads, **kwargs)
         self.lambdas = None if is_first else nn.Parameter(torch.full((2,), 0.5))
 
     @classmethod
-    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs):
+    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """The attention of a place in a stack."""
         return cls(embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
 
@@ -50,14 +51,16 @@ class ValueResidualAttention(Attention):
         Where layers are dropped (``--encoder-layerdrop``), those of the first that is left are V_1.
         """
         projected = super().project(x, parts, inputs)
-        if "v" not in parts:
+        if "v" not in parts or projected is None:
             return projected
+        # Remember V_1, for this layer and those above it.
         others, values = projected.split([projected.size(-1) - self.embed_dim, self.embed_dim], dim=-1)
         if inputs.first_values is None:
             inputs.first_values = values
         if self.lambdas is None:
             return projected
-        mixed = self.lambdas[0] * inputs.first_values + self.lambdas[1] * values  # ResFormer, learnable form
+        # lambda_{l,1} V_1 + lambda_{l,2} V_l.
+        mixed = self.lambdas[0] * inputs.first_values + self.lambdas[1] * values
         return torch.cat([others, mixed], dim=-1)
 
     @torch.no_grad()

@@ -243,7 +243,7 @@ def begin_step(
     """Begins a step of the tokens x (1, B, C); returns the encoder's output with a row for each sentence."""
     if BeamState.KEY not in incremental_state:
         selected = encoder_out["encoder_out"] if encoder_out else None
-        sentence = selected.index if isinstance(selected, SelectedRows) else torch.arange(x.size(1), device=x.device)
+        sentence = selected.rows if isinstance(selected, SelectedRows) else torch.arange(x.size(1), device=x.device)
         incremental_state[BeamState.KEY] = BeamState(sentence)
     incremental_state[BeamState.KEY].advance(padding)
     return encoder_out and {name: by_sentence(rows) for name, rows in encoder_out.items()}

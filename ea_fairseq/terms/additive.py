@@ -11,7 +11,7 @@ from ea_fairseq.terms.weights import weights_by_head
 class Additive(Term):
     """w2 . tanh(W3 k + W4 q), of each head w2 (d) and matrices W3 and W4 (d, d) (CEAN eq. 11, second line).
 
-    CEAN prints a factor Q^T within the tanh, with which W2 would have a row for each word; read as Bahdanau et al. and
+    CEAN prints a factor Q^T within the tanh, with which W2 would have a row for each token; read as Bahdanau et al. and
     Luong et al. ("concat") have it, without. Not scaled: no summand is larger than its weight in w2.
     """
 
@@ -25,6 +25,8 @@ class Additive(Term):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S), by way of (B, K, T, S, d)."""
+        # W3 k and W4 q, (B, K, S, d) and (B, K, T, d).
         keys, queries = inputs.k @ self.key_weight, inputs.q @ self.query_weight
+        # The tanh of the sum of each pair, and its product with w2.
         hidden = (keys.unsqueeze(2) + queries.unsqueeze(3)).tanh()
         return (hidden @ self.weight.unsqueeze(1)).squeeze(-1)

@@ -27,6 +27,8 @@ class Concatenative(Term):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
+        # q W6, whose halves meet the key and the query.
         for_key, for_query = ((inputs.q * inputs.scale**2) @ self.weight).chunk(2, dim=-1)
+        # Their products, (B, K, T, S), and the tanh, weighed by w5.
         scores = for_key @ inputs.k.transpose(-1, -2) + (for_query * inputs.q).sum(-1, keepdim=True)
         return scores.tanh() * self.factor.view(-1, 1, 1).type_as(scores)

@@ -10,20 +10,20 @@ from ea_fairseq.attention.term import Term
 
 
 class Kernel(Term):
-    """A kernel of 17 taps: REACH words before the query, itself and, but for a decoder, REACH words after it.
+    """A kernel of 17 taps: REACH tokens before the query, itself and, but for a decoder, REACH tokens after it.
 
     Keys farther away get zero, and not what the outermost tap has.
 
     Args:
-        numbers: of each tap.
+        elements: of each tap.
     """
 
     REACH = 8
 
-    def __init__(self, context: LayerContext, numbers: int):
+    def __init__(self, context: LayerContext, elements: int):
         super().__init__()
         self.later = 0 if context.kind == "decoder" else self.REACH
-        self.weight = nn.Parameter(torch.zeros(numbers, self.REACH + 1 + self.later))
+        self.weight = nn.Parameter(torch.zeros(elements, self.REACH + 1 + self.later))
 
     @staticmethod
     def distances(inputs: Inputs) -> Tensor:
@@ -33,6 +33,7 @@ class Kernel(Term):
 
     def spread(self, taps: Tensor, distances: Tensor) -> Tensor:
         """Taps (..., N, taps) of N tokens as (..., N, M), by the distances (N, M)."""
+        # A key that no tap reaches reads a zero beside the taps.
         beyond = (distances < -self.REACH) | (distances > self.later)
         index = (distances + self.REACH).masked_fill(beyond, taps.size(-1))
         return F.pad(taps, (0, 1)).gather(-1, index.expand(*taps.shape[:-2], -1, -1))

@@ -9,7 +9,7 @@ from ea_fairseq.attention.term import Term
 
 
 class ShawPositions(Term):
-    """q_i . w[j - i] / sqrt(d), distances of more than ``reach`` words counting as that (Shaw eq. 4 and 5; EA eq. 2).
+    """q_i . w[j - i] / sqrt(d), distances of more than ``reach`` tokens counting as that (Shaw eq. 4 and 5; EA eq. 2).
 
     All heads have the same embeddings w (2 * reach + 1, d); in a decoder, where nothing later is seen, (reach + 1, d).
     With ``values``, sum_j A_ij u[j - i] is added to the output (Shaw eq. 3), of embeddings u of the same size.
@@ -34,12 +34,17 @@ class ShawPositions(Term):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
-        scores = (inputs.q * inputs.scale) @ self.weight.T  # (B, K, T, number of distances)
+        # Scores of each query for all distances, (B, K, T, number of distances).
+        scores = (inputs.q * inputs.scale) @ self.weight.T
+        # Each key has that of its distance.
         return scores.gather(-1, self.distances(inputs).expand(*scores.shape[:2], -1, -1))
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """(B, K, T, d)  (Shaw eq. 3, what is beside x_j W^V), from the weight that each distance has in all."""
-        exact = torch.promote_types(weights.dtype, torch.float32)  # many words are as far as ``reach``
+        assert self.value_weight is not None  # where ``has_values``
+        # Sum the weights of all keys at a distance, precisely, for many tokens are as far as ``reach``.
+        exact = torch.promote_types(weights.dtype, torch.float32)
         of_distances = weights.new_zeros(*weights.shape[:3], len(self.value_weight), dtype=exact)
         of_distances = of_distances.scatter_add(-1, self.distances(inputs).expand_as(weights), weights.to(exact))
+        # Weigh the embeddings u of the distances.
         return of_distances.type_as(weights) @ self.value_weight

@@ -1,7 +1,7 @@
 """Synthetic attention: Tay et al., Synthesizer: Rethinking Self-Attention for Transformer Models, ICML 2021.
 
-Logits are not computed from pairs of words: a head knows a number for each place in a sentence, padding not counted, of
-which there are at most ``length`` N.
+Scores are not computed from pairs of tokens: a head knows a number for each place in a sentence, of which there are at
+most ``length`` N, padding not counted.
 """
 
 import torch
@@ -19,6 +19,8 @@ from ea_fairseq.terms.weights import weights_by_head
 class Synthesizer(Term):
     """What both kinds share."""
 
+    longest: int
+
     def __init__(self, length: int):
         super().__init__()
         self.longest = length
@@ -34,7 +36,8 @@ class Synthesizer(Term):
             words = keys if found is None else int(found[1].max()) + 1
             if words > self.longest:
                 raise UserError(f"--synthesizer-length is {self.longest}, and a sentence has {words} words")
-        return found and tuple(numbers.clamp(max=self.longest - 1) for numbers in found)
+        last = self.longest - 1
+        return None if found is None else (found[0].clamp(max=last), found[1].clamp(max=last))
 
 
 class DenseSynthesizer(Synthesizer):
@@ -58,14 +61,17 @@ class DenseSynthesizer(Synthesizer):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(B, K, T, S)"""
+        # ReLU(W1 x + b1), (T, B, C).
         hidden, keys, places = F.relu(self.hidden(inputs.x)), inputs.size[3], self.places(inputs)
+        # Times W2, plus b2, for as many places as there are keys.
         scores = split_heads(hidden, len(self.weight)) @ self.weight[..., :keys]
         scores = scores + self.bias[:, None, :keys].type_as(scores)
+        # Each key has the score of its place, which padding moves.
         return scores if places is None else scores.gather(-1, places[1][:, None, None].expand(*scores.shape[:3], -1))
 
 
 class RandomSynthesizer(Synthesizer):
-    """A number for each place of a query and of a key, learned, of no word at all: (K, N, N)."""
+    """A number for each place of a query and of a key, learned, of no token at all: (K, N, N)."""
 
     def __init__(self, context: LayerContext, width: int, heads: int, length: int):
         super().__init__(length)
@@ -74,18 +80,20 @@ class RandomSynthesizer(Synthesizer):
     def forward(self, inputs: Inputs) -> Tensor:
         """(K, T, S), or with padding (B, K, T, S)."""
         (*_, queries, keys), places = inputs.size, self.places(inputs)
-        numbers = self.map[:, :keys, :keys].type_as(inputs.v)
+        # Without padding, tokens are at their places in the tensor, queries at the last of these.
+        scores = self.map[:, :keys, :keys].type_as(inputs.v)
         if places is None:
-            return numbers[:, keys - queries :]
+            return scores[:, keys - queries :]
+        # With it, gather the score of each pair of places, (B, T, S).
         rows, columns = places
-        pairs = rows.unsqueeze(2) * numbers.size(2) + columns.unsqueeze(1)  # (B, T, S)
-        return F.embedding(pairs, numbers.flatten(1).T).permute(0, 3, 1, 2)
+        pairs = rows.unsqueeze(2) * scores.size(2) + columns.unsqueeze(1)
+        return F.embedding(pairs, scores.flatten(1).T).permute(0, 3, 1, 2)
 
 
 def token_numbers(inputs: Inputs) -> tuple[Tensor, Tensor] | None:
-    """The numbers of a self-attention's queries (B, T) and keys (B, S), counted from 0, padding left out.
+    """The positions of a self-attention's queries (B, T) and keys (B, S), counted from 0, padding left out.
 
-    Of padding, the number is any. None where there is no padding: keys then are 0 to S - 1, queries the last T of them.
+    Padding has any position. None where there is no padding: keys then are 0 to S - 1, queries the last T of them.
     """
     padded = inputs.masks.padded_keys
     if padded is None:

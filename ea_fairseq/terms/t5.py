@@ -14,20 +14,21 @@ from ea_fairseq.attention.term import Term
 class T5Positions(Term):
     """b[j - i], a number for each head and bucket of distances (T5 section 2.1), which all layers of a stack share.
 
-    ``weight`` is (buckets, K). In an encoder one half of the 32 buckets is for words before the query and itself, the
-    other for words after it; of the latter T5's first one, 0 words later, is of no use and does not exist. In a
+    ``weight`` is (buckets, K). In an encoder one half of the 32 buckets is for tokens before the query and itself, the
+    other for tokens after it; of the latter T5's first one, 0 tokens later, is of no use and does not exist. In a
     decoder all are for what comes before.
     """
 
     BUCKETS = 32
-    FARTHEST = 128  # distances of more words count as this
+    FARTHEST = 128  # distances of more tokens count as this
+    buckets: Tensor
 
     def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__()
         self.later = 0 if context.kind == "decoder" else self.FARTHEST
         before = self.BUCKETS // 2 if self.later else self.BUCKETS
-        buckets = [self.bucket(words, before) for words in range(self.FARTHEST, -1, -1)]
-        buckets += [before - 1 + self.bucket(words, before) for words in range(1, self.later + 1)]
+        buckets = [self.bucket(distance, before) for distance in range(self.FARTHEST, -1, -1)]
+        buckets += [before - 1 + self.bucket(distance, before) for distance in range(1, self.later + 1)]
         self.register_buffer("buckets", torch.tensor(buckets), persistent=False)  # of -FARTHEST .. later
         self.weight = nn.Parameter(torch.empty(max(buckets) + 1, heads))
         nn.init.normal_(self.weight, std=width**-0.5)  # as in T5's code
@@ -35,21 +36,24 @@ class T5Positions(Term):
     @classmethod
     def of_stack(cls, context: LayerContext, width: int, heads: int) -> "T5Positions":
         """The one that all layers of the stack share."""
-        if "t5" not in context.shared:
-            context.shared["t5"] = cls(context, width, heads)
-        return context.shared["t5"]
+        shared = context.shared.get("t5")
+        if not isinstance(shared, T5Positions):
+            shared = context.shared["t5"] = cls(context, width, heads)
+        return shared
 
     @classmethod
-    def bucket(cls, words: int, buckets: int) -> int:
-        """Of a distance of 0 or more words: its own in the first half, then logarithmically wider ones."""
+    def bucket(cls, distance: int, buckets: int) -> int:
+        """Of a distance of 0 or more tokens: its own in the first half, then logarithmically wider ones."""
         exact = buckets // 2
-        if words < exact:
-            return words
-        part = math.log2(words / exact) / math.log2(cls.FARTHEST / exact)
+        if distance < exact:
+            return distance
+        part = math.log2(distance / exact) / math.log2(cls.FARTHEST / exact)
         return min(exact + int(part * (buckets - exact)), buckets - 1)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(K, T, S)"""
         queries, keys = inputs.positions
-        distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST  # (T, S)
+        # Distances (T, S) as rows of the table, those beyond FARTHEST at its ends.
+        distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST
+        # The number of each head for the bucket of each distance.
         return F.embedding(self.buckets[distances], self.weight).permute(2, 0, 1).type_as(inputs.v)
