@@ -49,7 +49,7 @@ def instructions(request):
 def test_evolution(instructions, seed, sizes, convolution, dtype, absent, weights):
     """With NaN in all entries that must not be read."""
     case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
-    assert_close(case.operate(native_evolution), case.expected(), TOLERANCES[dtype])
+    assert_close(case.operate(native_evolution), case.expected(), TOLERANCES[dtype], case)
 
 
 @pytest.mark.parametrize("sizes", [(1, 16, 40, 500), (1, 20, 3, 5)], ids=["many rows", "many heads"])
@@ -57,7 +57,7 @@ def test_large_evolution(instructions, sizes):
     case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"future"}))
     case.weight /= 20
     case.bias.copy_(torch.tensor([4.0, -4.0]).repeat(sizes[1] // 2))  # far from ReLU's kink
-    assert_close(case.operate(native_evolution), case.expected(), 1e-6)
+    assert_close(case.operate(native_evolution), case.expected(), 1e-6, case)
 
 
 def draw_attention(seed, kind, kernel, alpha, sizes, shared=True, learned=False):

@@ -25,7 +25,7 @@ def test_it_computes_the_equations(seed, sizes, convolution, dtype, absent, weig
     gradients = reference.backward(case.d_logits, case.d_probabilities, *kept, *case.read_again, precision)
     found = [tensor if tensor is not None and tensor.numel() else None for tensor in (logits, *kept[:2], *gradients)]
     case.stored = found[2]
-    assert_close(found, case.expected(), TOLERANCES[dtype])
+    assert_close(found, case.expected(), TOLERANCES[dtype], case)
     assert all(tensor is None or tensor.dtype is dtype for tensor in found[:5])
 
 

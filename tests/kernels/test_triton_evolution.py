@@ -59,14 +59,14 @@ patient = settings(phases=[Phase.generate], suppress_health_check=[HealthCheck.t
 @pytest.mark.parametrize(("window", "kernel"), CONVOLUTIONS)
 def test_every_convolution(window, kernel):
     case = draw_case(1, (2, 3, 4, 5), window, kernel)
-    assert_close(operate(case, TILINGS[0]), case.expected(), 1e-6)
+    assert_close(operate(case, TILINGS[0]), case.expected(), 1e-6, case)
 
 
 @given(seed=seeds, dtype=st.sampled_from(list(TOLERANCES)), absent=sets_of_absent, weights=mixes)
 @settings(patient, max_examples=12)
 def test_every_switch(seed, dtype, absent, weights):
     case = draw_case(seed, (1, 2, 3, 4), DECODER_WINDOW, 3, dtype, absent, weights)
-    assert_close(operate(case, TILINGS[0]), case.expected(), TOLERANCES[dtype])
+    assert_close(operate(case, TILINGS[0]), case.expected(), TOLERANCES[dtype], case)
 
 
 @pytest.mark.slow
@@ -82,20 +82,20 @@ def test_every_switch(seed, dtype, absent, weights):
 @settings(patient, max_examples=150)
 def test_everything_together(seed, sizes, convolution, dtype, absent, weights, tiling):
     case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
-    assert_close(operate(case, tiling), case.expected(), TOLERANCES[dtype])
+    assert_close(operate(case, tiling), case.expected(), TOLERANCES[dtype], case)
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 18, 3), (1, 1, 2, 260), (1, 17, 2, 3)], ids=["queries", "keys", "heads"])
 def test_many(sizes):
     case = draw_case(1, sizes, absent=frozenset({"future"}))
-    assert_close(operate(case), case.expected(), 1e-6)
+    assert_close(operate(case), case.expected(), 1e-6, case)
 
 
 def test_blank_entries_are_zero_even_where_a_sentence_has_no_words():
     case = draw_case(1, (2, 2, 3, 6), absent=frozenset({"future"}))
     case = replace(case, padded_keys=case.padded_keys | torch.tensor([[True], [False]], device=DEVICE))
     logits, probabilities, _, d_scores, d_previous, *_ = results = operate(case, TILINGS[1])
-    assert_close(results, case.expected(), 1e-6)
+    assert_close(results, case.expected(), 1e-6, case)
     for maps, shown in (
         (logits, case.real),
         (d_scores, case.real),
