@@ -1,10 +1,11 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -42,7 +43,7 @@ class NativeModel:
         bfloat16: whether linear layers multiply in bfloat16.
     """
 
-    def __init__(self, model: nn.Module, bfloat16: bool = False):
+    def __init__(self, model: TransformerModelBase, bfloat16: bool = False):
         self.bfloat16 = bfloat16
         self._kept: list[object] = []  # what the structs point to
         self._positions: dict[str, int] = {}  # how many there are
@@ -50,7 +51,7 @@ class NativeModel:
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
         self.symbols = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
-        self.output_projection = model.decoder.output_projection
+        self.output_projection: nn.Linear = model.decoder.output_projection
         self.vocabulary = self.linear(self.output_projection)
 
     def make_positions(self, source: int, target: int) -> None:
@@ -140,7 +141,7 @@ class NativeModel:
         weight, bias = (self.keep(parameter.detach().contiguous()).data_ptr() for parameter in (norm.weight, norm.bias))
         return NormFields(weight=weight, bias=bias, eps=norm.eps)
 
-    def keep(self, kept):
+    def keep(self, kept: Any) -> Any:
         """The same, which lives as long as the model."""
         self._kept.append(kept)
         return kept
