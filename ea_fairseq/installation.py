@@ -156,7 +156,7 @@ def models() -> dict[str, str]:
         "encoders": ("_roberta", "_bert"),
         "translation": ("",),
     }
-    found = {kind: [] for kind in reversed(kinds)}
+    found: dict[str, list[str]] = {kind: [] for kind in reversed(kinds)}
     for name, model in sorted(MODEL_REGISTRY.items()):
         if model.__module__.startswith(f"{__package__}."):
             found[next(kind for kind, endings in kinds.items() if name.endswith(endings))].append(name)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from unittest import mock
 
 import torch
@@ -50,7 +51,7 @@ def pair(model: TransformerModelBase, source_length: int, target_length: int) ->
 class Pass(nn.Module):
     """A pass of a model, with options such as a padding mask, that returns a tensor alone, as tracing needs it."""
 
-    def __init__(self, model: nn.Module, **options):
+    def __init__(self, model: nn.Module, **options: Any):
         super().__init__()
         self.model, self.options = model, options
 
@@ -84,7 +85,7 @@ def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
     with traceable(model), named_steps(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
         nodes = profile_macs(model, inputs, reduction=None)
-    macs = Counter()
+    macs = Counter[str]()
     for node, count in nodes.items():
         macs[f"{node.scope.rpartition('/')[2]} {node.operator.removeprefix('aten::')}"] += count
     return +macs
@@ -118,7 +119,7 @@ def traceable(model: nn.Module) -> Iterator[None]:
     checkpointed = {module: module.forward for module in model.modules() if hasattr(module, "precheckpoint_forward")}
     model.eval()
     for module in checkpointed:
-        module.forward = module.precheckpoint_forward
+        module.forward = module.precheckpoint_forward  # type: ignore[assignment]
     try:
         yield
     finally:

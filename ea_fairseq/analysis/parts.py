@@ -76,7 +76,8 @@ class Place:
         """That of a parameter, or of an operator in a module, as ``RULES`` name them."""
         rule, (group, name, _) = next(found for found in enumerate(RULES) if re.search(found[1][2], path))
         stack, crosses = DECODER if re.match(r"decoder\b", path) else ENCODER, "encoder_attn" in path
-        attention = model.family.attention if hasattr(model, "family") else Attention
+        family = getattr(model, "family", None)
+        attention = Attention if family is None else family.attention
         filled = {
             "stack": stack,
             "place": "encoder-decoder attention" if crosses else f"{stack} self-attention",
@@ -111,7 +112,7 @@ def parts(model: nn.Module, macs: Counter[str] | None = None) -> list[Part]:
     Args:
         macs: of a pass, see :func:`ea_fairseq.analysis.cost.traced_macs`.
     """
-    found, tied, last = defaultdict(Count), {}, {}
+    found, tied, last = defaultdict[Place, Count](Count), dict[Place, str](), dict[nn.Parameter, Place]()
     for name, parameter in model.named_parameters(remove_duplicate=False):
         place = Place.of(name, model)
         found[place] += Count(0 if parameter in last else parameter.numel())

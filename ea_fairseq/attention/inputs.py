@@ -89,7 +89,8 @@ class Inputs:
         Raises:
             ValueError: where masks or previous logits are of another size.
         """
-        masks, parts = self.masks, dict[str, Tensor]()
+        masks = self.masks
+        parts: dict[str, Tensor] = {}
         for letters, tensor in projected.items():
             there = [part for part in letters if part in widths]
             if tensor is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
@@ -58,6 +59,6 @@ class ConvolvedTokens(TokenConvolution):
 
     def forward(  # type: ignore[override]  # an attention's arguments, not a branch's
         self, query: Tensor, *memory: Tensor, masks: AttentionMasks, **kwargs: Any
-    ) -> tuple[Tensor, None, None]:
-        """(T, B, C) -> (T, B, C), with None for probabilities and for what the next layer takes."""
-        return self.out_proj(super().forward(query, masks)), None, None
+    ) -> tuple[Tensor, None, Passed]:
+        """(T, B, C) -> (T, B, C), without probabilities, and nothing for the next layer."""
+        return self.out_proj(super().forward(query, masks)), None, NOTHING

@@ -17,6 +17,7 @@ from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
 
 MAX_CHARACTERS = 100_000  # of a string
@@ -43,7 +44,7 @@ brief.maxstring = brief.maxlong = 120
 SERIES_HEAD = re.compile(r"classification_heads\.\w+\.weight")
 
 
-def require_plain(name: str, config: object, kind: type):
+def require_plain(name: str, config: object, kind: type) -> None:
     """Checks that a configuration has only plain options: numbers, short strings, and lists and dicts of these.
 
     A string that OmegaConf would expand (``${...}``) is not plain.
@@ -72,7 +73,7 @@ def require_plain(name: str, config: object, kind: type):
             raise UserError(f"{option} is a larger number than any option needs")
 
 
-def require_choices(args: Namespace | None):
+def require_choices(args: Namespace | None) -> None:
     """Checks that the choices in an old checkpoint's options are names: Hydra would read a path as a file.
 
     Raises:
@@ -115,7 +116,7 @@ def shown(value: object) -> str:
     return brief.repr(value) if isinstance(value, str | int | float | list | tuple) else f"a {type(value).__name__}"
 
 
-def require_known(state: dict, given: Collection[str] = ()):
+def require_known(state: dict, given: Collection[str] = ()) -> None:
     """Checks each option that building a model and translating read against its rule (``option_rules.py``).
 
     Args:
@@ -143,7 +144,7 @@ def require_known(state: dict, given: Collection[str] = ()):
         require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_NUMBERS)
 
 
-def require_sizes(options: dict, parameters: dict[str, Tensor]):
+def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
     """Checks that the options describe no larger model than the parameters: a small file must not fill the memory.
 
     Args:
@@ -153,7 +154,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
     Raises:
         UserError: naming the option.
     """
-    limits = {}
+    limits: dict[str, int] = {}
     for side, positions in POSITIONS.items():
         tensors = {name: tensor for name, tensor in parameters.items() if name.startswith(f"{side}.")}
         layers = {int(found[2]) for name in tensors if (found := re.match(LAYER, name))}
@@ -163,7 +164,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
-    ours = TermOptions, EncoderOptions, DCTransformerOptions
+    ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions
     for options_of in (*ours, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():
@@ -171,7 +172,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]):
             raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")
 
 
-def require_numbers(options: dict, parameters: dict[str, Tensor]):
+def require_numbers(options: dict, parameters: dict[str, Tensor]) -> None:
     """Checks that the layers that the options describe have no more numbers than the parameters, as far as can be told.
 
     A layer has at least the two linear layers of its feed-forward network, and a projection of its attention.
@@ -203,7 +204,7 @@ def numbers_of_projection(options: dict, side: str, width: int) -> int:
     return int(heads * width * width * (0.25 if share is None else float(share)))
 
 
-def without_foreign_choices(state: dict, given: Collection[str]):
+def without_foreign_choices(state: dict, given: Collection[str]) -> None:
     """Removes from a checkpoint's options, in place, those of beam search and the paths of embedding files.
 
     How to search is for the user to say, and the embeddings themselves are in the checkpoint.
@@ -226,7 +227,7 @@ def without_foreign_choices(state: dict, given: Collection[str]):
                     setattr(cfg.model, name, None)
 
 
-def require_series(state: dict, parameters: dict[str, Tensor], options: dict, most: int):
+def require_series(state: dict, parameters: dict[str, Tensor], options: dict, most: int) -> None:
     """Checks that a description of time series describes no larger model than the parameters.
 
     Args:

@@ -104,7 +104,7 @@ def flaw_behind(error: Exception) -> str | None:
     return "is not a checkpoint of fairseq"
 
 
-def require_stored(path: str | Path):
+def require_stored(path: str | Path) -> None:
     """Checks that a zip archive is stored uncompressed, as torch writes it, so that it cannot grow when it is read.
 
     Raises:
@@ -124,7 +124,7 @@ def require_stored(path: str | Path):
             raise UserError(f"{member.file_size:,} bytes of it are not tensors, more than any model needs")
 
 
-def require_state(state: object):
+def require_state(state: object) -> None:
     """Checks that a state has the layout of fairseq's checkpoints: parameters, options, counts, times.
 
     Raises:
@@ -158,7 +158,7 @@ def require_state(state: object):
         raise UserError("the names of the checkpoints that it is the average of are no names")
 
 
-def require_own_numbers(parameters: dict[str, Tensor]):
+def require_own_numbers(parameters: dict[str, Tensor]) -> None:
     """Checks that parameters have numbers of their own, or are one and the same: a small file must not fill the memory.
 
     Raises:
@@ -170,7 +170,7 @@ def require_own_numbers(parameters: dict[str, Tensor]):
         raise UserError("its parameters overlap, and claim more numbers than it holds")
 
 
-def require_dense(name: object, tensor: object):
+def require_dense(name: object, tensor: object) -> None:
     """Checks that a parameter has a name, and is a dense tensor whose storage holds as many numbers as its shape says.
 
     Raises:

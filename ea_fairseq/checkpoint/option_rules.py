@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 
 from fairseq.dataclass.configs import DatasetConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -98,8 +98,8 @@ def is_integer_list(value: object) -> bool:
 def is_flat_json(value: object) -> bool:
     """Whether this is a string with a JSON object of numbers, bools, nulls and words, without nesting."""
     try:
-        options = json.loads(value)
-    except (TypeError, ValueError, RecursionError):
+        options = json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
         return False
     return isinstance(options, dict) and all(
         WORD.allows(name) and (option is None or isinstance(option, bool) or is_number(option) or WORD.allows(option))
@@ -123,8 +123,10 @@ UNSET = Rule("left out", lambda value: False)
 
 TOKENIZERS = ("moses", "nltk", "space")
 SUBWORDS = ("byte_bpe", "bytes", "characters", "fastbpe", "sentencepiece", "subword_nmt", "wordpiece")  # no addresses
-CRITERIA = ("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy", "masked_lm", "sentence_prediction")
-CRITERIA += tuple(f"label_smoothed_cross_entropy_with_{name}" for name in ("alignment", "rdrop"))
+CRITERIA = (
+    *("adaptive_loss", "cross_entropy", "label_smoothed_cross_entropy", "masked_lm", "sentence_prediction"),
+    *(f"label_smoothed_cross_entropy_with_{name}" for name in ("alignment", "rdrop")),
+)
 TASKS = {TranslationTask, MaskedLMTask, SentencePredictionTask}
 REGISTERED = {
     "model": registered(
@@ -191,7 +193,7 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 @cache
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
-    found = {}
+    found: dict[str, Rule] = {}
     options = (family.attention.options for family in FAMILIES.values())
     ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, DCTransformerOptions, *options
     tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig
@@ -226,7 +228,7 @@ def rule_for(option: Field) -> Rule:
             lambda value: isinstance(value, int | float | str) and parses(option, value),
             required=option.type is float and option.name in SHARED,
         )
-    kind = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
+    kind: Any = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return one_of(*(choice.value for choice in kind))
     return {bool: BOOLEAN, int: INTEGER, float: NUMBER if get_args(option.type) else REQUIRED_NUMBER, str: WORD}.get(

@@ -5,6 +5,7 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data import manifest
 from ea_fairseq.data.labels import Classes, Scores, write_numbers
@@ -113,7 +114,7 @@ def binarize_sentences(
     description.write(output, layout, folders, more, OF_SENTENCES)
 
 
-def read_dictionary(path: Path):
+def read_dictionary(path: Path) -> Any:
     """fairseq's dictionary of a file; raises UserError where it is none."""
     from fairseq.data import Dictionary
 

@@ -98,9 +98,9 @@ def learn_merges(counts: Counter, merges: int) -> Iterator[tuple[str, str]]:
     while queue and merges:
         rank, *_, pair = heappop(queue)
         if words.frequency.get(pair, 0) < -rank:
-            grown = [pair] if pair in words.frequency else []
+            grown = {pair} if pair in words.frequency else set()
         else:
-            names = tuple(symbols.names[ord(symbol)] for symbol in pair)
+            names = symbols.names[ord(pair[0])], symbols.names[ord(pair[1])]
             yield names
             merges -= 1
             grown = words.merge(pair, symbols.character("".join(names)))

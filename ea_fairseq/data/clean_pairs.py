@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data.transform import EveryNth, Lines, Transform, transform
 from ea_fairseq.errors import UserError
@@ -46,7 +47,7 @@ class PairFilter:
         return [source for source, _ in kept], [target for _, target in kept], dropped
 
 
-def clean(output: Path, *, max_length: int, ratio: float, **text) -> None:
+def clean(output: Path, *, max_length: int, ratio: float, **text: Any) -> None:
     """Writes the pairs that :class:`PairFilter` keeps to a new text folder; ``text`` is what :func:`transform` takes.
 
     Raises:
@@ -62,7 +63,7 @@ def make_copier() -> Transform:
     return lambda source_lines, target_lines: (source_lines, target_lines, Counter())
 
 
-def split(output: Path, *, every: int, **text) -> None:
+def split(output: Path, *, every: int, **text: Any) -> None:
     """Writes the text folders ``valid``, with every Nth pair, and ``train``, with the others, to a new folder.
 
     Raises:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import MAX_LINE
@@ -25,8 +24,11 @@ ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
 MAX_NAME = 1000  # characters
 MAX_HEADERS = 1 << 22  # bytes of all headers of a tar, or of a zip's directory
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
-DAMAGE += (ValueError, LookupError, RuntimeError)  # what zipfile raises for nonsense in a directory
+DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
+    *(ValueError, LookupError, RuntimeError),  # what zipfile raises for nonsense in a directory
+)
+Stream = io.BufferedReader | gzip.GzipFile
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Entry:
 
     path: str
     is_file: bool
-    open: Callable[[], IO[bytes]]
+    open: Callable[[], Stream]
     target: str | None = None
 
 
@@ -136,12 +138,12 @@ def read_entries(archive: Path) -> Iterator[Entry]:
         ) from None
 
 
-def unzipped(stream: IO[bytes]) -> IO[bytes]:
+def unzipped(stream: Stream) -> Stream:
     """The stream, unpacked if it is gzipped."""
     return gzip.GzipFile(fileobj=stream) if stream.peek(2).startswith(GZIP) else stream
 
 
-def is_tar(stream: IO[bytes]) -> bool:
+def is_tar(stream: Stream) -> bool:
     """Whether a stream at its start begins with the header of a tar."""
     header = stream.read(tarfile.BLOCKSIZE)
     stream.seek(0)
@@ -162,7 +164,7 @@ class TarStream:
     tarfile by itself reads names of any length, and loops at the end of a stream that is cut short.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: Stream) -> None:
         """Reads on from where the stream is."""
         self.stream, self.position, self.left = stream, 0, MAX_HEADERS
         self.in_headers = True  # False while a member's content is read
@@ -195,17 +197,18 @@ class TarStream:
         return data
 
 
-def read_tar(stream: IO[bytes]) -> Iterator[Entry]:
+def read_tar(stream: Stream) -> Iterator[Entry]:
     """Yields the members of a tar, then reads the stream to its end, so that a checksum of gzip is verified."""
     tar_stream = TarStream(stream)
-    with tarfile.TarFile(fileobj=tar_stream) as archive:
+    with tarfile.TarFile(fileobj=tar_stream) as archive:  # type: ignore[arg-type]  # which only reads
         for info in iter(archive.next, None):
-            archive.members.clear()  # which tarfile keeps all of
+            archive.members.clear()  # type: ignore[attr-defined]  # which tarfile keeps all of
             target = info.linkname if info.islnk() else None
             if info.issym():
                 target = link_target(info.name, info.linkname)
             tar_stream.in_headers = False
-            yield Entry(info.name, info.isfile(), partial(archive.extractfile, info), target)
+            content = partial(archive.extractfile, info)  # None for a folder, which nobody opens
+            yield Entry(info.name, info.isfile(), content, target)  # type: ignore[arg-type]
             tar_stream.in_headers = True
     while stream.read(BUFFER):
         pass
@@ -214,9 +217,9 @@ def read_tar(stream: IO[bytes]) -> Iterator[Entry]:
 class ZipStream(io.BufferedReader):
     """A file for zipfile that bounds the bytes of the directory, which zipfile reads as a whole."""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         """The next bytes; raises HeadersTooLargeError where more than ``MAX_HEADERS`` are asked for at once."""
-        if size > MAX_HEADERS:
+        if size is not None and size > MAX_HEADERS:
             raise HeadersTooLargeError
         return super().read(size)
 
@@ -233,9 +236,9 @@ def read_zip(archive: Path) -> Iterator[Entry]:
             yield Entry(info.filename, is_file, partial(open_zipped, members, info), target)
 
 
-def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> io.BufferedReader:
     """A buffered stream of a zip's member."""
-    return io.BufferedReader(archive.open(info), BUFFER)
+    return io.BufferedReader(archive.open(info), BUFFER)  # type: ignore[arg-type]
 
 
 def read_lines(archive: Path, place: str, entry: Entry) -> Iterator[bytes]:

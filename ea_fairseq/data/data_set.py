@@ -77,7 +77,7 @@ class DataSet:
         """Makes its data, or shows what there is to make."""
         raise NotImplementedError
 
-    def output_folder(self, path: str, part: str = "") -> OutputFolder:
+    def output_folder(self, path: str | Path, part: str = "") -> OutputFolder:
         """The folder for the output; ``part`` is what of the data set it is for, if there is a choice.
 
         Raises:

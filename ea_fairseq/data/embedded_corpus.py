@@ -23,7 +23,7 @@ def unpack() -> dict[str, bytes]:
     if sha256(packed).hexdigest() != SHA256:
         raise UserError(f"{ARCHIVE} is missing, damaged or another file: take it from the repository again")
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        return {member.name: archive.extractfile(member).read() for member in archive}
+        return {member.name: file.read() for member in archive if (file := archive.extractfile(member))}
 
 
 def write(out: Path, files: dict[str, bytes]) -> None:

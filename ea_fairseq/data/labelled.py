@@ -66,6 +66,7 @@ class LabelledSentences(DataSet):
 
     def chosen_task(self, options: Namespace) -> Task:
         """The task that the options ask for."""
+        assert self.task is not None  # but where a subclass chooses
         return self.task
 
     def prepare(self, options: Namespace) -> None:
@@ -83,7 +84,7 @@ class LabelledSentences(DataSet):
             output.say(f"checking {options.tsv}")
             plan_own_tables(plan, task)
         else:
-            for part, (form, archive) in task.tables.items():
+            for part, (form, archive) in (task.tables or {}).items():
                 needs = [archives.plan(plan, archive)]
                 if task.without and part == "train":
                     needs.append(archives.plan(plan, task.without))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def describe(data_bin: Path, layout: Layout, histories: dict[str, History]) -> d
     return {"sources": sources, "splits": splits, "dictionary_sizes": sizes, "files": checksums(data_bin)}
 
 
-def write(path: Path, description: dict[str, object]) -> None:
+def write(path: Path, description: Mapping[str, object]) -> None:
     """Writes a description as indented JSON."""
     path.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
@@ -103,13 +104,13 @@ def counts(manifest: dict) -> dict[str, int]:
     }
 
 
-def differences(found: dict[str, int], known: dict[str, int]) -> str:
+def differences(found: dict[str, int], known: Mapping[str, int]) -> str:
     """The counts that differ from the known ones, in words; empty where none does."""
     others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != count]
     return ", ".join(others)
 
 
-def check_counts(data_bin: Path, known: dict[str, int], others: dict[str, int], strict: bool) -> None:
+def check_counts(data_bin: Path, known: Mapping[str, int], others: Mapping[str, int], strict: bool) -> None:
     """Notes on stderr the counts in the manifest of a folder that differ from those of the full data.
 
     Args:

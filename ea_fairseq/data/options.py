@@ -2,10 +2,10 @@
 
 import os
 import re
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ea_fairseq.data.archives import TABLE, Sources, accepted_checksums, read_table
 from ea_fairseq.plain.commands import Parser, at_least
@@ -24,11 +24,11 @@ class Option(NamedTuple):
 
     name: str
     metavar: str | None
-    parse: Callable[[str], object] | None
+    parse: Callable[[str], Any] | None
     default: object
     help: str
 
-    def add_to(self, parser) -> None:
+    def add_to(self, parser: _ActionsContainer) -> None:
         """Adds it to a parser, or a group of one, that knows its default."""
         flag, default = f"--{self.name.replace('_', '-')}", parser.get_default(self.name)
         if not self.metavar:
@@ -39,7 +39,8 @@ class Option(NamedTuple):
         else:
             is_told = default in (None, "") or "(default" in self.help
             told = "" if is_told else " (default: %(default)s)"
-            parser.add_argument(flag, type=self.parse, metavar=self.metavar, help=self.help + told)
+            parse = self.parse or str
+            parser.add_argument(flag, type=parse, metavar=self.metavar, help=self.help + told)
 
 
 def one_of(*names: str) -> Callable[[str], str]:
@@ -125,9 +126,10 @@ def add_options(parser: Parser, names: Collection[str]) -> None:
     """Adds the shared options of these names, in groups."""
     for title, options in GROUPS.items():
         wanted = [option for option in options if option.name in names]
-        group = parser.add_argument_group(title) if wanted else None
-        for option in wanted:
-            option.add_to(group)
+        if wanted:
+            group = parser.add_argument_group(title)
+            for option in wanted:
+                option.add_to(group)
 
 
 def sources(options: Namespace, table: Path = TABLE) -> Sources:

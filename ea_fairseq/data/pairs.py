@@ -15,8 +15,10 @@ from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 
-SETTINGS = ("lowercase", "dash_splits", "separate_subword", "joined_dictionary", "normalize")
-SETTINGS += ("tokenizer", "subword", "max_length", "ratio")
+SETTINGS = (
+    *("lowercase", "dash_splits", "separate_subword", "joined_dictionary", "normalize"),
+    *("tokenizer", "subword", "max_length", "ratio"),
+)
 
 
 @dataclass(frozen=True)

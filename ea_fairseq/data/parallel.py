@@ -6,10 +6,10 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ea_fairseq.plain.text_lines import open_bytes, progress
 
@@ -39,7 +39,7 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
     with ProcessPoolExecutor(len(first), fork, _start_worker, initargs=(make,)) as pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process alone
         try:
-            pending = deque(pool.submit(_call, item) for item in first)
+            pending = deque[Future](pool.submit(_call, item) for item in first)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
@@ -52,6 +52,9 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
             pool.shutdown(cancel_futures=True)
 
 
+_function: Callable[[Any], Any]  # of a worker
+
+
 def _start_worker(make: Callable[[], Callable[[Item], Result]]) -> None:
     """Makes a worker's function, and a thread that ends the worker with its parent."""
     global _function
@@ -61,11 +64,13 @@ def _start_worker(make: Callable[[], Callable[[Item], Result]]) -> None:
 
 def _end_with_parent() -> None:
     """Ends this process when its parent ends, even by SIGKILL."""
-    multiprocessing.parent_process().join()
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # in a worker
+    parent.join()
     os._exit(1)
 
 
-def _call(item: Item) -> Result:
+def _call(item: Any) -> Any:
     """Applies the worker's function."""
     return _function(item)
 
@@ -90,7 +95,7 @@ def chunk_counter() -> Callable[[bytes], Counter]:
 
 def count_words(files: list[Path], workers: int) -> Counter:
     """The frequency of each word in plain or gzipped files, counted by several processes."""
-    counts = Counter()
+    counts = Counter[str]()
     for chunk in map_in_order(chunk_counter, read_chunks(files, "counting words"), workers):
         counts.update(chunk)
     return counts

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
@@ -52,7 +53,7 @@ class Plan:
         self.steps: dict[str, Step] = {}
 
     def add(
-        self, output: str, make: Callable[[Path], object], settings: object, needs: tuple[str, ...] = (), **more
+        self, output: str, make: Callable[[Path], object], settings: object, needs: tuple[str, ...] = (), **more: Any
     ) -> str:
         """Plans a step, and returns its output.
 
@@ -66,7 +67,7 @@ class Plan:
 
     def todo(self, folder: OutputFolder) -> list[Step]:
         """The steps to run."""
-        todo, wanted = [], {list(self.steps)[-1]}
+        todo, wanted = list[Step](), {list(self.steps)[-1]}
         for step in reversed(self.steps.values()):
             if step.output in wanted and not folder.is_made(step.output, step.stamp):
                 todo.insert(0, step)

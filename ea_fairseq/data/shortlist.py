@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,7 +95,7 @@ def read_pairs(data: Path, most: int) -> tuple:
     from fairseq.data import Dictionary
     from fairseq.data.data_utils import infer_language_pair, load_indexed_dataset
 
-    languages = infer_language_pair(str(data)) if data.is_dir() else (None, None)
+    languages: Any = infer_language_pair(str(data)) if data.is_dir() else (None, None)
     if None in languages:
         raise UserError(f"{data} has no binarised sentence pairs: give the data-bin of a preparation.")
     dictionaries = [Dictionary.load(str(data / f"dict.{language}.txt")) for language in languages]

@@ -5,6 +5,7 @@ from collections import Counter
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data.byte_pairs import learn_merges
 from ea_fairseq.data.parallel import count_words, read_lines
@@ -33,7 +34,7 @@ def learn_model(
     if kind == "bpe":
         learn_bpe(files, size, output, workers)
     else:
-        learn_sentencepiece(files, size, output, model_type)
+        learn_sentencepiece(files, size, output, model_type or "unigram")
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
@@ -87,7 +88,7 @@ def make_segmenters(kind: str, models: list[Path]) -> Transform:
     return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
 
 
-def segment(output: Path, *, kind: str, models: list[Path], **text) -> None:
+def segment(output: Path, *, kind: str, models: list[Path], **text: Any) -> None:
     """Writes sentences in subwords to a new text folder; ``text`` is what :func:`transform` takes.
 
     Args:

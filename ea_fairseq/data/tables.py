@@ -161,7 +161,7 @@ def take_table(
     Raises:
         UserError: where a table is wrong, or has another number of sentences.
     """
-    others = set()
+    others = set[tuple[str, ...]]()
     if without:
         path, columns, _ = file_and_form(without, form)
         others.update(read_examples(path, columns))

@@ -6,12 +6,11 @@ A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, o
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import GZIP_LEVEL, named_in_errors, open_bytes
@@ -108,7 +107,7 @@ def encode_lines(lines: list[str], compress: bool) -> bytes:
     return gzip.compress(text, GZIP_LEVEL, mtime=0) if compress else text
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
+def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a file without a byte order mark, each ending with a line feed."""
     for first in islice(file, 1):
         yield _with_line_feed(first.removeprefix(BYTE_ORDER_MARK))

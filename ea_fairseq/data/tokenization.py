@@ -6,10 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data.transform import Sample, Transform, transform
 from ea_fairseq.errors import UserError
@@ -45,13 +46,13 @@ class Tokenization:
         lists should be long.
         """
         if self.tokenizer == "moses" and self.moses:
-            tokenize = partial(self._by_scripts, language)
+            tokenize: Callable[[list[str]], Iterable[str]] = partial(self._by_scripts, self.moses, language)
         else:
             settings = self.normalize, self.dash_splits, self.lowercase
             tokenize = partial(map, make_tokenizer(self.tokenizer, language, *settings))
         return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
 
-    def _by_scripts(self, language: str, lines: list[str]) -> list[str]:
+    def _by_scripts(self, moses: Path, language: str, lines: list[str]) -> list[str]:
         """The lines tokenized by Moses' perl scripts; raises UserError where one fails."""
         steps = [("tokenizer.perl", "-q", "-l", language, *["-a"] * self.dash_splits, "-threads", "1")]
         if self.normalize:
@@ -59,7 +60,7 @@ class Tokenization:
         if self.lowercase:
             steps.append(("lowercase.perl",))
         for script, *arguments in steps:
-            lines = run_script(self.moses, script, *arguments, lines=lines)
+            lines = run_script(moses, script, *arguments, lines=lines)
         return lines
 
 
@@ -70,7 +71,7 @@ def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> T
 
 
 def tokenize(
-    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Sample | None = None, **text
+    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Sample | None = None, **text: Any
 ) -> None:
     """Writes tokenized sentences, or a sample of them, to a new text folder; ``text`` is what :func:`transform` takes.
 

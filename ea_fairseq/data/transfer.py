@@ -94,7 +94,7 @@ def _attempt(address: str, size: int | None, part: Path, patience: Patience) -> 
         start, total = _start_and_size(response)
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and total == done:
             return
-        if start not in (0, done):
+        if start not in (0, done) or isinstance(response, HTTPError):
             part.unlink(missing_ok=True)
             raise BrokenTransferError("it did not go on where the file broke off")
         if response.headers.get_content_type() == "text/html":
@@ -128,7 +128,7 @@ def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int
         return 0, response.length
     span = re.fullmatch(r"bytes (?:(\d{1,18})-\d+|\*)/(?:(\d{1,18})|\*)", response.headers["Content-Range"] or "")
     start, total = span.groups() if span else (None, None)
-    return start and int(start), total and int(total)
+    return int(start) if start else None, int(total) if total else None
 
 
 def _largest(patience: Patience) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
+from typing import TypeVar
 
 from ea_fairseq.data.parallel import map_in_order
 from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
@@ -14,6 +15,7 @@ from ea_fairseq.plain.text_lines import progress, tidy
 
 CHUNK = 5000  # pairs
 
+Item = TypeVar("Item")
 Lines = list[str]
 Transform = Callable[..., tuple]  # of the lines of each language
 
@@ -26,7 +28,7 @@ class Sample:
     seed: int
     reason = "not sampled"
 
-    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+    def of(self, pairs: Iterator[Item], total: int) -> Iterator[Item]:
         """Yields the drawn ones of ``total`` pairs: all of them where ``size`` is larger."""
         draw, wanted = random.Random(self.seed), min(self.size, total)
         for left, pair in zip(range(total, 0, -1), pairs, strict=True):
@@ -43,7 +45,7 @@ class EveryNth:
     others: bool = False
     reason = "in the other split"
 
-    def of(self, pairs: Iterator[Pair], total: int) -> Iterator[Pair]:
+    def of(self, pairs: Iterator[Item], total: int) -> Iterator[Item]:
         """Yields the chosen pairs; their total does not matter."""
         return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
@@ -75,11 +77,10 @@ def transform(
     """
     before = History.joined([folder.history for folder in inputs])
     total = sum(folder.history.kept for folder in inputs)
-    pairs = (pair for folder in inputs for pair in folder.pairs())
-    pairs = progress(pairs, step, "pairs", total)
-    chunks = _chunks(selection.of(pairs, total) if selection else iter(pairs))
+    pairs = progress((pair for folder in inputs for pair in folder.pairs()), step, "pairs", total)
+    chunks = _chunks(selection.of(iter(pairs), total) if selection else iter(pairs))
     languages = inputs[0].languages
-    kept, dropped, tokens = 0, Counter(), Counter(dict.fromkeys(languages, 0))
+    kept, dropped, tokens = 0, Counter[str](), Counter(dict.fromkeys(languages, 0))
     with writing_sides(TextFolder(output, languages), compress) as write:
         for sides, size, reasons, counts in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
             write(*sides)

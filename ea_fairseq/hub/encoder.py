@@ -3,11 +3,14 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.data import encoders
 from fairseq.data.data_utils import collate_tokens
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
@@ -61,8 +64,8 @@ class EncoderHub(nn.Module):
     def __init__(
         self,
         cfg: DictConfig,
-        task,
-        model: nn.Module,
+        task: FairseqTask,
+        model: BaseFairseqModel,
         preparation: Preparation | None = None,
         prepared: Collection[str] = (),
     ):
@@ -79,21 +82,21 @@ class EncoderHub(nn.Module):
         require_subword_file(cfg.bpe)
         self.cfg, self.task, self.model, self.preparation = cfg, task, model.eval(), preparation
         self.tokenizer, self.bpe = encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe)
-        if "tokenizer" in prepared:
+        if preparation is not None and "tokenizer" in prepared:
             self.tokenizer = preparation.tokens()
-        if "bpe" in prepared:
+        if preparation is not None and "bpe" in prepared:
             self.bpe = preparation.subwords()
         self.dictionary = task.source_dictionary
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options
+        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options: Any
     ) -> "EncoderHub":
         """What ``from_pretrained`` of :class:`ea_fairseq.EARobertaModel` returns."""
         return cls.load(ModelFiles.read(folder, names, data), **options)
 
     @classmethod
-    def load(cls, files: ModelFiles, **options) -> "EncoderHub":
+    def load(cls, files: ModelFiles, **options: Any) -> "EncoderHub":
         """Builds a model of its files; ``preparation.json`` beside them says what options do not.
 
         Raises:
@@ -164,20 +167,18 @@ class EncoderHub(nn.Module):
             UserError: where the model has no classification head, a sentence is too long, or ``second`` stands beside
                 several.
         """
-        if isinstance(sentence, str):
-            return self.predict([sentence if second is None else (sentence, second)])[0]
-        refuse_second(second)
+        texts = texts_of(sentence, second)
         name, names = self.head, None if self.task.cfg.regression_target else self.labels
-        found = []
-        for tokens, _ in self.batches(self.encoded(sentence)):
+        found: list[Any] = []
+        for tokens, _ in self.batches(self.encoded(texts)):
             scores = self.run(tokens, classification_head_name=name).float()
             if names is None:
                 found += scores[:, 0].tolist()
                 continue
             for row in scores.softmax(dim=-1).tolist():
                 probabilities = dict(zip(names, row, strict=True))
-                found.append(Prediction(max(probabilities, key=probabilities.get), probabilities))
-        return found
+                found.append(Prediction(max(probabilities, key=probabilities.__getitem__), probabilities))
+        return found[0] if isinstance(sentence, str) else found
 
     @property
     def head(self) -> str:
@@ -202,14 +203,11 @@ class EncoderHub(nn.Module):
         Raises:
             UserError: where a sentence is too long, or ``second`` stands beside several.
         """
-        if isinstance(sentence, str):
-            return self.features([sentence if second is None else (sentence, second)])[0]
-        refuse_second(second)
-        found = []
-        for tokens, lengths in self.batches(self.encoded(sentence)):
+        found: list[Tensor] = []
+        for tokens, lengths in self.batches(self.encoded(texts_of(sentence, second))):
             rows = self.run(tokens, features_only=True).float()
             found += [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        return found
+        return found[0] if isinstance(sentence, str) else found
 
     def fill_mask(self, sentence: str, topk: int = 5) -> list[FilledMask]:
         """The most probable words for ``<mask>`` in a raw sentence, the best first.
@@ -229,8 +227,8 @@ class EncoderHub(nn.Module):
         places = tokens.eq(self.dictionary.index(MASK)).nonzero()
         if not len(places):
             raise UserError(f"{MASK} stands beyond the {len(tokens)} tokens that the model reads: shorten it.")
-        place = places.item()
-        best = self.run(tokens.unsqueeze(0))[0, place].float().softmax(dim=-1).topk(min(topk, len(self.dictionary)))
+        probabilities = self.run(tokens.unsqueeze(0))[0, int(places)].float().softmax(dim=-1)
+        best = probabilities.topk(min(topk, len(self.dictionary)))
         found = []
         for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
             symbol = self.dictionary[index]
@@ -302,7 +300,7 @@ class EncoderHub(nn.Module):
             yield collate_tokens(batch, self.dictionary.pad()), list(map(len, batch))
 
     @torch.no_grad()
-    def run(self, tokens: Tensor, **options) -> Tensor:
+    def run(self, tokens: Tensor, **options: Any) -> Tensor:
         """What the model returns of token ids (B, S), on the CPU; it may be in training meanwhile."""
         with utils.model_eval(self.model):
             return self.model(tokens.to(self.device), **options)[0].cpu()
@@ -313,7 +311,10 @@ def unmasked(tokens: Tensor, target: Tensor, pad: int) -> Tensor:
     return tokens.where(target.eq(pad), target)
 
 
-def refuse_second(second: str | None) -> None:
-    """Raises UserError where a second sentence is given beside several first ones."""
+def texts_of(sentence: str | Iterable[Text], second: str | None) -> Iterable[Text]:
+    """One text or pair, or several; raises UserError where a second sentence is given beside several first ones."""
+    if isinstance(sentence, str):
+        return [sentence if second is None else (sentence, second)]
     if second is not None:
         raise UserError("a second sentence goes with one first: give several pairs as tuples, [(first, second), ...]")
+    return sentence

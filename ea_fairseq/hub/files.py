@@ -9,6 +9,7 @@ from os.path import normpath, relpath
 from pathlib import Path
 
 from fairseq import utils
+from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 
 from ea_fairseq.checkpoint.config import entries
@@ -99,7 +100,7 @@ class ModelFiles:
         return self.task_name in OF_ENCODERS
 
     @contextmanager
-    def built(self, options: dict, without: tuple[str, ...] = ()) -> Iterator[tuple[list, DictConfig, object]]:
+    def built(self, options: dict, without: tuple[str, ...] = ()) -> Iterator[tuple[list, DictConfig, FairseqTask]]:
         """Builds the models and yields them, their configuration and their task, to be built on.
 
         Args:
@@ -177,7 +178,7 @@ def task_options(state: dict) -> dict:
     return entries(entries(state.get("cfg")).get("task") or state.get("args"))
 
 
-def require_subword_file(bpe: DictConfig | None):
+def require_subword_file(bpe: DictConfig | None) -> None:
     """Raises UserError unless the file of the subword model is named and there; None needs no file."""
     for name in SUBWORD_FILES:
         if bpe is None or name not in OmegaConf.to_container(bpe):

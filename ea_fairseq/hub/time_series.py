@@ -1,10 +1,12 @@
 """Trained models of time series in Python: predictions and attention maps of arrays."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from fairseq.models import BaseFairseqModel
 
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
@@ -19,7 +21,7 @@ from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTa
 class EATimeSeries:
     """A trained model and what its checkpoint tells of the series that it was trained on; no data is needed."""
 
-    def __init__(self, model: torch.nn.Module, task: TimeSeriesPredictionTask):
+    def __init__(self, model: BaseFairseqModel, task: TimeSeriesPredictionTask):
         self.model, self.task, self.description = model.eval(), task, task.description
 
     @classmethod
@@ -49,14 +51,15 @@ class EATimeSeries:
         Raises:
             UserError: where a series is not (T, C), is too long, or has a value that is infinite or no number.
         """
-        if not isinstance(series, list):
-            return self.predict([series], batch_size)[0]
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1, not {batch_size}")
-        read, found = [self.read(one, number) for number, one in enumerate(series)], []
+        several = series if isinstance(series, list) else [series]
+        read = [self.read(one, number) for number, one in enumerate(several)]
+        found: list[Any] = []
         for first in range(0, len(read), batch_size):
-            found += self.outputs(read[first : first + batch_size]).double().cpu()
-        return [self.prediction(outputs) for outputs in found]
+            outputs = self.outputs(read[first : first + batch_size]).double().cpu()
+            found += map(self.prediction, outputs)
+        return found if isinstance(series, list) else found[0]
 
     @torch.no_grad()
     def attention(self, series: np.ndarray) -> AttentionByName:

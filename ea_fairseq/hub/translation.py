@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import hub_utils, utils
 from fairseq.data import FairseqDataset, LanguagePairDataset, encoders
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import Tensor
 
@@ -57,8 +60,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
     def __init__(
         self,
         cfg: DictConfig,
-        task,
-        models,
+        task: FairseqTask,
+        models: list[BaseFairseqModel],
         target_subword: str | Path | None = None,
         preparation: Preparation | None = None,
         prepared: Collection[str] = (),
@@ -89,13 +92,13 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         self.target_tokenizer = encoders.build_tokenizer(target_tokenizer)
         self.target_bpe = encoders.build_bpe(target_bpe)
         source, target = self.languages
-        if "tokenizer" in prepared:
+        if preparation is not None and "tokenizer" in prepared:
             tokenizers = preparation.tokens(source), preparation.tokens(target)
             self.target_tokenizer = tokenizers[1]
             self.tokenizer = Codec(tokenizers[0].encode, tokenizers[1].decode)  # which decodes translations
-        if "bpe" in prepared:
+        if preparation is not None and "bpe" in prepared:
             self.bpe = self.target_bpe = preparation.subwords(source)
-            own = target_subword or preparation.own_model_for(target)
+            own = Path(target_subword) if target_subword else preparation.own_model_for(target)
             if own is not None:
                 self.target_bpe = preparation.subwords(target, own)
 
@@ -110,7 +113,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.preparation.subword if self.preparation else "none"
 
     def translate(
-        self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options
+        self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options: Any
     ) -> str | list[str]:
         """The translation of a raw sentence, or of several; an empty one stays empty.
 
@@ -151,13 +154,13 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options
+        cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options: Any
     ) -> "TranslationHub":
         """What ``from_pretrained`` of :class:`ea_fairseq.EATransformerModel` returns."""
         return cls.load(ModelFiles.read(folder, names, data), **options)
 
     @classmethod
-    def load(cls, files: ModelFiles, target_subword: str | Path | None = None, **options) -> "TranslationHub":
+    def load(cls, files: ModelFiles, target_subword: str | Path | None = None, **options: Any) -> "TranslationHub":
         """Builds models of their files; ``preparation.json`` beside them says what options do not.
 
         Languages are the checkpoint's, which may translate in either direction; it does not know them where fairseq
@@ -192,7 +195,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 can read.
         """
         if isinstance(source, str) and isinstance(target, str):
-            return self.score([source], [target])[0]
+            return self.score_tokens([self.encode(source)], [self.encode_target(target)])[0]
         if isinstance(source, str) or isinstance(target, str) or len(source) != len(target):
             raise UserError("score needs a target for each source: two sentences, or two lists of the same length.")
         return self.score_tokens(list(map(self.encode, source)), list(map(self.encode_target, target)))
@@ -257,7 +260,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 "binarised data."
             ) from None
         dataset = self.task.dataset(subset)
-        return [list(map(side.__getitem__, range(len(side)))) for side in (dataset.src, dataset.tgt)]
+        sources, targets = ([side[number] for number in range(len(side))] for side in (dataset.src, dataset.tgt))
+        return sources, targets
 
     @torch.no_grad()
     def recorded_batches(

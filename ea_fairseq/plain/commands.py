@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any, NoReturn
 
 from ea_fairseq.errors import UserError, printable
 
@@ -50,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         example: what may be typed after the command's name, or lines of whole commands.
     """
 
-    def __init__(self, command: str, description: str, example: str, **options):
+    def __init__(self, command: str, description: str, example: str, **options: Any) -> None:
         super().__init__(
             prog=f"{PROGRAM} {command}",
             description=description,
@@ -69,7 +70,7 @@ class Parser(argparse.ArgumentParser):
             help="a user-dir of your own, where it brings the model's architecture",
         )
 
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         """Ends the program with one sentence, which names the flag."""
         for words, ours in SENTENCES.items():
             message = message.replace(words, ours)
@@ -77,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(f"{name}: {printable(message.removeprefix('argument '))}: see --help.")
 
 
-def at_least(least: float, parse: type = int) -> Callable[[str], float]:
+def at_least(least: float, parse: Callable[[str], float] = int) -> Callable[[str], float]:
     """A parser of finite numbers of at least ``least``."""
 
     def checked(text: str) -> float:

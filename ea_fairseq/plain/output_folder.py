@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.fairseq_path import require_path
@@ -166,7 +167,7 @@ class OutputFolder:
             ) from None
 
 
-def wait_for_lock(lock, waiting: Callable[[], None]) -> None:
+def wait_for_lock(lock: IO[str], waiting: Callable[[], None]) -> None:
     """Locks an open file; ``waiting`` is called where another process holds the lock.
 
     Raises:

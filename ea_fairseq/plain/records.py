@@ -9,9 +9,12 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ea_fairseq.errors import FileError, UserError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FileName = NewType("FileName", str)
 Language = NewType("Language", str)
@@ -30,7 +33,7 @@ NOUNS = {
     Language: "a language of letters, digits and _",
     Command: "a command",
 }
-Record = TypeVar("Record")
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 @contextmanager
@@ -104,7 +107,7 @@ def fitted(name: str, value: object, kind: Any) -> object:
             with suppress(ValueError):
                 return fitted(name, value, part)
         return fitted(name, value, parts[0])
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return as_record(kind, value)
     if origin is list and isinstance(value, list):
         return [fitted(name, item, parts[0]) for item in value]

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from tqdm import tqdm
 
@@ -25,7 +24,7 @@ def tidy(line: str) -> str:
     return line if line.isprintable() else LINE_BREAKS.sub(" ", line).strip()
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> io.BufferedIOBase:
     """Opens a plain or gzipped file to read bytes."""
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 

@@ -1,7 +1,7 @@
 """Options of native search, which fairseq's commands and ``model.translate`` take beside fairseq's of generation."""
 
-from argparse import Action, ArgumentParser
-from typing import ClassVar
+from argparse import Action, ArgumentParser, Namespace
+from typing import Any, ClassVar
 
 from fairseq import options
 from fairseq.sequence_generator import SequenceGenerator
@@ -24,17 +24,19 @@ class Choose(Action):
 
     chosen: ClassVar[dict[str, str | bool]] = {}
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(
+        self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
         Choose.chosen[self.dest] = values if self.nargs is None else True
 
 
-def patch_options():
+def patch_options() -> None:
     """Gives the options to fairseq's commands that generate, and to what a task builds for them."""
     options.add_generation_args = add_generation_args
     FairseqTask.build_generator = build_generator
 
 
-def add_generation_args(parser: ArgumentParser):
+def add_generation_args(parser: ArgumentParser) -> Any:
     """Adds fairseq's options of generation and ours."""
     group = fairseq_generation_args(parser)
     Choose.chosen = {}
@@ -45,7 +47,7 @@ def add_generation_args(parser: ArgumentParser):
     return group
 
 
-def build_generator(self: FairseqTask, models, args, *more, **options):
+def build_generator(self: FairseqTask, models: list, args: Any, *more: Any, **options: Any) -> Any:
     """Builds a generator as fairseq does, with what the arguments or the command line say of native search.
 
     Raises:
@@ -61,7 +63,7 @@ def build_generator(self: FairseqTask, models, args, *more, **options):
     return generator
 
 
-def choice(args, name: str) -> str | bool | None:
+def choice(args: Any, name: str) -> Any:
     """What arguments or, else, the command line say of an option."""
     return getattr(args, name, None) or Choose.chosen.get(name)
 

@@ -2,9 +2,11 @@
 
 from ctypes import addressof
 from threading import Lock
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
@@ -28,7 +30,7 @@ class NativeModel:
         bfloat16: whether linear layers multiply in bfloat16.
     """
 
-    def __init__(self, model: nn.Module, bfloat16: bool = False):
+    def __init__(self, model: TransformerModelBase, bfloat16: bool = False):
         self.bfloat16 = bfloat16
         self._kept: list[object] = []  # what the structs point to
         self._positions: dict[str, int] = {}  # how many there are
@@ -36,7 +38,7 @@ class NativeModel:
         self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
         self.encoder, self.decoder = self.stack(model.encoder, "encoder"), self.stack(model.decoder, "decoder")
         self.symbols = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
-        self.output_projection = model.decoder.output_projection
+        self.output_projection: nn.Linear = model.decoder.output_projection
         self.vocabulary = self.linear(self.output_projection)
 
     def make_positions(self, source: int, target: int) -> None:
@@ -121,7 +123,7 @@ class NativeModel:
         weight, bias = map(self.keep_tensor, (norm.weight, norm.bias))
         return NormFields(weight=weight, bias=bias, eps=norm.eps)
 
-    def keep(self, kept):
+    def keep(self, kept: Any) -> Any:
         """The same; keeps a reference so that pointers to it stay valid."""
         self._kept.append(kept)
         return kept

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from types import NoneType
+from typing import Any
 from weakref import ref
 
 import torch.nn.functional as F
@@ -26,7 +27,7 @@ class Watch:
         model: which may go while this stays.
     """
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: TransformerModelBase):
         self._model, self._parameters = ref(model), list(model.parameters())
         self._others = [module for module in model.modules() if module is not model]
         self._attentions = [module for module in self._others if isinstance(module, Attention)]
@@ -38,7 +39,7 @@ class Watch:
 
         A change of a parameter through ``.data``, which torch does not count, is not seen.
         """
-        modules = [self._model(), *self._others]
+        modules: list[Any] = [self._model(), *self._others]
         return [
             dispatch.backend,
             [tuple(map(id, (*module._modules.values(), *module._parameters.values()))) for module in modules],
@@ -71,7 +72,7 @@ def version(parameter: Tensor) -> int:
     return 0 if parameter.is_inference() else parameter._version
 
 
-def obstacles(model: nn.Module) -> Iterator[str]:
+def obstacles(model: TransformerModelBase) -> Iterator[str]:
     """What keeps native code from translating with a Transformer of ours, in words."""
     encoder, decoder = model.encoder, model.decoder
     if not has_known_classes(model):
@@ -102,7 +103,7 @@ def obstacles(model: nn.Module) -> Iterator[str]:
         yield from obstacles_in(layer)
 
 
-def has_known_classes(model: nn.Module) -> bool:
+def has_known_classes(model: TransformerModelBase) -> bool:
     """Whether what generation calls are functions of ours and fairseq's, and not of a class that derives from those."""
     stacks = (
         (model.encoder, MechanismEncoder, MechanismEncoderLayer),

@@ -7,6 +7,7 @@ fairseq's search, as do options that native code does not have. Hypotheses have 
 import logging
 from copy import copy
 from ctypes import byref
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -61,7 +62,7 @@ def known(model: torch.nn.Module) -> KnownModel:
     return found
 
 
-def patch_search():
+def patch_search() -> None:
     """Replaces ``SequenceGenerator._generate``, which all of fairseq's commands translate with, and what scores BLEU
     in validation."""
     SequenceGenerator._generate = generate
@@ -76,12 +77,14 @@ def forget_if_changed(model: torch.nn.Module) -> None:
         models_known.pop(model, None)
 
 
-def inference_with_bleu(self: TranslationTask, generator: SequenceGenerator, sample: dict, model: torch.nn.Module):
+def inference_with_bleu(
+    self: TranslationTask, generator: SequenceGenerator, sample: dict, model: torch.nn.Module
+) -> Any:
     """fairseq's BLEU of a batch in validation, which reads no attention: so layers need not return it."""
     for searched in generator.model.models:
         forget_if_changed(searched)
     reads_tokens = type(generator) is SequenceGenerator
-    layers = [layer for layer in model.modules() if getattr(layer, "need_attn", False)] if reads_tokens else []
+    layers: list[Any] = [layer for layer in model.modules() if getattr(layer, "need_attn", False) and reads_tokens]
     for layer in layers:
         layer.need_attn = False
     try:
@@ -136,7 +139,7 @@ def does_bfloat16_pay(generator: SequenceGenerator, model: KnownModel, source: T
     source = source[:BRIEF_SENTENCES]
     search = f"{BRIEF_WORDS} words of {len(source)} sentences, beam {generator.beam_size}"
 
-    def translate_briefly(bfloat16: bool):
+    def translate_briefly(bfloat16: bool) -> None:
         translate(brief, model.native(generator.model.single_model, bfloat16), {"src_tokens": source}, None, first)
 
     return is_faster_in_bfloat16(translate_briefly, search)

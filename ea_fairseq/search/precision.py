@@ -17,7 +17,7 @@ def is_faster_in_bfloat16(search: Callable[[bool], object], name: str) -> bool:
         search: called with whether linear layers multiply in bfloat16.
         name: of the search, for the warning that float32 is taken because it is faster.
     """
-    seconds = {False: [], True: []}
+    seconds: dict[bool, list[float]] = {False: [], True: []}
     for number in range(1 + ROUNDS):
         for bfloat16, found in seconds.items():
             begin = time.perf_counter()

@@ -59,10 +59,10 @@ class Tokenizer(MosesTokenizer):
         for name, value in vars(MosesTokenizer).items():
             if isinstance(value, tuple) and isinstance(value[0], re.Pattern):
                 setattr(self, name, _with_classes(value))
-        self.ENGLISH_SPECIFIC_APOSTROPHE = list(map(_with_classes, self.ENGLISH_SPECIFIC_APOSTROPHE))
-        self.FR_IT_SPECIFIC_APOSTROPHE = list(map(_with_classes, self.FR_IT_SPECIFIC_APOSTROPHE))
-        self.NONBREAKING_PREFIXES = set(self.NONBREAKING_PREFIXES)
-        self.NUMERIC_ONLY_PREFIXES = set(self.NUMERIC_ONLY_PREFIXES)
+        for name in ("ENGLISH_SPECIFIC_APOSTROPHE", "FR_IT_SPECIFIC_APOSTROPHE"):
+            setattr(self, name, list(map(_with_classes, getattr(self, name))))
+        for name in ("NONBREAKING_PREFIXES", "NUMERIC_ONLY_PREFIXES"):
+            setattr(self, name, set(getattr(self, name)))
         self.has_letter = regex.compile(r"\p{Alphabetic}").search
 
     def handles_nonbreaking_prefixes(self, text: str) -> str:
@@ -89,9 +89,8 @@ def make_moses_tokenizer(language: str, normalize: bool, dash_splits: bool, lowe
         dash_splits: whether a word splits at its hyphens, leaving "@-@" there.
         lowercase: whether to lower-case.
     """
-    steps = [partial(Tokenizer(language).tokenize, aggressive_dash_splits=dash_splits, return_str=True)]
-    if normalize:
-        steps[:0] = [make_normalizer(language), replace_non_printing]
+    steps: list[Callable[[str], str]] = [make_normalizer(language), replace_non_printing] if normalize else []
+    steps.append(partial(Tokenizer(language).tokenize, aggressive_dash_splits=dash_splits, return_str=True))
     if lowercase:
         steps.append(lowercase_as_perl)
     return lambda line: reduce(lambda text, step: step(text), steps, line)

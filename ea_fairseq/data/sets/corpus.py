@@ -79,7 +79,7 @@ def check_file(path: Path, name: str) -> CheckedFile:
     return CheckedFile(path, number, size, digest.hexdigest())
 
 
-def check_corpus(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[CheckedFile, CheckedFile]]:
+def check_corpus(corpus: Path, languages: tuple[str, ...]) -> dict[str, tuple[CheckedFile, CheckedFile]]:
     """Checks all files of a corpus, and returns those of each split.
 
     Raises:
@@ -100,7 +100,7 @@ def check_corpus(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[Ch
     return splits
 
 
-def link_split(output: Path, *, languages: tuple[str, str], files: tuple[CheckedFile, CheckedFile]) -> None:
+def link_split(output: Path, *, languages: tuple[str, ...], files: tuple[CheckedFile, CheckedFile]) -> None:
     """Makes a text folder of the two files of a split, by links to them."""
     output.mkdir()
     for language, file in zip(languages, files, strict=True):

@@ -2,9 +2,11 @@
 
 import re
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ea_fairseq.data import manifest
 from ea_fairseq.data.archives import TABLE, read_table, verified
@@ -14,6 +16,9 @@ from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import ARCHIVES, Option, folder, sources
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
+
+if TYPE_CHECKING:
+    from ea_fairseq.series.ts_file import SeriesFile
 
 SPLITS = ("train", "test")
 COUNTS = TABLE.with_name("series.tsv")
@@ -78,7 +83,7 @@ def own_file(series: Path, name: str, split: str) -> Path:
     raise UserError(f"--series: {series} has no {file}, {file}.gz or {name}.zip: put the files of {name} there.")
 
 
-def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
+def write_series(input: Path, name: str, output: Path) -> Mapping[str, object]:
     """Write the series of an archive, of a folder of ``Sources.get`` or of a file, plain, packed by gzip or in a zip.
 
     Args:
@@ -97,7 +102,7 @@ def write_series(input: Path, name: str, output: Path) -> dict[str, object]:
     return source
 
 
-def read_series(path: Path, input: Path):
+def read_series(path: Path, input: Path) -> "SeriesFile":
     """The series of a file that came from ``input``; raises UserError naming the line of it that is wrong."""
     from ea_fairseq.series.ts_file import read_ts
 
@@ -113,7 +118,7 @@ def tidy(path: Path) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith((b"#", b"%"))))
 
 
-def describe(files: dict[str, object]) -> dict[str, int]:
+def describe(files: dict[str, "SeriesFile"]) -> dict[str, int]:
     """Counts of series; raises UserError where train and test do not go together."""
     train, test = (files[split] for split in SPLITS)
     if train.channels != test.channels:
