@@ -8,26 +8,26 @@ from ea_fairseq.plain.commands import PROGRAM, run
 
 # Of each command, its module and what it does.
 COMMANDS = {
-    "quickstart": ("experiments.quickstart", "trains a small model and its baseline, and shows what they translate"),
-    "info": ("installation", "versions, what computes attention, and what is missing, for bug reports"),
-    "prepare": ("data.prepare", "makes binarised data of archives or raw text"),
+    "quickstart": ("experiments.quickstart", "trains a small model and its baseline, and translates with them"),
+    "info": ("installation", "prints versions, the attention backend and missing parts, for bug reports"),
+    "prepare": ("data.prepare", "turns archives or raw text into binarised data"),
     "shortlist": ("data.shortlist", "learns which target words translate which source words"),
     "corpus": ("data.embedded_corpus", "writes the small German-English corpus of the quick start"),
-    "train": ("experiments.runs.train", "trains a model by a recipe"),
+    "train": ("experiments.runs.train", "trains a model with a recipe"),
     "evaluate": ("experiments.scoring.evaluate", "scores a trained model on a test set"),
     "sweep": ("experiments.runs.sweep", "searches hyper-parameters on the validation set"),
     "ablation": ("experiments.runs.ablation", "trains and evaluates the models of the papers' ablation"),
-    "translate": ("experiments.translate", "translates raw text, line for line"),
-    "report": ("experiments.reports.report", "tables and figures of trained models' results"),
+    "translate": ("experiments.translate", "translates raw text, line by line"),
+    "report": ("experiments.reports.report", "writes tables and figures of trained models' results"),
     "maps": ("experiments.maps.attention_maps", "draws and measures a trained model's attention maps"),
-    "demo": ("experiments.demo.demo", "a page on this machine that translates and shows attention"),
-    "pictures": ("experiments.demo.pictures", "pictures of the demo and of the page of attention maps"),
-    "profile": ("experiments.costs.profile", "what a model costs, by part"),
-    "benchmark": ("experiments.benchmark.command", "speed and memory beside fairseq's Transformer"),
+    "demo": ("experiments.demo.demo", "opens a local page that translates and shows attention"),
+    "pictures": ("experiments.demo.pictures", "draws pictures of the demo and of the page of attention maps"),
+    "profile": ("experiments.costs.profile", "prints what a model costs, by part"),
+    "benchmark": ("experiments.benchmark.command", "measures speed and memory against fairseq's Transformer"),
     "average": ("experiments.runs.averaging", "averages checkpoints"),
-    "release": ("experiments.runs.release", "makes of an evaluated training a model to pass on"),
+    "release": ("experiments.runs.release", "turns an evaluated training into a model to publish"),
     "import-bert": ("experiments.runs.bert_import", "turns BERT's weights into a checkpoint"),
-    "check-gpu": ("experiments.gpu_check.check_gpu", "checks on a GPU all that this package does there"),
+    "check-gpu": ("experiments.gpu_check.check_gpu", "checks everything that this package does on a GPU"),
 }
 
 
@@ -43,7 +43,7 @@ def usage() -> str:
             "",
             *lines,
             "",
-            f"`{PROGRAM} COMMAND --help` tells more, with an example. Without a command it is info.",
+            f"`{PROGRAM} COMMAND --help` describes a command, with an example. The default command is info.",
             "",
             "example:",
             f"  {PROGRAM} translate checkpoints/embedded-ea_transformer_lite <<<'Der Arzt bringt Wein mit.'",
@@ -58,7 +58,7 @@ def main() -> None:
         print(usage())
         return
     if name not in COMMANDS:
-        sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for those there are.")
+        sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for a list.")
     if not sys.stdout.isatty():
         os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between the states of a bar, a line each in a file
     sys.argv = [name, *arguments]  # as if each command were a program of its own

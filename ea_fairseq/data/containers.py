@@ -134,7 +134,7 @@ def read_entries(archive: Path) -> Iterator[Entry]:
                 yield Entry(archive.name, True, lambda: stream)
     except HeadersTooLargeError:
         raise UserError(
-            f"{archive} tells more of its members than {MAX_HEADERS} bytes hold, which no corpus does: do not trust it."
+            f"{archive} describes its members in more than {MAX_HEADERS} bytes, which no corpus does: do not trust it."
         ) from None
 
 

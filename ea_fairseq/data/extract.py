@@ -1,4 +1,4 @@
-"""Extracts the text of a corpus, one sentence a line for each language, from its archives."""
+"""Extracts the text of a corpus, one sentence per line for each language, from its archives."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ class FormatError(Exception):
 
 
 def read_line(line: str) -> str:
-    """Plain text, one sentence a line."""
+    """Plain text, one sentence per line."""
     return line
 
 

@@ -81,14 +81,20 @@ GROUPS = {
         Option("target_lang", "yy", str, "", "language of the target, the suffix of its files"),
     ),
     "archives": (
-        Option("archives", "DIR", folder, None, "use the archives that are in DIR, and download the others only"),
-        Option("mirror", "URL", host, None, "download from this host, such as http://localhost:8000, not those known"),
+        Option("archives", "DIR", folder, None, "use the archives in DIR, and download only those that are missing"),
+        Option(
+            "mirror",
+            "URL",
+            host,
+            None,
+            "download from this host, such as http://localhost:8000, instead of the known ones",
+        ),
         Option("accept", "NAME=SUM", str, [], "trust an archive with this checksum, sha256:..., not the known one"),
     ),
     "text": (
         Option("tokenizer", "NAME", one_of("moses", "none"), "moses", "moses, or none for text that is tokenized"),
         Option("moses", "DIR", folder, None, "tokenize with Moses' scripts in DIR (default: their port, sacremoses)"),
-        Option("no_normalize", None, None, False, "leave punctuation as it is; else it is normalised as by Moses"),
+        Option("no_normalize", None, None, False, "do not normalise punctuation (default: normalise it like Moses)"),
         Option("dash_splits", None, None, False, 'split words at hyphens, as in "mother @-@ in @-@ law"'),
         Option("lowercase", None, None, False, "lower-case the text"),
     ),
@@ -98,8 +104,14 @@ GROUPS = {
         Option("merges", "N", COUNT, 10_000, "BPE merges"),
         Option("model_type", "NAME", one_of("unigram", "bpe"), "unigram", "unigram or bpe, of sentencepiece"),
         Option("vocab_size", "N", COUNT, 8000, "sentencepiece vocabulary"),
-        Option("joined_dictionary", None, None, False, "one dictionary for both, as --share-all-embeddings needs"),
-        Option("threshold", "N", COUNT, 1, "words or subwords that are seen less often are <unk>"),
+        Option(
+            "joined_dictionary",
+            None,
+            None,
+            False,
+            "use one dictionary for both languages, as --share-all-embeddings needs",
+        ),
+        Option("threshold", "N", COUNT, 1, "replace words or subwords that occur less often by <unk>"),
     ),
     "training text": (
         Option("max_length", "N", COUNT, 175, "drop training pairs with a side of more than N tokens"),
@@ -108,10 +120,12 @@ GROUPS = {
         Option("seed", "N", at_least(0), 1, "seed of the draw of --subsample"),
     ),
     "work": (
-        Option("workers", "N", COUNT, CORES, "processes, on which no result depends (default: as many as cores)"),
+        Option(
+            "workers", "N", COUNT, CORES, "number of processes; results do not depend on it (default: one per core)"
+        ),
         Option("compress", None, None, False, "gzip the training text between the steps"),
         Option("remove_intermediate", None, None, False, "remove text as soon as no further step needs it"),
-        Option("dry_run", None, None, False, "print what there is to do, and the disk it needs, and do nothing"),
+        Option("dry_run", None, None, False, "print the steps and the disk space they need, and do nothing"),
     ),
 }
 DEFAULTS = {option.name: option.default for group in GROUPS.values() for option in group}

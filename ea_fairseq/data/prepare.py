@@ -17,7 +17,7 @@ def data_set_names() -> list[str]:
 def data_set(name: str) -> DataSet:
     """The data set of a name; raises UserError where there is none."""
     if name not in data_set_names():
-        raise UserError(f"there is no data set {name}: see `ea-fairseq prepare --help` for those there are.")
+        raise UserError(f"there is no data set {name}: see `ea-fairseq prepare --help` for a list.")
     return import_module(f"{sets.__name__}.{name.replace('-', '_')}").DATA_SET
 
 
@@ -29,11 +29,11 @@ def usage() -> str:
         [
             "usage: ea-fairseq prepare DATA_SET [options] ... OUT_DIR",
             "",
-            "Makes binarised data in OUT_DIR/data-bin, step by step; the same command goes on where it was stopped.",
+            "Writes binarised data to OUT_DIR/data-bin, step by step. If interrupted, run it again to resume.",
             "",
             *(f"  {name:{width}}  {data_set(name).summary}" for name in names),
             "",
-            "`ea-fairseq prepare DATA_SET --help` tells more.",
+            "`ea-fairseq prepare DATA_SET --help` describes a data set.",
             "",
             "example:",
             "  ea-fairseq prepare iwslt14-deen data/iwslt14-deen",

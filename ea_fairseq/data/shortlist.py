@@ -149,14 +149,14 @@ def main() -> None:
         "shortlist",
         "Learns from the training set in DATA_BIN which target words translate which source words (IBM's model 1),\n"
         "and writes FILE for --shortlist of translate, fairseq-generate and fairseq-interactive: models then choose\n"
-        "among the translations of a batch's source words and the most frequent words alone. FILE is text: a source\n"
+        "only among the translations of a batch's source words and the most frequent words. FILE is text: a source\n"
         "word, a tab, its translations.",
         "ea-fairseq shortlist data/multi30k-deen/data-bin data/multi30k-deen/shortlist.tsv",
         usage="%(prog)s [options] DATA_BIN FILE",
     )
     for flag, default, meaning in (
         ("--words", 50, "translations of a source word"),
-        ("--frequent", 200, "of the most frequent target words, which every sentence may have"),
+        ("--frequent", 200, "number of the most frequent target words, which are in every shortlist"),
         ("--pairs", 100_000, "sentence pairs to learn from; 100,000 take half a gigabyte of memory"),
     ):
         about = f"{meaning} (default: %(default)s)"

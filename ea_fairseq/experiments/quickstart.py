@@ -31,12 +31,12 @@ RECIPES = "quickstart"  # the data set whose recipes are taken
 OF_EMBEDDED = {"merges": 5000, "max_update": 1450, "max_tokens": 900}
 OF_OTHERS = {"merges": 8000, "max_update": 20000, "max_tokens": 4096}
 DESCRIPTION = """\
-Prepares a corpus, trains ea_transformer_lite, or the model of --model, and its baseline transformer_lite alike on it,
-translates its test set with both, prints their BLEU, parameters, FLOPs, speed and ten translations, and writes a page
-with tables and learning curves. Without --corpus it unpacks a small German-English corpus of its own: about seven
-minutes on two CPU cores; scripts/quickstart.sh makes the Python environment .venv before. Run again, it goes on where
-it stopped, trains no baseline a second time, and prints the report again when all is done. The learning rate falls to
-zero at the last update, so another number of updates is another training."""
+Prepares a corpus and trains ea_transformer_lite, or the model of --model, and its baseline transformer_lite on it with
+the same settings. It translates the test set with both, prints their BLEU, parameters, FLOPs, speed and ten
+translations, and writes a page with tables and learning curves. Without --corpus it unpacks a small German-English
+corpus and takes about seven minutes on two CPU cores. scripts/quickstart.sh first creates the Python environment .venv.
+If interrupted, run it again to resume; the baseline is trained only once, and a finished run prints its report again.
+The learning rate falls to zero at the last update, so another number of updates is another training."""
 EXAMPLE = (
     "bash scripts/quickstart.sh --corpus data/multi30k --source-lang de --target-lang en --max-update 4000\n"
     "  ea-fairseq quickstart --corpus data/multi30k --source-lang de --target-lang en --max-update 4000"
@@ -46,9 +46,9 @@ EXAMPLE = (
 def options() -> Parser:
     parser = Parser("quickstart", DESCRIPTION, EXAMPLE)
     add, count = parser.add_argument, at_least(1)
-    text = "model beside the baseline, a model of the quick start's recipes (default: ea_transformer_lite)"
+    text = "model to compare with the baseline, from the quick start's recipes (default: ea_transformer_lite)"
     add("--model", default="ea_transformer_lite", metavar="NAME", help=text)
-    text = "folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence a line"
+    text = "folder with train|valid|test.{xx,yy}, plain or .gz: raw text, one sentence per line"
     add("--corpus", type=Path, metavar="DIR", help=text)
     text = "language of the source, the suffix of its files (default: de)"
     add("--source-lang", default="de", metavar="xx", help=text)
@@ -64,7 +64,7 @@ def options() -> Parser:
         "other than 1, -seed-N is added)"
     )
     add("--out", type=Path, metavar="DIR", help=text)
-    add("--check", action="store_true", help="only say whether these options and that folder will do")
+    add("--check", action="store_true", help="only check these options and that folder")
     return parser
 
 
@@ -74,7 +74,7 @@ def completed(args: Namespace) -> Namespace:
     models.remove(BASELINE)
     if args.model not in models:
         raise UserError(
-            f"--model: there is no {args.model} to train beside the baseline: give one of {' '.join(models)}."
+            f"--model: there is no {args.model} to compare with the baseline: give one of {' '.join(models)}."
         )
     if args.corpus and not args.corpus.is_dir():
         raise UserError(f"--corpus: there is no folder {args.corpus}.")
@@ -148,7 +148,9 @@ class QuickStart:
         for model in self.models:
             self.evaluate(model)
         self.report()
-        self.folder.say(f"tables and learning curves are in {self.out}/report/report.html, and all else in {self.out}")
+        self.folder.say(
+            f"tables and learning curves are in {self.out}/report/report.html, everything else in {self.out}"
+        )
 
     def claim(self) -> None:
         """Makes the folders of trainings that are to begin; raises UserError where one holds another training.

@@ -120,7 +120,7 @@ def uninterrupted() -> Iterator[None]:
 def parse_arguments() -> argparse.Namespace:
     parser = Parser(
         "translate",
-        "Translates raw text, one sentence a line, with a trained model, line for line. The text is\n"
+        "Translates raw text, one sentence per line, with a trained model, line for line. The text is\n"
         "tokenized, lower-cased and segmented as the model's data was, and the translations are raw text again.\n"
         "Lines longer than the model can read are translated in parts.",
         EXAMPLE,
@@ -130,20 +130,20 @@ def parse_arguments() -> argparse.Namespace:
     add("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
     text = f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})"
     add("--checkpoint", metavar="NAME[:NAME]", help=text)
-    text = "folder of dictionaries, subword model and preparation.json (default: MODEL_DIR where it has dictionaries, "
+    text = "folder of dictionaries, subword model and preparation.json (default: MODEL_DIR if it has dictionaries, "
     add("--data", type=Path, metavar="DIR", help=f"{text}else the folder that the model was trained on)")
     add("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
     text = "length penalty, higher for longer translations (default: 1)"
     add("--lenpen", type=at_least(0, float), default=1.0, metavar="F", help=text)
-    text = "choose among translations of the source's words alone, which ea-fairseq shortlist wrote"
+    text = "shortlist file of ea-fairseq shortlist: choose only among translations of the source's words"
     add("--shortlist", type=Path, metavar="FILE", help=text)
-    text = "multiply in bfloat16 if this processor, which must have instructions for it, is faster then"
+    text = "multiply in bfloat16, if this processor supports it and is faster that way"
     add("--native-bf16", "--bf16", action="store_true", help=text)
     add("--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
     text = "lines to read before translating them (default: 1000; from a terminal 1)"
     add("--buffer-size", type=count, metavar="N", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     return parser.parse_args()
 
 

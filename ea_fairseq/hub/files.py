@@ -139,7 +139,9 @@ class ModelFiles:
                 continue
             path = Path(bpe[name]).resolve()
             if not any(path.is_relative_to(folder.resolve()) for folder in (self.folder, self.data)):
-                raise UserError(f"{self.path} names the subword model {bpe[name]!r}, not beside it: give it as {name}.")
+                raise UserError(
+                    f"{self.path} names the subword model {bpe[name]!r}, which is not next to it: give it as {name}."
+                )
 
 
 def recorded_data(checkpoint: Path, state: dict) -> Path:
@@ -155,7 +157,7 @@ def recorded_data(checkpoint: Path, state: dict) -> Path:
     for place in found:
         if place.is_dir():
             return place
-    flaw = "is not there" if Path(data) in found else "is neither beside it nor in this project or the current folder"
+    flaw = "is not there" if Path(data) in found else "is neither next to it nor in this project or the current folder"
     raise UserError(
         f"{checkpoint.parent} has no dictionaries, and {data!r}, which the model was trained on, {flaw}: name the "
         "folder of its data with --data, in Python with data_name_or_path."

@@ -39,7 +39,7 @@ def run(main: Callable[[], None]) -> None:
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         what = printable(f"{error.strerror or error}{place}")
-        sys.exit(f"{name}: {what}: put that right, then run the same command again.")
+        sys.exit(f"{name}: {what}: fix that, then run the same command again.")
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
             "--user-dir",
             type=imported_user_dir,
             metavar="DIR",
-            help="a user-dir of your own, where it brings the model's architecture",
+            help="your own user-dir, if it defines the model's architecture",
         )
 
     def error(self, message: str) -> NoReturn:

@@ -111,7 +111,7 @@ def test_headers_without_end_are_refused_before_they_are_held(tmp_path: Path, ma
             file.write(part)
         file.write(pack(tmp_path / "plain.tar", PLAIN).read_bytes())
     sentence = refused_in_little_memory(archive)
-    assert sentence.startswith(f"{archive} tells more of its members than")
+    assert sentence.startswith(f"{archive} describes its members in more than")
 
 
 def test_a_directory_of_a_zip_without_end_is_refused_before_it_is_held(tmp_path: Path):
@@ -119,7 +119,7 @@ def test_a_directory_of_a_zip_without_end_is_refused_before_it_is_held(tmp_path:
     with zipfile.ZipFile(archive, "w") as file:
         for number in range(400):
             file.writestr(f"{number} {'n' * 60_000}", b"")
-    assert refused_in_little_memory(archive).startswith(f"{archive} tells more of its members than")
+    assert refused_in_little_memory(archive).startswith(f"{archive} describes its members in more than")
 
 
 @pytest.mark.parametrize("suffix", [".tgz", ".zip"])

@@ -181,7 +181,7 @@ def test_seeds_are_written_in_one_way(project):
 
 @pytest.mark.parametrize("flag", ["--seed", "--autocast"])
 def test_what_tells_no_models_apart_is_not_searched(project, flag):
-    assert f"{flag} tells no models apart" in refusal(project, "sweep.sh", RECIPE, "--try", flag, "1", "2")
+    assert f"{flag} does not change the model" in refusal(project, "sweep.sh", RECIPE, "--try", flag, "1", "2")
 
 
 def test_other_flags_do_not_pass_for_what_was_done(project, tmp_path):
@@ -208,7 +208,7 @@ def test_what_stops_a_sweep_stops_all_that_it_started(project, tmp_path, number,
     sweep.send_signal(number)
     status, output, errors = finish(sweep)
     assert (status, errors) == (128 + number, "")
-    assert "the same command goes on" in output
+    assert "run the same command again to resume" in output
     assert not is_at_work(sweep.pid)
 
 

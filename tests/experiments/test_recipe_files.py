@@ -41,7 +41,7 @@ def test_a_flag_that_may_not_stand_there_is_refused_by_its_line(lines, flag, val
     allowed = {name: bool(words) for name, words in lines}
     recipe = Recipe("/a run/recipe", f"{text}{flag}{value}\n")
     allowed[flag] = not value
-    with pytest.raises(UserError, match=r"^/a run/recipe, line \d+: '.*' is not for a recipe beside checkpoints"):
+    with pytest.raises(UserError, match=r"^/a run/recipe, line \d+: '.*' is not for a recipe next to checkpoints"):
         recipe.flags("evaluate", allowed)
 
 

@@ -62,7 +62,7 @@ def test_it_has_what_was_measured_and_translated(home, two_models, monkeypatch):
         "training, target words/s": ["3,000", "3,500"],
         "translation, words/s": ["1,800", "2,464"],
     }
-    assert notes[:2] == ["Translating word for word, in the order of the source, scores BLEU 100.00.", ONE_SEED]
+    assert notes[:2] == ["Word-for-word translation, in the order of the source, scores BLEU 100.00.", ONE_SEED]
     assert f"BLEU: sacreBLEU {found[0].scores['BLEU'].signature}." in notes
     assert len(sentences) == 10
     texts = {"source": SOURCE, "reference": references()} | {each.model: each.raw()[0] for each in found}

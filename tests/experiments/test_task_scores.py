@@ -73,7 +73,7 @@ def test_perplexity_weighs_blocks_by_their_masked_words():
 def test_predictions_that_are_all_alike_score_zero_and_the_detail_says_so():
     for name in ("Pearson", "Spearman", "Matthews"):
         found = task_score(name, ("0", "1", "1"), ("1", "1", "1"))
-        assert found.score == 0 and found.detail == "3 examples, all predictions alike"
+        assert found.score == 0 and found.detail == "3 examples, all predictions equal"
     assert "scikit-learn" in METRICS["F1"].signature and "scipy" in METRICS["Pearson"].signature
 
 
@@ -159,5 +159,5 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text):
     with pytest.raises(UserError, match=f"{tmp_path / PREDICTIONS} is not what ea-fairseq evaluate writes"):
         read_predictions(tmp_path)
     (tmp_path / PREDICTIONS).unlink()
-    with pytest.raises(UserError, match=r"keep it beside .*, or evaluate the model again"):
+    with pytest.raises(UserError, match=r"keep it next to .*, or evaluate the model again"):
         read_predictions(tmp_path)

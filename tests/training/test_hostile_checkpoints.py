@@ -186,7 +186,7 @@ def test_data_that_a_stranger_names_is_not_taken_from_anywhere(state, folder, da
     changed = copy.deepcopy(state)
     changed["cfg"]["task"]["data"], changed["cfg"]["checkpoint"]["save_dir"] = data, save_dir
     torch.save(changed, folder / "changed.pt")
-    with pytest.raises(UserError, match=f"{data!r}, which the model was trained on, is neither beside it"):
+    with pytest.raises(UserError, match=f"{data!r}, which the model was trained on, is neither next to it"):
         recorded_data(folder / "changed.pt", changed)
 
 
@@ -196,7 +196,7 @@ def test_a_subword_model_that_lies_beside_takes_no_place_of_the_one_that_is_give
     (tmp_path / "model/bpecodes").symlink_to("/etc/passwd")
     given = {"source_lang": "src", "target_lang": "tgt", "bpe": "subword_nmt"}
     with watching(tmp_path) as seen:
-        with pytest.raises(UserError, match="not beside it"):
+        with pytest.raises(UserError, match="not next to it"):
             EATransformerModel.from_pretrained(tmp_path / "model", "whole.pt", **given)
         given["bpe_codes"] = tmp_path / "model/bpe.codes"
         EATransformerModel.from_pretrained(tmp_path / "model", "whole.pt", **given)

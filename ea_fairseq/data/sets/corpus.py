@@ -116,8 +116,8 @@ DATA_SET = OwnCorpus(
     summary="text of your own: train|valid|test.{xx,yy}",
     description="""\
 Turns the sentence pairs train|valid|test.{xx,yy} (plain or .gz) in CORPUS_DIR into fairseq data in OUT_DIR/data-bin,
-with the subword model, preparation.json and manifest.json beside the data. A second run goes on where the first
-stopped.""",
+with the subword model, preparation.json and manifest.json beside the data. If interrupted, run it
+again to resume.""",
     examples=(
         "--source-lang de --target-lang en --lowercase --merges 6000 --joined-dictionary data/multi30k "
         "data/multi30k-prepared",

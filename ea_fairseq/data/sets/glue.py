@@ -61,8 +61,8 @@ DATA_SET = Glue(
     summary=f"a task of GLUE ({NAMES}), or labelled sentences of your own",
     description="""\
 Downloads a task of GLUE and turns it into data for fairseq's sentence_prediction, OUT_DIR/data-bin/{input0,input1,
-label}. What GLUE calls dev is valid; test is there where its labels are known (MRPC, STS-B). Stopped at any moment, the
-same command goes on. Tables of your own are a task of your own: the classes are the labels of train.tsv.""",
+label}. GLUE's dev set is valid; test exists only if its labels are public (MRPC, STS-B). If interrupted, run it again
+to resume. For your own tables give the task a name; the classes are the labels of train.tsv.""",
     own=(
         Option("task", "NAME", str, "", f"{NAMES} or, with --tsv, any other name (required)"),
         Option("regression", None, None, False, "labels are scores (sts-b: they are, and are divided by 5)"),

@@ -9,8 +9,8 @@ DATA_SET = LabelledSentences(
     description="""\
 Downloads the sentences of the Stanford Sentiment Treebank (1.2 MB), from 0, very negative, to 4, very positive, and
 turns them into data for fairseq's sentence_prediction, OUT_DIR/data-bin/{input0,label}: the words that its authors
-split, in lower case, those seen twice in training; train 8,544, valid 1,101 and test 2,210. Stopped at any moment, the
-same command goes on.""",
+split, in lower case, those seen twice in training; train 8,544, valid 1,101 and test 2,210. If interrupted, run it
+again to resume.""",
     examples=("data/sst5",),
     task=Task(
         "sst-5",

@@ -159,7 +159,7 @@ DATA_SET = TimeSeries(
     description=f"""\
 Takes a data set of the archives of UEA, UCR (timeseriesclassification.com) or of regression (tseregression.org), checks
 every line of it, counts its series, and puts it into OUT_DIR/data-bin, train.ts and test.ts, for the tasks
-time_series_prediction and masked_time_series. Stopped at any moment, the same command goes on.
+time_series_prediction and masked_time_series. If interrupted, run it again to resume.
 
 Downloaded are {", ".join(downloaded()[:-1])} and {downloaded()[-1]}.
 All others, and your own, are taken by --series.""",

@@ -22,8 +22,8 @@ DATA_SET = SentencePairs(
     description="""\
 Downloads the training data of WMT'14 English-German (europarl v7, commoncrawl, news-commentary v9: 1.7 GB for all
 the languages in them) and turns it into fairseq data in OUT_DIR/data-bin: normalised punctuation, tokens of Moses split
-at hyphens, 32,000 joint BPE merges, one dictionary; newstest2013 for validation, newstest2014 for testing. Stopped at
-any moment, the same command goes on.""",
+at hyphens, 32,000 joint BPE merges, one dictionary; newstest2013 for validation, newstest2014 for testing. If
+interrupted, run it again to resume.""",
     examples=(
         "--compress --remove-intermediate data/wmt14-ende",
         "--archives data/wmt14-enfr/archives --subsample 100000 data/wmt14-ende-trial",

@@ -4,7 +4,7 @@ from ea_fairseq.data.pairs import ArchiveText, SentencePairs
 
 
 def training(archive: str, member: str, size: int) -> ArchiveText:
-    """Text for training, one sentence a line."""
+    """Text for training, one sentence per line."""
     return ArchiveText("train", archive, (member,), size=size, name=archive)
 
 
@@ -15,7 +15,7 @@ DATA_SET = SentencePairs(
 Downloads the training data of WMT'14 English-French (europarl v7, commoncrawl, UN, news-commentary v9, giga: 6.6 GB)
 and turns its 40 million pairs into fairseq data in OUT_DIR/data-bin as fairseq's prepare-wmt14en2fr.sh does: normalised
 punctuation, tokens of Moses split at hyphens, 40,000 joint BPE merges; here with one dictionary, newstest2012 and 2013
-for validation and newstest2014 for testing. Stopped at any moment, the same command goes on.""",
+for validation and newstest2014 for testing. If interrupted, run it again to resume.""",
     examples=(
         "--compress --remove-intermediate --workers 32 data/wmt14-enfr",
         "--dry-run data/wmt14-enfr",

@@ -35,15 +35,15 @@ from ea_fairseq.plain.commands import Parser, at_least, some_of
 
 COMMAND = "ea-fairseq benchmark"
 DESCRIPTION = """\
-Measures evolving attention beside fairseq's Transformer of the same size: one self-attention forward and backward
+Compares evolving attention with fairseq's Transformer of the same size: one self-attention forward and backward
 (block), training, generation, memory and operations (memory), and how time and memory grow with the length of
-sentences (growth). With --encoders, it measures RoBERTas that classify, beside fairseq's: an update (tuning) and new
-sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
-With --series, it measures an update of EA-DC-Transformer beside the same in plain PyTorch (series).
---peer has CTranslate2 search beside fairseq, in generation and translation. Variants run in processes of their own and
-are sampled in turn; rounds in which others took part of the processor are repeated. A full run takes half an hour on
+sentences (growth). With --encoders, it compares RoBERTa classifiers with fairseq's: an update (tuning) and
+new sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
+With --series, it compares an update of EA-DC-Transformer with the same model in plain PyTorch (series).
+With --peer, CTranslate2 is measured, too, in generation and translation. Variants run in processes of their own and
+are sampled in turn; rounds that other processes disturbed are repeated. A full run takes half an hour on
 two quiet cores, --quick three minutes.
-ea-fairseq report FILE draws what it wrote."""
+ea-fairseq report FILE draws the results."""
 MEMORY = "memory"
 COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations are told
 QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
@@ -76,8 +76,8 @@ def parse_arguments() -> Namespace:
     text = "folders of a plain model and one of the family, trained on the same data"
     add("--models", type=between_commas, metavar="PLAIN,EA", help=text)
     add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
-    add("--peer", choices=("ctranslate2",), help="search with it beside fairseq, where it is installed")
-    add("--native-bf16", action="store_true", help="search in bfloat16, too, where the processor has it")
+    add("--peer", choices=("ctranslate2",), help="also measure this engine, if it is installed")
+    add("--native-bf16", action="store_true", help="search in bfloat16, too, if the processor supports it")
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")

@@ -37,7 +37,7 @@ def heading(benchmark: Benchmark) -> str:
         ", ".join(f"{name} {number}" for name, number in benchmark.versions.items()),
         f"commit {benchmark.commit or 'unknown'}",
         f"seed {settings.seed}, {settings.dictionary:,} tokens in the dictionary",
-        f"rounds: {settings.rounds}, rejected where others took more than {settings.limit:.0%} of the processor",
+        f"rounds: {settings.rounds}, rejected if other processes took more than {settings.limit:.0%} of the processor",
     ]
     return "\n".join([benchmark.command, *facts, *["QUICK: a trial, not a result"] * benchmark.quick])
 

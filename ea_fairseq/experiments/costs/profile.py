@@ -21,19 +21,19 @@ WIDTH = 100
 OF_SERIES = {  # options with the least value, the default and what they are
     "channels": (1, 3, "their channels"),
     "steps": (1, 152, "those of the longest"),
-    "classes": (0, 26, "to tell apart, 0 where a number is predicted"),
+    "classes": (0, 26, "of the classifier, 0 for regression"),
 }
 UNITS = {"M": 1e6, "G": 1e9}
 MEMORY = (
-    "For the backward pass of a training, autograd keeps of this, beside parameters, on this machine's CPU (with "
+    "In training, autograd saves for the backward pass, in addition to parameters, on this machine's CPU (with "
     "EA_BACKEND=reference: in plain PyTorch):"
 )
 DESCRIPTION = """\
 Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder, a classifier or a model of
-time series by part, and of models of text the memory of the backward pass, all counted on the built model. Takes all
-flags of fairseq-train that describe a model."""
+time series by part, and for text models the memory of the backward pass. Everything is counted on the built model.
+Takes all flags of fairseq-train that describe a model."""
 EXPLANATION = (
-    "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (margins of zeros "
+    "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (zero padding "
     "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
     "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
     "{dictionary} {words} types."

@@ -36,7 +36,7 @@ def main() -> None:
     parser = Parser(
         "demo",
         "Opens a page on this machine that translates what is typed there and shows the attention of the translation,\n"
-        "of one model or of two beside each other. Stops with Ctrl-C.",
+        "for one model or two side by side. Stop it with Ctrl-C.",
         "ea-fairseq demo runs/multi30k-deen/ea_transformer_lite/seed-1 runs/multi30k-deen/transformer_lite/seed-1",
     )
     add = parser.add_argument
@@ -46,7 +46,7 @@ def main() -> None:
     text = f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)"
     add("--host", default=LOCAL, metavar="ADDRESS", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     args = parser.parse_args()
     if len(args.folders) > 2:
         parser.error("MODEL_DIR: give one or two models")

@@ -35,7 +35,7 @@ TITLES = {
     "speed": "Training: target tokens a second (as a part of the Transformer's), and peak memory",
     "translation": "Translation of the embedded corpus by the released models: source tokens a second",
     "mechanisms": "Losses of other mechanisms, and of a compiled model, in bits a token",
-    "processes": "Losses of two processes beside one, in bits a token",
+    "processes": "Losses of two processes and of one, in bits per token",
     "self_checks": "Kernels that trainings and translations have checked before they used them",
 }
 PREPARE = ("prepare", "corpus", "--source-lang", "de", "--target-lang", "en", "--merges", "5000", "--joined-dictionary")
@@ -74,7 +74,7 @@ def main() -> None:
             command += [str(out / "text"), str(out / "prepared/data-bin")]
             run(part, command, out / f"logs/{part.name}.log", deadline)
         write(parts, out)
-    print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs beside them.")
+    print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs next to them.")
     if wrong := [part for part in parts if not part.agrees]:
         raise UserError(
             f"{', '.join(part.name for part in wrong)}: not all was tried and agrees with PyTorch, see gpu.md."

@@ -31,11 +31,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = Parser(
         "maps",
         "Draws the attention maps of a trained model while it reads a sentence and its translation: all layers in\n"
-        "a row, before and after skip connection and convolution; or measures, over all pairs of a test set, the\n"
+        "a row, before and after skip connection and convolution. Or measures, over all pairs of a test set, the\n"
         "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
-        "Works for evolving attention and for fairseq's plain Transformer, and for encoders and classifiers, which\n"
-        "read a sentence or a pair, and for models of time series. Of a model with quadratic attention it draws where\n"
-        "its heads looked while it was trained.",
+        "Works for evolving attention, fairseq's plain Transformer, encoders and classifiers (of a sentence or pair)\n"
+        "and models of time series. For quadratic attention it can draw the centres of the heads during training.",
         EXAMPLE,
         usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --statistics | --centres) [options]",
     )
@@ -47,16 +46,16 @@ def parse_arguments() -> argparse.Namespace:
     what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
     text = "draw centres and widths of quadratic attention, over a folder's updates"
     what.add_argument("--centres", action="store_true", help=text)
-    add("--compare", type=Path, metavar="CHECKPOINT", help="show another model beside it")
+    add("--compare", type=Path, metavar="CHECKPOINT", help="show another model next to it")
     add("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
-    text = "for the files (default: attention_maps beside the checkpoint; of a model in checkpoints/, in runs/MODEL)"
+    text = "for the files (default: attention_maps next to the checkpoint; for a model in checkpoints/: runs/MODEL)"
     add("--out", type=Path, metavar="DIR", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too").add_argument
     add("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
     add("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
-    text = "write a page on which all layers, heads and stages are explored, and a .csv of its numbers; no figures"
+    text = "write an interactive page of all layers, heads and stages, and a .csv of its values, instead of figures"
     add("--html", type=Path, metavar="FILE", help=text)
     text = f"of {', '.join(ATTENTIONS)} (default: all)"
     add("--attention", type=some_of(ATTENTIONS), metavar="LIST", help=text)

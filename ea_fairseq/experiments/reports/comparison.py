@@ -207,7 +207,7 @@ def require_same_data(results: Iterable[Results]) -> None:
             )
         if data.checksum != known.checksum:
             raise UserError(
-                f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it alike "
+                f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it equally "
                 "and train again, or compare them apart."
             )
 

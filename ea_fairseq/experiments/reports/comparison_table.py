@@ -18,8 +18,8 @@ from ea_fairseq.experiments.tables import MINUS, NONE, Table, short, text_table
 LENGTH = 30  # of the pair whose FLOPs are counted
 OTHER_SEEDS = "published seeds"
 ONE_SEED = (
-    "One training of each model: another seed moves the score of either, so the table tells no difference. Train more "
-    "seeds (--seed) to compare the models."
+    "Each model was trained once; scores vary with the seed, so this table cannot rank the models. Train more seeds "
+    "(--seed) to compare them."
 )
 
 
@@ -171,11 +171,11 @@ def notes(comparison: Comparison, seeds: Mapping[object, SeedRange], compared: b
     found = [
         f"{score}: {DEFINITIONS.get(score, 'as results.json has it')}; "
         f"{listed(result.scores[score].signature for result in results)}.",
-        "Scores are means over seeds, ± the sample standard deviation where there are several.",
+        "Scores are means over seeds, ± the sample standard deviation if there are several.",
     ]
     if compared:
         found[-1] += (
-            f" Differences are to the baseline of the same seed ({listed(pairs(comparison))}), where there are several."
+            f" Differences are to the baseline of the same seed ({listed(pairs(comparison))}), if there are several."
         )
     elif any(comparison.baseline_of(model, data) for model, data in comparison.by_seed):
         found.append(ONE_SEED)

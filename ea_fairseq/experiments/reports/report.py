@@ -24,15 +24,15 @@ def main() -> None:
     """Write the report and print its table."""
     parser = Parser(
         "report",
-        "Makes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of what ea-fairseq evaluate found of trained\n"
-        "models, and one page, report.html, with all of them; or a page of what ea-fairseq benchmark measured.",
+        "Writes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of the results of ea-fairseq evaluate, and one\n"
+        "page with all of them, report.html. For results of ea-fairseq benchmark it writes a page of speeds.",
         "ea-fairseq report --out runs/report runs/multi30k-deen",
     )
     add = parser.add_argument
-    text = "results.json, or a folder with some at any depth; or files of ea-fairseq benchmark"
+    text = "results.json, or a folder with some at any depth, or files of ea-fairseq benchmark"
     add("results", type=Path, nargs="+", metavar="RESULTS", help=text)
     add("--out", type=Path, default=Path("report"), metavar="DIR", help="folder to write (default: report)")
-    text = "what all others are compared with (default: of each evolving model the plain one of its size)"
+    text = "model to compare the others with (default: for each evolving model, the plain one of its size)"
     add("--baseline", metavar="MODEL", help=text)
     text = "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)"
     add("--score", metavar="NAME", help=text)
@@ -41,7 +41,7 @@ def main() -> None:
     add("--page", type=Path, metavar="FILE", help=text)
     text = "copy what --page needs of RESULTS into a section, and write nothing else"
     add("--keep", type=Path, metavar="DIR", help=text)
-    add("--no-p-values", action="store_true", help="no significance tests, which need the translations")
+    add("--no-p-values", action="store_true", help="skip the significance tests, which need the translations")
     args = parser.parse_args()
     require_matplotlib()
     require_folder(args.out)

@@ -59,7 +59,7 @@ def notes(results: list[Results]) -> list[str]:
         *(f"{OTHER_SEEDS.capitalize()}: {source}" for source in sorted(apart)),
         f"BLEU: sacreBLEU {results[0].scores[SCORE].signature}.",
         CONVENTION.format(length=LENGTH),
-        "Words are those of the models' vocabulary: words and pieces of words.",
+        "Words are tokens of the models' vocabulary: words and pieces of words.",
     ]
 
 
@@ -88,5 +88,5 @@ def summary(folders: list[Path], corpus: Path, source_lang: str, target_lang: st
     said = notes(results)
     if glosses.is_file():
         score = raw_score(SCORE, list(read_lines(glosses)), reference).score
-        said.insert(0, f"Translating word for word, in the order of the source, scores BLEU {score:.2f}.")
+        said.insert(0, f"Word-for-word translation, in the order of the source, scores BLEU {score:.2f}.")
     return "\n\n".join([costs(folders, results), "\n".join(said), translations(results, source, reference)])

@@ -69,7 +69,7 @@ def difference_table(comparison: Comparison, p_values: bool = True) -> Table | N
         return None
     told = [
         f"Differences are of means over the seeds that both have, to the baseline ({listed(pairs(comparison))}), ± the "
-        "sample standard deviation of the seeds' differences, where there are several.",
+        "sample standard deviation of the seeds' differences, if there are several.",
         "The papers' single numbers may be those of the best seed.",
     ]
     return Table(header, rows, told + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
@@ -166,7 +166,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
     results = comparison.all_results()
     signatures = {name: listed(r.scores[name].signature for r in results if name in r.scores) for name in DEFINITIONS}
     found = [f"{name}: {DEFINITIONS[name]}; {by}." for name, by in signatures.items() if by != "none"]
-    found.append("Scores are means over seeds, ± the sample standard deviation where there are several.")
+    found.append("Scores are means over seeds, ± the sample standard deviation if there are several.")
     if averaged:
         found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
     found += [f"{listed(each.model for each in rows)}: {source}." for source, rows in by_source(printed).items()]

@@ -13,10 +13,10 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import PROJECT
 
 DESCRIPTION = """\
-Trains the eight models of the papers' ablation as train does: the baseline, EA-Transformer-Lite, that without the
-convolution of encoder, decoder or encoder-decoder attention, without skip connection, with kernels of 1x1 and 5x5. It
-evaluates each as the recipe says and tells how to make the table. Stopped at any moment, the same command goes on; what
-is done is not done again. What fails is told at the end; the rest goes on meanwhile."""
+Trains the eight models of the papers' ablation as train does: the baseline, EA-Transformer-Lite, and the latter without
+the convolution of encoder, decoder or encoder-decoder attention, without skip connection, with kernels of 1x1 and 5x5.
+It evaluates each as the recipe says and prints the command that makes the table. If interrupted, run it again to
+resume. Failures do not stop the other models and are listed at the end."""
 EXAMPLE = f"""\
 {PROGRAM} ablation --devices 0,1,2,3 data/iwslt14-deen/data-bin
   {PROGRAM} ablation --encoder --recipe handwriting/ea_dc_transformer_series \\
@@ -34,7 +34,7 @@ def parser() -> Parser:
     add("--recipe", metavar="NAME", help=text)
     add("--baseline-recipe", metavar="NAME", help="recipe of the baseline (default: the same without ea_)")
     add_options(options, "1,2,3")
-    add("--encoder", action="store_true", help="of a model without decoder: the rows that are about one are left out")
+    add("--encoder", action="store_true", help="the model has no decoder: leave out the rows about decoders")
     add("--out", type=Path, metavar="DIR", help="folder for all of it (default: runs/ablation/RECIPE)")
     return options
 

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("checkpoints", type=Path, nargs="+", metavar="CHECKPOINT", help="files, or a folder of them")
     which = parser.add_mutually_exclusive_group()
     counts = {
-        "--last": "the last N epochs of the folder (checkpointN.pt); where it has none as --last-updates",
+        "--last": "the last N epochs of the folder (checkpointN.pt), or if it has none, like --last-updates",
         "--last-updates": "the last N that were saved by updates (checkpoint_E_U.pt)",
         "--best": "the N best by validation, whatever their names",
     }

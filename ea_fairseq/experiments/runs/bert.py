@@ -73,7 +73,7 @@ class Config:
     def read(cls, path: Path) -> "Config":
         """Reads it; raises UserError naming what is wrong."""
         if not path.is_file():
-            raise UserError(f"there is no {path}, which tells the number of heads: put it beside the weights.")
+            raise UserError(f"there is no {path}, which has the number of heads: put it next to the weights.")
         try:
             config = as_record(cls, read_json(path))
             if not 0 < config.layer_norm_eps < 1:

@@ -30,7 +30,8 @@ def main() -> None:
     parser = Parser(
         "import-bert",
         "Turns BERT's weights into a checkpoint for --restore-file, with the dictionary and the vocabulary that\n"
-        "prepare glue takes. The config.json beside the weights tells heads, activation and the eps of layer norms.",
+        "prepare glue takes. The number of heads, the activation and the eps of layer norms are read from\n"
+        "config.json next to the weights.",
         EXAMPLE,
     )
     parser.add_argument("model", type=Path, metavar="MODEL.safetensors", help="the weights")

@@ -218,7 +218,7 @@ class Jobs:
                 stop_tree(step.process.pid)
             for step in self.running:
                 step.process.wait()
-            self.out.say("stopped: the same command goes on from here.")
+            self.out.say("stopped: run the same command again to resume.")
             raise
         finally:
             for number in heeded:
@@ -235,6 +235,6 @@ class Jobs:
             self.out.say(f"{job.folder} failed, see {log}, which ends: {last_line(log)}")
         if self.failed:
             raise UserError(
-                f"{len(self.failed)} of {len(self.jobs)} failed: put that right, and the same command goes on with "
+                f"{len(self.failed)} of {len(self.jobs)} failed: fix that, and run the same command again for "
                 "what is left."
             )

@@ -90,7 +90,7 @@ class Recipe:
             flag, *value = line.split(maxsplit=1)
             if allowed is not None and allowed.get(flag) is not bool(value):
                 raise UserError(
-                    f"{self.place}, line {number}: '{line}' is not for a recipe beside checkpoints: only "
+                    f"{self.place}, line {number}: '{line}' is not for a recipe next to checkpoints: only "
                     f"{' '.join(allowed)} may stand there, with their values."
                 )
             found += [flag, *value]
@@ -111,7 +111,7 @@ class Recipe:
                     )
                 continue
             if section is None:
-                raise UserError(f"{where}: '{line}' stands before the first section: put it below [train].")
+                raise UserError(f"{where}: '{line}' is before the first section: put it below [train].")
             if section != "data" and not line.startswith("--"):
                 raise UserError(f"{where}: '{line}' is no flag: write --FLAG VALUE.")
             yield number, section, line

@@ -34,13 +34,15 @@ ELSEWHERE = "The model itself is not published, because its data belongs to othe
 def main() -> None:
     parser = Parser(
         "release",
-        "Makes of an evaluated training a folder that ea-fairseq translate translates with: the model in float16 and\n"
+        "Turns an evaluated training into a folder for ea-fairseq translate: the model in float16 and\n"
         "without its optimizer, dictionaries, subword model, a card with the scores of just this model, and checksums.",
         EXAMPLE,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a training that is evaluated")
     parser.add_argument("out", type=Path, metavar="DIR", help="folder to write; its name is the model's")
-    parser.add_argument("--about", type=Path, required=True, metavar="FILE", help="what the card says of data and use")
+    parser.add_argument(
+        "--about", type=Path, required=True, metavar="FILE", help="text of the model card about data and use"
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate")
     parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")

@@ -13,9 +13,9 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import PROJECT
 
 DESCRIPTION = """\
-Trains by a recipe with every combination of the values to try, each as train does, evaluates each on the validation
-set, in its folder validation, and prints them, the best first. Stopped at any moment, the same command goes on; what is
-done is not done again. What fails is told at the end; the rest goes on meanwhile."""
+Trains with a recipe and every combination of the values to try, each as train does, evaluates each on the validation
+set, in its folder validation, and prints them, the best first. If interrupted, run it again to resume. Failures do not
+stop the other trainings and are listed at the end."""
 EXAMPLE = f"""\
 {PROGRAM} sweep iwslt14-deen/ea_transformer_lite --try --lr 1e-4 5e-4 1e-3 --try --dropout 0.1 0.2 0.3
   {PROGRAM} sweep iwslt14-deen/ea_transformer_lite --out runs/alpha-beta \\
@@ -84,6 +84,8 @@ def split_tried(words: list[str]) -> tuple[list[str], list[list[list[str]]]]:
                 f"--try needs a flag and its values, such as --try --lr 5e-4 1e-3, not '{' '.join(taken)}'."
             )
         if flag in NOT_IN_NAMES:
-            raise UserError(f"--try: {flag} tells no models apart, so there is nothing to rank; seeds are for --seeds.")
+            raise UserError(
+                f"--try: {flag} does not change the model, so there is nothing to rank; give seeds with --seeds."
+            )
         tried.append([[flag, value] for value in values])
     return others, tried

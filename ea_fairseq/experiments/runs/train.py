@@ -27,9 +27,9 @@ NOT_IN_NAMES = (
 )
 LONGEST_NAME = 255  # bytes of a folder's, on most disks
 DESCRIPTION = """\
-Trains by a recipe: a file, or DATASET/MODEL. Flags of fairseq-train after it take the place of the recipe's; the
-options below may stand anywhere. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and
-the machine go into one folder. Stopped at any moment, the same command goes on; when all is trained it does nothing."""
+Trains with a recipe, a file or DATASET/MODEL. Flags of fairseq-train after it override the recipe's; the options below
+may be anywhere. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and the machine go
+into one folder. If interrupted, run it again to resume; a finished training is left as it is."""
 
 
 def parser() -> Parser:
@@ -38,16 +38,17 @@ def parser() -> Parser:
         "train",
         DESCRIPTION,
         f"{PROGRAM} train multi30k-deen/ea_transformer_lite --seed 2\n\n"
-        f"These flags tell no models apart:\n{textwrap.indent(textwrap.fill(' '.join(NOT_IN_NAMES), 110), '  ')}\n\n"
+        "These flags are not part of a run's name:\n"
+        f"{textwrap.indent(textwrap.fill(' '.join(NOT_IN_NAMES), 110), '  ')}\n\n"
         f"recipes, DATASET/MODEL:\n{described()}",
         usage=f"{PROGRAM} train [options] RECIPE [flags of fairseq-train]",
     )
     add = options.add_argument
     text = "folder of the binarised data (default: what the recipe's [data] makes)"
     add("--data", type=Path, metavar="DIR", help=text)
-    text = "folder of the training (default: runs/RECIPE/seed-N, with the flags where some tell models apart)"
+    text = "folder of the training (default: runs/RECIPE/seed-N, with the flags that are part of a run's name)"
     add("--out", type=Path, metavar="DIR", help=text)
-    text = "what tables call the model (default: the recipe's name, with the flags that tell models apart)"
+    text = "name of the model in tables (default: the recipe's, with the flags that are part of a run's name)"
     add("--model", metavar="NAME", help=text)
     return options
 
@@ -56,7 +57,7 @@ def main() -> None:
     """Becomes fairseq-train, unless all is trained."""
     args, words = parser().parse_known_args()
     if not words:
-        raise UserError("name a recipe: see --help for those there are.")
+        raise UserError("name a recipe: see --help for a list.")
     name, *overrides = words
     if name.startswith("-"):
         raise UserError(f"there is no option {name} before the recipe: see --help.")

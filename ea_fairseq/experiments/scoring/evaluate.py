@@ -139,8 +139,8 @@ def generate(args: Namespace, data: Binarised, out: OutputFolder, output: Path) 
         ).returncode
     if status < 0:
         raise UserError(
-            f"making generated was stopped by signal {-status} (9 often means too little memory): the same command "
-            "goes on from there."
+            f"making generated was stopped by signal {-status} (9 often means too little memory): run "
+            "the same command again to resume."
         )
     if status:
         raise UserError(f"translating failed ({last_line(log)}): see the end of {log}.")

@@ -44,11 +44,11 @@ def parser() -> Parser:
     text = "the binarised data, and the folder of a training"
     add("folders", type=Path, nargs="*", metavar="DATA_BIN CHECKPOINT_DIR", help=text)
     for flag, which, text in (
-        ("--average", "last", "the last N epochs, or of the last N saved by updates where no epoch was saved"),
+        ("--average", "last", "the last N epochs, or the last N saved by updates if no epoch was saved"),
         ("--average-best", "best", "the N best checkpoints by validation"),
     ):
         add(flag, dest="selection", type=partial(average_of, which), metavar="N", help=f"take the average of {text}")
-    text = "take this checkpoint (default: checkpoint_best.pt, or checkpoint_last.pt where there is none)"
+    text = "use this checkpoint (default: checkpoint_best.pt, otherwise checkpoint_last.pt)"
     add("--checkpoint", dest="selection", type=checkpoint_name, metavar="NAME", help=text)
     add("--subset", default="test", metavar="NAME", help="test or valid (default: test)")
     add("--max-tokens", type=at_least(1), default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
@@ -59,9 +59,9 @@ def parser() -> Parser:
     add("--compound-split", action="store_true", help=text)
     text = "of translations, raw references (default: those of the data, detokenized)"
     add("--reference", type=Path, metavar="FILE", help=text)
-    add("--user-dir", type=Path, metavar="DIR", help="a user-dir of your own, where it brings the model's architecture")
-    add("--model", metavar="LABEL", help="what tables call the model (default: what train called it)")
-    add("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add("--user-dir", type=Path, metavar="DIR", help="your own user-dir, if it defines the model's architecture")
+    add("--model", metavar="LABEL", help="name of the model in tables (default: the one given by train)")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add("--out", type=Path, metavar="DIR", help="folder of the results (default: CHECKPOINT_DIR/evaluation)")
     return options
 

@@ -26,7 +26,7 @@ def read_predictions(folder: Path) -> tuple[Column, Column]:
     """
     path = folder / PREDICTIONS
     if not path.is_file():
-        raise UserError(f"there is no {path}: keep it beside results.json, or evaluate the model again.")
+        raise UserError(f"there is no {path}: keep it next to results.json, or evaluate the model again.")
     file = own_file(path, LARGEST)
     try:
         _, *lines = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")

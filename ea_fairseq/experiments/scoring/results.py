@@ -226,7 +226,7 @@ class Results:
     def _lines(self, name: str) -> list[str]:
         path = self.folder / name
         if not self.has(name):
-            raise UserError(f"there is no {path}: keep it beside {NAME}, or evaluate the model again.")
+            raise UserError(f"there is no {path}: keep it next to {NAME}, or evaluate the model again.")
         file = own_file(path, LARGEST_TEXT)
         try:
             return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")

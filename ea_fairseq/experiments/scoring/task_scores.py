@@ -109,5 +109,5 @@ def task_score(name: str, labels: Sequence[str], predictions: Sequence[str], sig
     """
     metric = METRICS[name]
     found = float(metric.count(metric.read(labels), metric.read(predictions)))
-    detail = f"{len(labels):,} examples" + ", all predictions alike" * (len(set(predictions)) == 1)
+    detail = f"{len(labels):,} examples" + ", all predictions equal" * (len(set(predictions)) == 1)
     return Score(round(found, metric.digits), detail, ", ".join(filter(None, (metric.signature, signature))))

@@ -134,7 +134,7 @@ class Translations(Outcome):
         notes = (
             [f"Raw references are {self.args.reference}."]
             if self.args.reference
-            else ["Raw references are those of the data, detokenized; they are lower-cased where the data is."]
+            else ["Raw references are those of the data, detokenized, and lower-cased if the data is."]
         )
         if self.data.assumed:
             notes.append("The data has no preparation.json, so its tokens are taken for Moses' with BPE ('@@ ').")
