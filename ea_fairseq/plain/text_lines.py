@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tqdm import tqdm
-
 from ea_fairseq.errors import UserError
 
 MAX_LINE = 10_000_000  # bytes
@@ -87,4 +85,6 @@ def writing(path: Path) -> Iterator[Callable[[str], object]]:
 def progress(lines: Iterable, label: str, unit: str = "lines", total: int | None = None) -> Iterable:
     """Yields the lines, with a progress bar on stdout after two seconds; ``total`` is their number, if known."""
     bar = {"unit": f" {unit}", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
+    from tqdm import tqdm  # a quick start checks its options before anything is installed
+
     return tqdm(lines, label, total, **bar)

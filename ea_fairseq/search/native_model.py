@@ -1,6 +1,6 @@
 """A Transformer as native code for CPUs translates with it: its parameters packed, by structs that point to them."""
 
-from ctypes import addressof
+from ctypes import c_void_p, cast
 from threading import Lock
 from typing import Any
 
@@ -64,7 +64,7 @@ class NativeModel:
             layers=len(layers),
             width=embeddings.size(1),
             normalize_before=stack.layers[0].normalize_before,
-            layer=addressof(self.keep((LayerFields * len(layers))(*layers))),
+            layer=cast(self.keep((LayerFields * len(layers))(*layers)), c_void_p).value,
             embeddings=embeddings.data_ptr(),
             embedding_norm=self.norm(stack.layernorm_embedding),
             final_norm=self.norm(stack.layer_norm),

@@ -69,7 +69,7 @@ def kept_logits(model):
     """A list that receives the logits of every attention."""
     logits = []
     hooks = [
-        module.register_forward_hook(lambda _module, _inputs, output: logits.append(output[2]))
+        module.register_forward_hook(lambda _module, _inputs, output: logits.append(output[2].logits))
         for module in model.modules()
         if isinstance(module, EvolvingAttention)
     ]
@@ -167,7 +167,7 @@ def test_rounding_costs_what_it_costs_in_plain_attention(device, precision):
 def test_probabilities_are_at_least_float32(device, dtype, kind):
     case = draw_case(kind, kernel=3, seed=1)
     tensors = {name: tensor.to(dtype) for name, tensor in case.tensors.items()}
-    output, probabilities, logits = case.attention.to(dtype)(**tensors, **case.masks)
+    output, probabilities, (logits, _) = case.attention.to(dtype)(**tensors, **case.masks)
     assert (output.dtype, logits.dtype) == (dtype, dtype)
     assert probabilities.dtype == (torch.float64 if dtype is torch.float64 else torch.float32)
     torch.testing.assert_close(probabilities.sum(-1), torch.ones_like(probabilities[..., 0]), atol=1e-6, rtol=0)

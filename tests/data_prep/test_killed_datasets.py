@@ -90,7 +90,7 @@ def test_no_worker_outlives_a_preparation(tmp_path: Path, sign: signal.Signals):
         (corpus / f"train.{language}").write_text("".join(lines), encoding="utf-8")
     command = ["bash", SCRIPT, *LANGUAGES, "--subword", "none", "--workers", "2", corpus, out]
     run = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, start_new_session=True)
-    wait_until(lambda: len(processes(run.pid)) > 2)
+    wait_until(lambda: out.exists() and len(processes(run.pid)) > 2)
     os.kill(run.pid, sign) if sign != signal.SIGINT else os.killpg(run.pid, sign)  # Ctrl-C reaches all of them
     assert run.wait() == (128 + sign if sign == signal.SIGINT else -sign)
     wait_until(lambda: not is_at_work(run.pid))

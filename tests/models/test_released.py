@@ -62,7 +62,7 @@ def test_a_model_is_small_has_no_optimizer_and_knows_no_other_folder(folder):
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
 def test_a_model_has_the_scores_of_its_card(folder, corpus):
     source, reference = ((corpus / f"test.{language}").read_text().splitlines() for language in ("de", "en"))
-    search = {"beam": 5, "lenpen": 1.0, "max_tokens": 4096, "shortlist": None, "bf16": False}
+    search = {"beam": 5, "lenpen": 1.0, "max_tokens": 4096, "shortlist": None, "native_bf16": False}
     options = {"checkpoint": None, "data": None, "cpu": True, **search}
     found = raw_score("BLEU", load(Namespace(model_dir=folder, **options))(source), reference)
     released = Results.read(folder).scores

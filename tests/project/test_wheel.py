@@ -57,10 +57,9 @@ def built(sources: Path, *command: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_a_wheel_has_every_file_of_the_package_but_the_sources_of_native_code(sources, tmp_path):
+def test_a_wheel_has_every_file_of_the_package(sources, tmp_path):
     built(sources, "build_py", "--build-lib", str(tmp_path))
-    native = {name for name in package_files(sources) if name.endswith((".c", ".h"))}
-    assert native and package_files(tmp_path) == package_files(sources) - native
+    assert package_files(tmp_path) == package_files(sources)
 
 
 def test_a_source_distribution_has_all_that_builds_a_wheel(sources, tmp_path):

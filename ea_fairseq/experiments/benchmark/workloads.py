@@ -102,8 +102,9 @@ class Block(Workload):
         if self.variant.evolving:
             masks |= {"query_padding_mask": self.padding, "previous": self.previous}
         with self.autocast():
-            output, _, *handed_on = self.attention(self.query, self.query, self.query, **masks)
-        return [output, *(tensor for tensor in handed_on if tensor is not None)]
+            output, _, *passed = self.attention(self.query, self.query, self.query, **masks)
+        logits = passed[0].logits if passed else None
+        return [output] if logits is None else [output, logits]
 
     def backward(self, outputs: list[Tensor]) -> None:
         for tensor in (self.query, *self.parameters):
