@@ -12,7 +12,7 @@ from commands import ROOT
 from ea_fairseq import installation
 
 
-@pytest.mark.parametrize("command", ("average", "benchmark", "maps", "report", "translate"))
+@pytest.mark.parametrize("command", ("average", "maps", "report", "translate"))
 def test_a_python_without_the_project_is_told_in_a_sentence(command):
     started = [sys.executable, "-S", "-m", "ea_fairseq", command, "--help"]
     result = subprocess.run(started, cwd=ROOT, capture_output=True, text=True)
