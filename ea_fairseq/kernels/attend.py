@@ -122,23 +122,6 @@ def split_qkv(query: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Ten
     return query.chunk(3, dim=-1) if memory is None else (query, *memory.chunk(2, dim=-1))
 
 
-def heads_of(parts: str, query: Tensor | None, memory: Tensor | None, heads: int) -> list[Tensor | None]:
-    """Queries (B, K, T, d), keys and values (B, K, S, d), None for what there is not.
-
-    Args:
-        parts: which of them there are, letters of "qkv".
-        query: (T, B, C) with ``memory``, keys and values side by side; or all side by side, and no memory.
-    """
-    found = {}
-    packed = (
-        [(parts, query)] if memory is None else [("q" if query is not None else "", query), (parts.lstrip("q"), memory)]
-    )
-    for names, tensor in packed:
-        if names:
-            found |= zip(names, tensor.chunk(len(names), dim=-1), strict=True)
-    return [split_heads(found[part], heads) if part in found else None for part in "qkv"]
-
-
 def map_size(query: Tensor, memory: Tensor | None, heads: int) -> tuple[int, int, int, int]:
     """Size (B, K, T, S) of the maps of such an attention."""
     return query.size(1), heads, query.size(0), (query if memory is None else memory).size(0)
