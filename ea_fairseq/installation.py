@@ -102,7 +102,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         import torch
         from torch._subclasses import FakeTensorMode
 
-        from ea_fairseq.kernels import availability, check_records, dispatch
+        from ea_fairseq.kernels import check_records, dispatch
         from ea_fairseq.kernels.cpu import native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
@@ -112,13 +112,13 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         "GPU": gpus(),
         "EA_BACKEND": printable(dispatch.backend) if "EA_BACKEND" in os.environ else "not set",
         "native code": native_code(),
-        "attention by": availability.who_computes(torch.empty(0)),
+        "attention by": dispatch.backend_name(torch.empty(0)),
     }
     if torch.cuda.is_available():
         with FakeTensorMode():  # a GPU at fault must not end the report
-            facts["attention by"] += f", {availability.who_computes(torch.empty(0, device='cuda'))} on the GPU"
+            facts["attention by"] += f", {dispatch.backend_name(torch.empty(0, device='cuda'))} on the GPU"
     facts["kernel checks"], wrong = check_records.report()
-    refusal = availability.refusal()
+    refusal = dispatch.refusal()
     if not refusal and native_library.WHY_NOT:
         refusal = f"{native_library.WHY_NOT}; {native_library.remedy()}"
     return facts, [*([refusal] if refusal else []), *wrong]

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.kernels.attend import split_heads
-from ea_fairseq.kernels.dispatch import spread
-from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.kernels.masks import AttentionMasks, spread
 
 if TYPE_CHECKING:
     from ea_fairseq.attention.cache import AttentionCache

@@ -2,27 +2,26 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, library, nn
 
-from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.dispatch import (
+from ea_fairseq.kernels.arguments import (
     D_SCHEMA,
     DIFFERENTIATED,
     FusedArguments,
-    arguments_of,
-    is_native,
+    MapSize,
     new_gradients,
-    new_relu_mask,
     of_arguments,
-    read_arguments,
     readable,
     refuse_second_derivatives,
     save,
     without_none,
 )
+from ea_fairseq.kernels.cpu.call import call, new_relu_mask
+from ea_fairseq.kernels.dispatch import is_native
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
 
@@ -53,7 +52,7 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
     Returns:
         (..., n C').
     """
-    # torch.jit.trace cannot see into an autograd.Function, and autocast does not reach its backward pass.
+    # torch.jit.trace does not trace an autograd.Function, and autocast does not act on its backward pass.
     simple = torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
     if simple or not torch.is_grad_enabled() or not all(map(is_exactly, layers)):
         return joined(*layers)(x)
@@ -62,38 +61,39 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
 
 
 def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
-    """A function of x (..., C) that returns what ``project`` does, with the parameters as they are now."""
+    """A function of x (..., C) that returns what :func:`project` does, with the current parameters."""
     if not all(map(is_exactly, layers)):
         return lambda x: torch.cat([layer(x) for layer in layers], dim=-1)
-    weight = torch.cat([layer.weight for layer in layers])
-    bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+    linears: Any = layers
+    weight = torch.cat([layer.weight for layer in linears])
+    bias = None if linears[0].bias is None else torch.cat([layer.bias for layer in linears])
     return partial(F.linear, weight=weight, bias=bias)
 
 
 def is_exactly(layer: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
-    """Whether the layer is of a kind and nothing else: fairseq's quantization noise, for one, is a hook."""
+    """Whether the layer is of this class, not a subclass, and has no hooks, such as fairseq's quantization noise."""
     return type(layer) is kind and not any(getattr(layer, hooks) for hooks in HOOKS)
 
 
 class Projection(torch.autograd.Function):
-    """``project`` without a joined copy of the weights among what is saved for the backward pass.
+    """:func:`project` that saves the layers' weights for the backward pass instead of a concatenated copy of them.
 
     Its arguments are x (..., C), the number n of layers, their weights (C', C) and, if there are any, biases (C').
     """
 
     @staticmethod
-    def forward(x, layers, *parameters):
+    def forward(x: Tensor, layers: int, *parameters: Tensor) -> Tensor:
         weights, biases = parameters[:layers], parameters[layers:]
         return F.linear(x, torch.cat(weights), torch.cat(biases) if biases else None)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
         x, layers, *parameters = inputs
         ctx.has_bias = len(parameters) > layers
         ctx.save_for_backward(x, *parameters[:layers])
 
     @staticmethod
-    def backward(ctx, d_output):
+    def backward(ctx: Any, d_output: Tensor) -> tuple[Tensor | None, ...]:
         x, *weights = ctx.saved_tensors
         sizes = [len(weight) for weight in weights]
         d_x = d_output @ torch.cat(weights) if ctx.needs_input_grad[0] else None
@@ -119,10 +119,11 @@ def split_qkv(query: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Ten
     Args:
         query: (T, B, C), with ``memory`` (S, B, 2 C), keys and values; or (T, B, 3 C), and no memory.
     """
-    return query.chunk(3, dim=-1) if memory is None else (query, *memory.chunk(2, dim=-1))
+    first, second, *third = query.chunk(3, dim=-1) if memory is None else memory.chunk(2, dim=-1)
+    return (first, second, third[0]) if third else (query, first, second)
 
 
-def map_size(query: Tensor, memory: Tensor | None, heads: int) -> tuple[int, int, int, int]:
+def map_size(query: Tensor, memory: Tensor | None, heads: int) -> MapSize:
     """Size (B, K, T, S) of the maps of such an attention."""
     return query.size(1), heads, query.size(0), (query if memory is None else memory).size(0)
 
@@ -136,7 +137,7 @@ def attend(
     previous: Tensor | None,
     masks: AttentionMasks,
 ) -> tuple[Tensor, Tensor] | None:
-    """Scores (EA eq. 1), logits (EA eq. 4) and attention (EA eq. 5) in one pass, of which only the logits are written.
+    """Scores (EA eq. 1), logits (EA eq. 4) and attention (EA eq. 5) in one pass that stores no map but the logits.
 
     Args:
         query: (T, B, C), projected; memory: (S, B, 2 C), keys and values side by side. Without memory, ``query`` is
@@ -145,16 +146,16 @@ def attend(
         previous: (B, K, T, S), logits of the layer below; it and the masks may have one row or column for all.
 
     Returns:
-        What is attended to, (T, B, C), and logits (B, K, T, S), zero where masked; None where no kernel takes this.
+        What is attended to, (T, B, C), and logits (B, K, T, S), zero where masked; None if no kernel supports this.
 
     Raises:
-        ValueError, TypeError: naming what has another size or type than it must have.
+        ValueError, TypeError: naming a tensor of a wrong size or type.
     """
     size = map_size(query, memory, heads)
     is_one_batch = memory is None or query.size(1) == memory.size(1)
     if masks.float_mask is not None or not is_one_batch or 0 in size or not is_native(query):
         return None
-    arguments = arguments_of(fused, scale, previous, masks, size, query.device)
+    arguments = FusedArguments.of(fused, scale, size, query.device, previous, masks)
     return torch.ops.ea_fairseq.attend(query, memory, heads, *arguments)[:2]
 
 
@@ -164,7 +165,7 @@ def read_attention(
     """Query, memory and arguments as native code reads them.
 
     Raises:
-        ValueError, TypeError: naming what has another size or type than it must have.
+        ValueError, TypeError: naming a tensor of a wrong size or type.
     """
     parts = 3 if memory is None else 1
     if query.dim() != 3 or heads < 1 or query.size(-1) == 0 or query.size(-1) % (parts * heads):
@@ -173,29 +174,40 @@ def read_attention(
     if memory is not None:
         size = *memory.shape[:1], query.size(1), 2 * query.size(2)
         memory = readable("memory", memory, size, torch.float32)
-    return query, memory, read_arguments(arguments, map_size(query, memory, heads), query.dtype)
+    return query, memory, arguments.checked(map_size(query, memory, heads), query.dtype)
 
 
 @library.impl("ea_fairseq::attend", "cpu")
-def forward(query, memory, heads, *arguments):
-    """Of any tensors; see :func:`attend`."""
-    query, memory, arguments = read_attention(query, memory, heads, FusedArguments(*arguments))
+def forward(query: Tensor, memory: Tensor | None, heads: int, *values: Any) -> list[Tensor]:
+    """The operator ``attend``, for tensors that are checked first; see :func:`attend`."""
+    query, memory, arguments = read_attention(query, memory, heads, FusedArguments(*values))
     attended, logits, logsumexp, relu_mask = found = outputs(query, memory, heads, *arguments)
     if logits.numel() == 0:
         return [tensor.zero_() for tensor in found]
     written = {"attended": attended, "logits": logits, "logsumexp": logsumexp, "relu_mask": relu_mask}
-    dispatch.call("attend", logits.shape, arguments, **fields(query, memory, heads), **written)
+    call("attend", logits.shape, arguments, **fields(query, memory, heads), **written)
     return found
 
 
 @library.impl("ea_fairseq::attend_backward", "cpu")
-def backward(d_attended, d_logits, logits, logsumexp, relu_mask, is_learned, query, memory, heads, *arguments):
-    """Of any tensors: gradients of query, memory and the arguments that may have some, empty where there is none.
+def backward(
+    d_attended: Tensor | None,
+    d_logits: Tensor | None,
+    logits: Tensor,
+    logsumexp: Tensor,
+    relu_mask: Tensor,
+    is_learned: bool,
+    query: Tensor,
+    memory: Tensor | None,
+    heads: int,
+    *values: Any,
+) -> list[Tensor]:
+    """The operator ``attend_backward``: gradients of query, memory and the arguments that have some, else empty.
 
     Args:
-        is_learned: whether the weights of heads take gradients.
+        is_learned: whether the weights of heads need gradients.
     """
-    query, memory, arguments = read_attention(query, memory, heads, FusedArguments(*arguments))
+    query, memory, arguments = read_attention(query, memory, heads, FusedArguments(*values))
     attended, *like = outputs(query, memory, heads, *arguments)
     if d_attended is None:
         d_attended = attended.zero_()
@@ -212,30 +224,30 @@ def backward(d_attended, d_logits, logits, logsumexp, relu_mask, is_learned, que
     d_tokens = zip(("d_query", "d_key", "d_value"), split_qkv(d_query, d_memory), strict=True)
     d_others = zip((f"d_{name}" for name in DIFFERENTIATED), d_arguments, strict=True)
     written = {**dict(d_tokens), **dict(d_others)}
-    dispatch.call("attend_backward", logits.shape, arguments, **fields(query, memory, heads), **given, **written)
+    call("attend_backward", logits.shape, arguments, **fields(query, memory, heads), **given, **written)
     return without_none(found, query)
 
 
 def gradients_like(
     query: Tensor, memory: Tensor | None, logits: Tensor, is_learned: bool, arguments: FusedArguments
-) -> list[Tensor | None]:
-    """New tensors for the gradients of query, memory and the arguments that may have some, None where there is none."""
-    of_tokens = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in (query, memory)]
-    return [*of_tokens, *new_gradients(arguments, is_learned, logits)]
+) -> tuple[Tensor, Tensor | None, *tuple[Tensor | None, ...]]:
+    """New tensors for the gradients of query, memory and the arguments that have some, None for the others."""
+    d_memory = None if memory is None else memory.new_empty(memory.shape)
+    return query.new_empty(query.shape), d_memory, *new_gradients(arguments, is_learned, logits)
 
 
 @library.register_fake("ea_fairseq::attend")
-def outputs(query, memory, heads, *arguments):
-    """New tensors for what is attended to (T, B, C), logits (B, K, T, S), the logsumexp of their visible keys (B, K, T)
-    and, in bits, where the convolution's ReLU passes its output on."""
+def outputs(query: Tensor, memory: Tensor | None, heads: int, *values: Any) -> list[Tensor]:
+    """New tensors for what is attended to (T, B, C), logits (B, K, T, S), the logsumexp over visible keys (B, K, T) and
+    the bits of the convolution's ReLU, set where its input is positive."""
     attended = query.new_empty(split_qkv(query, memory)[0].shape)
     logits = query.new_empty(map_size(query, memory, heads))
-    relu_mask = new_relu_mask(logits, FusedArguments(*arguments).weight)
-    return attended, logits, query.new_empty(logits.shape[:3]), relu_mask
+    relu_mask = new_relu_mask(logits, FusedArguments(*values).weight)
+    return [attended, logits, query.new_empty(logits.shape[:3]), relu_mask]
 
 
 def fields(query: Tensor, memory: Tensor | None, heads: int) -> dict[str, Tensor | int]:
-    """Fields of a call that tell of queries, keys and values."""
+    """The fields of a call that describe queries, keys and values."""
     queries, keys, values = split_qkv(query, memory)
     return {
         "query": queries,
@@ -248,22 +260,34 @@ def fields(query: Tensor, memory: Tensor | None, heads: int) -> dict[str, Tensor
 
 
 @library.register_fake("ea_fairseq::attend_backward")
-def backward_outputs(d_attended, d_logits, logits, logsumexp, relu_mask, is_learned, query, memory, heads, *arguments):
-    """New tensors of the sizes that ``backward`` returns."""
-    return without_none(gradients_like(query, memory, logits, is_learned, FusedArguments(*arguments)), query)
+def backward_outputs(
+    d_attended: Tensor | None,
+    d_logits: Tensor | None,
+    logits: Tensor,
+    logsumexp: Tensor,
+    relu_mask: Tensor,
+    is_learned: bool,
+    query: Tensor,
+    memory: Tensor | None,
+    heads: int,
+    *values: Any,
+) -> list[Tensor]:
+    """New tensors of the sizes that :func:`backward` returns."""
+    return without_none(gradients_like(query, memory, logits, is_learned, FusedArguments(*values)), query)
 
 
-def setup_context(ctx, inputs, output):
-    query, memory, ctx.heads, *arguments = inputs
-    arguments = FusedArguments(*arguments)
+def setup_context(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+    """Saves what :func:`differentiate` reads."""
+    query, memory, ctx.heads, *values = inputs
+    arguments = FusedArguments(*values)
     ctx.is_learned = arguments.is_learned
     save(ctx, output, (query, memory), arguments)
 
 
-def differentiate(ctx, d_attended, d_logits, *_):
+def differentiate(ctx: Any, d_attended: Tensor | None, d_logits: Tensor | None, *_: Any) -> tuple[Any, ...]:
     """Gradients of the inputs of ``attend`` from those of its outputs."""
     *saved, query, memory = ctx.saved_tensors[:5]
-    arguments = FusedArguments(*ctx.saved_tensors[5:], *ctx.numbers)
+    arguments = FusedArguments(*ctx.saved_tensors[5:], *ctx.scalars)
     d_query, d_memory, *others = torch.ops.ea_fairseq.attend_backward(
         d_attended, d_logits, *saved, ctx.is_learned, query, memory, ctx.heads, *arguments
     )

@@ -1,7 +1,7 @@
-"""What checks of kernels have found, on disk: a file a kernel, in a folder for GPU, driver, torch, Triton and sources.
+"""Results of the checks of kernels, a file for each, in a folder for GPU, driver, torch, Triton and our sources.
 
-A file is replaced whole, so that of several processes one leaves its record; a record that cannot be read is made anew.
-A check that crashes its process leaves a record that it has begun, by which the next process knows.
+A file is replaced as a whole, so that one of several processes writes it; a file that cannot be read is made anew. A
+check that crashes its process leaves a record of its start, from which the next process sees the crash.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ PATIENCE = 600  # seconds after which a check that another machine has begun cou
 
 
 class Record:
-    """What is known of one kernel on one device.
+    """The result of checking one kernel on one device.
 
     Args:
-        path: of the file; None if there is no place for it, and nothing is remembered.
+        path: of the file; None if there is no place for it, and nothing is recorded.
     """
 
     def __init__(self, path: Path | None):
@@ -43,7 +43,7 @@ class Record:
         return cls(place and place / f"{name}.json")
 
     def problem(self) -> str | None:
-        """What an earlier check has found wrong, empty if nothing, None if nobody knows."""
+        """What an earlier check has found wrong: empty if nothing, None if there was no check."""
         content = self.read()
         problem = content.get("problem")
         if isinstance(problem, str) and len(problem) < LARGEST and problem.isprintable():
@@ -54,9 +54,9 @@ class Record:
 
     @property
     def title(self) -> str:
-        """The kernel's, for people."""
+        """The kernel's title, for people to read."""
         title = self.read().get("kernel")
-        return title if isinstance(title, str) and title.isprintable() else self.path.stem
+        return title if isinstance(title, str) and title.isprintable() else self.path.stem if self.path else ""
 
     def read(self) -> dict:
         """The file's content, empty if there is none that can be read."""
@@ -66,8 +66,8 @@ class Record:
                 return content if isinstance(content, dict) else {}
         return {}
 
-    def keep(self, title: str, check: Callable[[], str]) -> str:
-        """Runs a check and records what it returns, see :meth:`problem`; nothing if it raises an exception."""
+    def run(self, title: str, check: Callable[[], str]) -> str:
+        """Runs a check and records what it returns, see :meth:`problem`; an exception leaves no record."""
         begun = {"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()}
         self.write({"kernel": title, "problem": None, **begun})
         try:
@@ -91,7 +91,7 @@ class Record:
 
 
 def has_crashed(content: dict) -> bool:
-    """Whether the process that began a check has ended since; of another machine's, nothing but the time tells."""
+    """Whether the process that began a check has ended since; for a process of another machine, the time decides."""
     if content.get("host") != socket.gethostname():
         begun = content.get("at")
         return not isinstance(begun, int | float) or time.time() - begun > PATIENCE
@@ -132,8 +132,8 @@ def fingerprint(device: torch.device) -> str:
 
 
 def devices() -> list[torch.device]:
-    """Those for which this process may use kernels in Triton: GPUs, one of each name; or a CPU if EA_BACKEND=triton."""
-    found = {}
+    """The devices with kernels in Triton: GPUs, one of each name; or a CPU if EA_BACKEND=triton."""
+    found: dict[str, torch.device] = {}
     for index in range(torch.cuda.device_count()):
         found.setdefault(torch.cuda.get_device_name(index), torch.device("cuda", index))
     return list(found.values()) or [torch.device("cpu")] * (dispatch.backend == "triton")

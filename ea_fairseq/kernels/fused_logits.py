@@ -1,6 +1,6 @@
 """What a mechanism lets kernels compute between the scores of an attention and its softmax."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -21,6 +21,7 @@ class FusedLogits:
         conv: K heads to K heads, with a bias, its kernel square; it is given no padding.
         window: which entries the convolution reads.
         beta: weight of the convolution's output, also a number or (K).
+        above, left: rows up and columns left from an entry to the one that the kernel's first tap reads.
     """
 
     own_weight: float | Tensor = 1.0
@@ -28,12 +29,14 @@ class FusedLogits:
     conv: nn.Conv2d | None = None
     window: Window | None = None
     beta: float | Tensor = 0.0
+    above: int = field(default=0, init=False)
+    left: int = field(default=0, init=False)
 
-    def __post_init__(self):
-        """``above``, ``left``: rows up and columns left from an entry to the one that the kernel's first tap reads."""
-        left, _, above, _ = (0,) * 4 if self.conv is None else self.window.margins(self.conv.kernel_size[0])
-        object.__setattr__(self, "above", above)
-        object.__setattr__(self, "left", left)
+    def __post_init__(self) -> None:
+        if self.conv is not None and self.window is not None:
+            left, _, above, _ = self.window.padding(self.conv.kernel_size[0])
+            object.__setattr__(self, "above", above)
+            object.__setattr__(self, "left", left)
 
     @property
     def has_skip(self) -> bool:
@@ -42,5 +45,5 @@ class FusedLogits:
 
     @property
     def settings(self) -> tuple:
-        """What of it does not change with the parameters of a model: all but tensors."""
+        """All fields but tensors: those that do not change with the parameters of a model."""
         return tuple(value for value in vars(self).values() if not isinstance(value, Tensor))

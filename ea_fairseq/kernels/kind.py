@@ -1,11 +1,11 @@
-"""Kinds of kernels: what tells one compiled kernel in Triton from another."""
+"""Kinds of kernels: what distinguishes one compiled kernel in Triton from another."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.triton.evolution import Tiling
 
 MASKS = ("padded_keys", "padded_queries", "future")
@@ -69,7 +69,7 @@ class Kind(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For people: what a user can tell apart."""
+        """A description for people, without what depends on the sizes of maps."""
         convolution = f"a {self.kernel}x{self.kernel} convolution" if self.kernel else "no convolution"
         previous = "with" if "previous" in self.operands else "without"
         learned = ", learned weights" if self.is_learned else ""
@@ -77,7 +77,7 @@ class Kind(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A file name, another one for each kind."""
+        """A file name, unique to this kind."""
         tiling = self.rows, self.columns, self.warps
-        numbers = self.heads, self.kernel, self.above, self.left, int(self.is_learned), *tiling
-        return "-".join([self.step, self.type_name, *map(str, numbers), *self.operands])
+        integers = self.heads, self.kernel, self.above, self.left, int(self.is_learned), *tiling
+        return "-".join([self.step, self.type_name, *map(str, integers), *self.operands])

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import spread
-
 # A float mask has -inf where a query must not see a key, or what others write instead: it is far below whatever a bias
 # may be, and float16 can hold it.
 MASKED_FROM = -1e4
@@ -30,21 +28,24 @@ class AttentionMasks:
     _made: dict[object, Tensor | None] = field(default_factory=dict, repr=False)  # of these, so far
 
     @classmethod
-    def of(cls, padded_keys: Tensor | None, padded_queries: Tensor | None, attn_mask: Tensor | None):
+    def of(
+        cls, padded_keys: Tensor | None, padded_queries: Tensor | None, attn_mask: Tensor | None
+    ) -> "AttentionMasks":
         """From fairseq's masks; ``attn_mask`` (T, S) is true where a query must not see a key, or is added to logits.
 
         Raises:
             TypeError: where ``attn_mask`` is of whole numbers.
         """
-        padding = (mask if mask is None else mask.bool() for mask in (padded_keys, padded_queries))
+        padded_keys = None if padded_keys is None else padded_keys.bool()
+        padded_queries = None if padded_queries is None else padded_queries.bool()
         if attn_mask is None or attn_mask.dtype is torch.bool:
-            return cls(*padding, attn_mask)
+            return cls(padded_keys, padded_queries, attn_mask)
         if not attn_mask.is_floating_point():
             raise TypeError(f"attn_mask must be of bool or of numbers to add to logits, not of {attn_mask.dtype}")
         future = attn_mask <= MASKED_FROM
         finite = attn_mask.masked_fill(future, 0.0)
         matters = torch.compiler.is_compiling() or attn_mask.requires_grad or finite.any()
-        return cls(*padding, future, finite if matters else None)
+        return cls(padded_keys, padded_queries, future, finite if matters else None)
 
     def of_size(self, sentences: int, queries: int, keys: int) -> "AttentionMasks":
         """The masks of B sentences, T queries and S keys; those with one row or column for all are spread.
@@ -122,6 +123,20 @@ def probabilities(logits: Tensor, masks: AttentionMasks) -> Tensor:
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
     if masks.float_mask is not None:
         logits = logits + masks.float_mask.to(dtype)
-    if masks.masked is not None:
-        logits = logits + masks.additive_mask(logits.dtype)
+    additive = masks.additive_mask(logits.dtype)
+    if additive is not None:
+        logits = logits + additive
     return logits.softmax(dim=-1, dtype=dtype)
+
+
+def spread(name: str, tensor: Tensor | None, *size: int) -> Tensor | None:
+    """The tensor broadcast to a size, in each dimension of which it has one row for all or all of them.
+
+    Raises:
+        ValueError: naming the tensor, if it cannot be broadcast.
+    """
+    if tensor is None or tensor.shape == size:
+        return tensor
+    if tensor.dim() != len(size) or any(own not in (1, full) for own, full in zip(tensor.shape, size, strict=True)):
+        raise ValueError(f"{name} has the size {tuple(tensor.shape)}, which does not spread over {size}")
+    return tensor.expand(size)

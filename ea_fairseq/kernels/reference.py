@@ -1,25 +1,27 @@
-"""Scores to logits and probabilities in plain PyTorch: what kernels in Triton must equal, or else give way to.
+"""Scores to logits and probabilities in plain PyTorch: kernels in Triton are compared with it, and replaced by it.
 
-It has the functions of ``kernels/triton/evolution.py`` and keeps the same tensors for the backward pass, so that either
+It has the functions of ``kernels/triton/evolution.py`` and saves the same tensors for the backward pass, so that either
 module can compute either pass.
 """
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 
 LERP_ROUNDING = 1.2e-7  # weights that are so near 1 together were rounded to float32
 
 
-def without_autocast(function):
-    """The function with autocast off: it chooses the types of its products itself."""
+def without_autocast(function: Callable) -> Callable:
+    """The function without autocast, because it chooses the types of its products itself."""
 
     @wraps(function)
-    def run(maps, *args, **options):
+    def run(maps: Tensor | None, *args: Any, **options: Any) -> tuple[Tensor | None, ...]:
         device = next(tensor.device.type for tensor in (maps, *args) if isinstance(tensor, Tensor))
         with torch.autocast(device, enabled=False):
             return function(maps, *args, **options)
@@ -54,7 +56,7 @@ def forward(
     conv_input = scores.new_empty(0)
     if arguments.weight is not None:
         conv_input, read = logits, logits.to(precision)
-        evolved = torch.lerp(read, F.relu(convolve(read, arguments)), beta_of(arguments, precision))
+        evolved = torch.lerp(read, F.relu(convolve(padded(read, arguments), arguments)), beta_of(arguments, precision))
         logits = evolved.where(unmasked, 0.0).to(scores.dtype)
     # EA eq. 5, the softmax over visible keys; over all keys alike for a query that sees none.
     seen = logits.to(precision).where(visible, -torch.inf).where(visible.any(-1, keepdim=True), 0.0)
@@ -93,7 +95,7 @@ def backward(
     if arguments.weight is not None:
         beta = beta_of(arguments, precision)
         read, weight = padded(conv_input.to(precision), arguments), arguments.weight.to(precision)
-        convolved = F.conv2d(read, weight, arguments.bias.to(precision))
+        convolved = convolve(read, arguments)
         d_convolved = (beta * gradient).masked_fill(convolved <= 0, 0.0)
         if scores is not None:
             d_beta = (gradient * (F.relu(convolved) - conv_input.to(precision))).sum((0, 2, 3)).float()
@@ -108,23 +110,26 @@ def backward(
         own_weight, previous_weight = mix_weights(arguments, precision)
         d_scores, d_previous = own_weight * d_scores, (previous_weight * gradient).to(probabilities.dtype)
         if scores is not None:
-            read = arguments.scale * scores.to(precision), arguments.previous.to(precision)
-            d_mix = torch.stack([(gradient * maps.where(unmasked, 0.0)).sum((0, 2, 3)) for maps in read]).float()
+            assert arguments.previous is not None
+            mixed = arguments.scale * scores.to(precision), arguments.previous.to(precision)
+            d_mix = torch.stack([(gradient * maps.where(unmasked, 0.0)).sum((0, 2, 3)) for maps in mixed]).float()
     return d_scores.to(probabilities.dtype), d_previous, d_mix, d_weight, d_bias, d_beta
 
 
 def mix_weights(arguments: FusedArguments, precision: torch.dtype) -> Tensor:
     """Weights of scores and of previous logits, (2, K, 1, 1)."""
+    assert arguments.mix is not None
     return arguments.mix.to(precision)[..., None, None]
 
 
 def beta_of(arguments: FusedArguments, precision: torch.dtype) -> Tensor:
     """Weights of the convolution's output, (K, 1, 1)."""
+    assert arguments.beta is not None
     return arguments.beta.to(precision)[:, None, None]
 
 
 def visible_entries(maps: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor]:
-    """(B, 1, T, S), true where the softmax sees the key, and where, besides, the query is no padding."""
+    """(B, 1, T, S), true where a query may see a key; and the same without the rows of padded queries."""
     sentences, _, queries, keys = maps.shape
     visible = maps.new_ones(sentences, 1, queries, keys, dtype=torch.bool)
     if arguments.padded_keys is not None:
@@ -136,10 +141,10 @@ def visible_entries(maps: Tensor, arguments: FusedArguments) -> tuple[Tensor, Te
     return visible, visible & ~arguments.padded_queries[:, None, :, None]
 
 
-def convolve(read: Tensor, arguments: FusedArguments) -> Tensor:
-    """The convolution of maps (B, K, T, S), in their type; it reads zeros beyond them."""
-    weight, bias = arguments.weight.to(read.dtype), arguments.bias.to(read.dtype)
-    return F.conv2d(padded(read, arguments), weight, bias)
+def convolve(maps: Tensor, arguments: FusedArguments) -> Tensor:
+    """The convolution of padded maps, in their type, (B, K, T, S)."""
+    assert arguments.weight is not None and arguments.bias is not None
+    return F.conv2d(maps, arguments.weight.to(maps.dtype), arguments.bias.to(maps.dtype))
 
 
 def padding(arguments: FusedArguments) -> tuple[int, int, int, int]:
@@ -149,10 +154,10 @@ def padding(arguments: FusedArguments) -> tuple[int, int, int, int]:
 
 
 def padded(maps: Tensor, arguments: FusedArguments) -> Tensor:
-    """Maps with zeros around them, as many as the convolution reads."""
+    """Maps padded with the zeros that the convolution reads around them."""
     return F.pad(maps, padding(arguments))
 
 
 def cropped(maps: Tensor, arguments: FusedArguments) -> Tensor:
-    """Maps without the entries that :func:`padded` has put around them."""
+    """Maps without the padding that :func:`padded` adds."""
     return F.pad(maps, [-width for width in padding(arguments)])

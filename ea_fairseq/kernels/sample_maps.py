@@ -7,12 +7,14 @@ rounded.
 
 from dataclasses import dataclass
 from math import ceil, log2
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ea_fairseq.kernels import reference
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.triton.evolution import Tiling
 
@@ -88,7 +90,7 @@ class SampleMaps:
     def of(
         cls, kind: Kind, device: torch.device, size: tuple[int, int, int], tiling: Tiling | None = None
     ) -> "SampleMaps":
-        """Maps of B sentences, T queries and S keys; the same numbers whenever they are of the same kind and size."""
+        """Maps of B sentences, T queries and S keys; the same values for the same kind and size."""
         generator = torch.Generator().manual_seed(1)
         sentences, queries, keys = size
 
@@ -109,16 +111,16 @@ class SampleMaps:
             weight = draw(*taps, least=-(2**bits), most=2**bits, unit=unit, dtype=torch.float32)
             bias = draw(kind.heads, least=-8, most=8, unit=1 / 16, dtype=torch.float32)
         lengths = torch.tensor([1.0, 0.6, 0.0])[torch.arange(sentences) % 3].unsqueeze(1)
-        tensors = {
+        operands: dict[str, Any] = {
             "previous": previous,
             "padded_keys": (torch.arange(keys) >= (lengths * keys).round()).to(device),
             "padded_queries": (torch.arange(queries) >= (lengths * queries).round()).to(device),
             "future": torch.ones(queries, keys, dtype=torch.bool, device=device).triu(1),
             "d_logits": d_logits,
         }
-        tensors = {name: tensor if name in kind.operands else None for name, tensor in tensors.items()}
-        d_logits = tensors.pop("d_logits")
-        if tensors["previous"] is not None:  # weights of heads that do and do not add up to 1
+        operands = {name: tensor if name in kind.operands else None for name, tensor in operands.items()}
+        d_logits = operands.pop("d_logits")
+        if operands["previous"] is not None:  # weights of heads that do and do not add up to 1
             mix = torch.tensor([[0.75, 1.0], [0.25, 1.0]]).to(device).repeat(1, kind.heads)[:, : kind.heads]
         arguments = FusedArguments(
             mix=mix.contiguous() if mix is not None else None,
@@ -128,30 +130,33 @@ class SampleMaps:
             scale=0.5,
             above=kind.above,
             left=kind.left,
-            **tensors,
+            **operands,
         )
         return cls(kind, scores, d_logits, d_probabilities, arguments, tiling)
 
-    def compute(self, module, kept: tuple[Tensor, ...] | None = None, **options) -> tuple[Tensor | None, ...]:
+    def compute(
+        self, module: ModuleType, saved: tuple[Tensor, ...] | None = None, **options: Any
+    ) -> tuple[Tensor | None, ...]:
         """What the step of this kind returns, by a module with ``forward`` and ``backward``.
 
         Args:
-            kept: what the forward pass has kept for the backward pass: probabilities, the convolution's input and the
-                bits of its ReLU; PyTorch's by default.
+            saved: what the forward pass has saved for the backward pass: probabilities, the convolution's input and the
+                bits of its ReLU; by default what PyTorch's has saved.
         """
         if self.kind.step == "forward":
             return module.forward(self.scores, self.arguments, **options)
-        if kept is None:
-            _, *kept = reference.forward(self.scores, self.arguments, precision=torch.float64)
-        scores, arguments = self.scores, self.arguments
-        if not self.kind.is_learned:
-            scores, arguments = None, arguments._replace(previous=None)
-        return module.backward(self.d_logits, self.d_probabilities, *kept, scores, arguments, **options)
+        if saved is None:
+            saved = reference.forward(self.scores, self.arguments, precision=torch.float64)[1:]
+        learned = self.scores, self.arguments
+        fixed = None, self.arguments._replace(previous=None)
+        read = learned if self.kind.is_learned else fixed
+        return module.backward(self.d_logits, self.d_probabilities, *saved, *read, **options)
 
     def differences(self, found: tuple[Tensor | None, ...]) -> list[Difference]:
         """How far outputs of a kernel are from PyTorch's, which computes in float64."""
         expected = self.compute(reference, precision=torch.float64)
         # Gradients of parameters are sums over all entries, whose errors add up even if the entries cancel out.
+        assert expected[0] is not None
         of_sums = expected[0].double().abs().max().item() * self.scores[:, 0].numel() ** 0.5
         differences = []
         for output, result, right in zip(OUTPUTS[self.kind.step], found, expected, strict=False):

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.check_records import Record, device_name
-from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.kind import Kind
 from ea_fairseq.kernels.sample_maps import SampleMaps
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 
-verdicts: dict[tuple[torch.device, Kind], bool] = {}  # of this process
+agreements: dict[tuple[torch.device, Kind], bool] = {}  # of this process
 warned: set[str] = set()
 checking = threading.Lock()
 
@@ -22,7 +22,7 @@ checking = threading.Lock()
 def passes(
     step: str, maps: Tensor, arguments: FusedArguments, d_logits: Tensor | None = None, is_learned: bool = False
 ) -> bool:
-    """Whether Triton may compute a step of these maps (B, K, T, S); if nobody knows yet, it is found out.
+    """Whether Triton may compute a step of these maps (B, K, T, S); a kernel is checked before its first use.
 
     While a CUDA graph is captured nothing can be checked: PyTorch takes what has not been checked before.
 
@@ -31,19 +31,19 @@ def passes(
     """
     kind = Kind.of(step, maps, arguments, d_logits, is_learned)
     key = maps.device, kind
-    found = verdicts.get(key)
+    found = agreements.get(key)
     if found is not None:
         return found
     if maps.is_cuda and torch.cuda.is_current_stream_capturing():
         return dispatch.backend == "triton"
     with checking:
-        if key not in verdicts:
-            verdicts[key] = judge(kind, maps.device)
-    return verdicts[key]
+        if key not in agreements:
+            agreements[key] = check(kind, maps.device)
+    return agreements[key]
 
 
-def judge(kind: Kind, device: torch.device) -> bool:
-    """What an earlier check has found, or a new one.
+def check(kind: Kind, device: torch.device) -> bool:
+    """Whether the kernel agrees with PyTorch, by an earlier check or a new one.
 
     Raises:
         UserError: see :func:`passes`; or if the check has left the GPU unusable for this process.
@@ -51,7 +51,7 @@ def judge(kind: Kind, device: torch.device) -> bool:
     record = Record.of(device, kind.name)
     problem = record.problem()
     if problem is None:
-        problem = record.keep(kind.title, lambda: compare(kind, device))
+        problem = record.run(kind.title, lambda: compare(kind, device))
     if not problem:
         return True
     sentence = f"on {device_name(device)}, Triton's kernel ({kind.title}) {problem}"
@@ -82,7 +82,7 @@ def compare(kind: Kind, device: torch.device) -> str:
         What is wrong, the end of a sentence that begins with the kernel; empty if nothing is.
 
     Raises:
-        torch.OutOfMemoryError: which says nothing of the kernel.
+        torch.OutOfMemoryError: which does not depend on the kernel.
     """
     maps = SampleMaps.small(kind, device)
     try:

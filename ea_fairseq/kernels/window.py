@@ -16,7 +16,7 @@ class Window:
     above: int
     below: int
 
-    def margins(self, kernel_size: int) -> tuple[int, int, int, int]:
+    def padding(self, kernel_size: int) -> tuple[int, int, int, int]:
         """Columns to the left and right, and rows above and below, that a kernel reads beyond its entry."""
         radius = (kernel_size - 1) // 2
         return self.left * radius, self.right * radius, self.above * radius, self.below * radius

@@ -235,7 +235,7 @@ class EvolvingAttention(Attention):
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
         assert self.conv is not None
-        padding = self.evolution.window.margins(self.evolution.kernel_size)
+        padding = self.evolution.window.padding(self.evolution.kernel_size)
         if len(set(padding)) == 1 and is_exactly(self.conv, nn.Conv2d):  # the same on all sides
             return F.conv2d(logits, self.conv.weight, self.conv.bias, padding=padding[0])
         return self.conv(pad_map(logits, inputs, *padding))
@@ -247,7 +247,7 @@ class EvolvingAttention(Attention):
         beta * ReLU(x + c) + (1 - beta) * x = x + beta * c wherever x > -c, and the softmax does not see what is added
         to a whole row: the attention starts out with the probabilities it would have without its convolution.
         """
-        left, _, above, _ = self.evolution.window.margins(self.evolution.kernel_size)
+        left, _, above, _ = self.evolution.window.padding(self.evolution.kernel_size)
         assert self.conv is not None and self.conv.bias is not None
         self.conv.weight.zero_()
         self.conv.weight[:, :, above, left].fill_diagonal_(1.0)

@@ -18,7 +18,7 @@ from ea_fairseq.attention.maps import kind_of
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.availability import check_backend
+from ea_fairseq.kernels.dispatch import check_backend
 from ea_fairseq.models.nested_options import flatten
 from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
 from ea_fairseq.options import Options, flag

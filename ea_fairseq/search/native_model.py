@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import room_for
+from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
-from ea_fairseq.kernels.dispatch import by_head
 from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.stack import MechanismStack
 

@@ -12,8 +12,8 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from compilers import needs_compiler
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels import availability, triton
 from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels import triton
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
@@ -130,13 +130,13 @@ def test_without_native_code_a_model_works_and_says_so_once(monkeypatch, caplog)
     monkeypatch.setattr(backend, "backend", "auto")
     monkeypatch.setattr(native_library, "LIBRARY", None)
     monkeypatch.setattr(native_library, "WHY_NOT", "the native code was not compiled")
-    availability.say_slow.cache_clear()
+    backend.warn_slow_fallback.cache_clear()
     for _ in range(2):
         LAWS[0](build_loud(), 1)
     (record,) = caplog.records
     reason = "the native code was not compiled; install ea_fairseq again"
     assert re.match(f"evolving attention runs in plain PyTorch, .* because {reason}", record.message)
-    availability.say_slow.cache_clear()
+    backend.warn_slow_fallback.cache_clear()
 
 
 @pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")

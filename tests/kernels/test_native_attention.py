@@ -10,12 +10,12 @@ from attentions import KINDS
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.cache import AttentionCache
 from ea_fairseq.kernels import dispatch as backend
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.attend import attend, split_qkv
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
-from ea_fairseq.kernels.dispatch import FusedArguments
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.window import CROSS_WINDOW

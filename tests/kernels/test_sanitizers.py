@@ -23,7 +23,7 @@ OPTIONS = {"gcc": [], "clang": ["-shared-libasan"]}
 MISTAKE = """
 import torch
 from ea_fairseq.kernels.cpu import evolution as native_evolution
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 
 maps, mask = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, dtype=torch.bool)
 native_evolution.forward(maps, FusedArguments(*[None] * 5, mask, None, None, 1.0, 0, 0))

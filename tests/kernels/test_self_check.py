@@ -47,7 +47,7 @@ def new_process(tmp_path, monkeypatch):
 
 def forget():
     """What a process knows and has said."""
-    self_check.verdicts.clear()
+    self_check.agreements.clear()
     self_check.warned.clear()
     check_records.folder.cache_clear()
 
@@ -178,7 +178,7 @@ def test_a_kernel_whose_check_crashed_an_earlier_process_is_not_tried_again(monk
     assert [path.suffix for path in records] == [".json", ".json"]
     for path in records:
         if (child := os.fork()) == 0:
-            Record(path).keep("a kernel", lambda: os._exit(0))
+            Record(path).run("a kernel", lambda: os._exit(0))
         os.waitpid(child, 0)
     forget()
     monkeypatch.setattr(self_check, "compare", raising(AssertionError("is tried again")))
@@ -236,7 +236,7 @@ def test_without_a_place_for_records_kernels_are_checked_in_each_process(monkeyp
     forget()
     assert check_records.folder(DEVICE) is None
     small_model()
-    assert all(self_check.verdicts.values())
+    assert all(self_check.agreements.values())
 
 
 TWO_PROCESSES = """
@@ -290,7 +290,7 @@ def test_nothing_is_checked_while_a_cuda_graph_is_captured(monkeypatch):
     for backend, used in (("auto", False), ("triton", True)):
         monkeypatch.setattr(dispatch, "backend", backend)
         assert self_check.passes("forward", maps, arguments) == used
-    assert not self_check.verdicts
+    assert not self_check.agreements
 
 
 def test_nothing_is_checked_while_a_graph_is_compiled(monkeypatch, caplog):
@@ -310,7 +310,7 @@ def test_native_code_is_not_checked(monkeypatch):
     monkeypatch.setattr(evolve, "kernels", REAL_KERNELS)
     monkeypatch.setattr(self_check, "compare", raising(AssertionError("is checked")))
     small_model()
-    assert not self_check.verdicts
+    assert not self_check.agreements
 
 
 def kinds() -> st.SearchStrategy[Kind]:
@@ -318,7 +318,7 @@ def kinds() -> st.SearchStrategy[Kind]:
 
     def of(step, dtype, heads, kernel, window, operands, is_learned, keys):
         tiling = Tiling.of(heads, 30, keys)
-        left, _, above, _ = WINDOWS[window].margins(kernel or 1)
+        left, _, above, _ = WINDOWS[window].padding(kernel or 1)
         is_learned = is_learned and step == "backward"
         return Kind(
             step, dtype, heads, kernel, above, left, operands, is_learned, tiling.rows, tiling.columns, tiling.warps

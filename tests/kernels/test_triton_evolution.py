@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import evolution_cases
 from commands import ROOT, run
 from ea_fairseq.kernels import dispatch, triton
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.evolve import evolve
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -109,7 +110,7 @@ def test_previous_logits_of_weight_zero_are_not_read():
     case = draw_case(1, (1, 2, 3, 4), absent=frozenset({"future"}))
     fused = FusedLogits(previous_weight=0.0, own_weight=0.6)
     spoilt = torch.full_like(case.previous, torch.nan)
-    alone = dispatch.arguments_of(fused, case.scale, spoilt, AttentionMasks(), spoilt.shape, spoilt.device)
+    alone = FusedArguments.of(fused, case.scale, spoilt.shape, spoilt.device, spoilt, AttentionMasks())
     assert (alone.previous, alone.mix) == (None, None)
 
 
@@ -138,7 +139,7 @@ def test_past_the_dispatcher_gradients_are_the_same_and_have_none_themselves(mon
     fused = FusedLogits(0.7, 0.3, conv, ENCODER_WINDOW, 0.4)
     scores, previous = (torch.randn(1, 2, 3, 3, device=DEVICE, requires_grad=True) for _ in range(2))
     inputs = scores, previous, conv.weight, conv.bias
-    arguments = dispatch.arguments_of(fused, 0.5, previous, AttentionMasks(), scores.shape, scores.device)
+    arguments = FusedArguments.of(fused, 0.5, scores.shape, scores.device, previous, AttentionMasks())
     gradients = []
     for logits, weights in (
         evolve(scores, 0.5, fused, previous, AttentionMasks()),

@@ -6,7 +6,7 @@ from unittest import mock
 from torch import Tensor
 
 from ea_fairseq.kernels import dispatch as backend
-from ea_fairseq.kernels.cpu import step as native_step
+from ea_fairseq.kernels.cpu import native_library
 
 
 def outcome(call: Callable[[], list[Tensor]]) -> list[Tensor] | Exception:
@@ -31,8 +31,7 @@ def compare(call: Callable[[], list[Tensor]], tolerance: float) -> str:
     with mock.patch.object(backend, "backend", "reference"):
         expected = outcome(call)
     with (
-        mock.patch.object(backend, "call", counted(backend.call)),
-        mock.patch.object(native_step, "step", counted(native_step.step)),
+        mock.patch.object(native_library, "function", counted(native_library.function)),
         mock.patch.object(backend, "backend", "native"),
     ):
         found = outcome(call)

@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW, Window
 
 WINDOWS = [ENCODER_WINDOW, DECODER_WINDOW, CROSS_WINDOW]
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def margins(self) -> tuple[int, int, int, int]:
-        return self.window.margins(1 if self.weight is None else self.weight.size(-1))
+        return self.window.padding(1 if self.weight is None else self.weight.size(-1))
 
     @property
     def arguments(self) -> FusedArguments:

@@ -8,7 +8,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import KernelInterface
 
-from ea_fairseq.kernels.dispatch import FusedArguments
+from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 
 SHARED_MEMORY = 227 * 1024  # bytes of a multiprocessor, which is to hold two programs

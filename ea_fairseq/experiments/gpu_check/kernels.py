@@ -44,7 +44,7 @@ class Attention:
 
     def of_step(self, step: str, dtype: torch.dtype, heads: int, length: int) -> Kind:
         """The kind of its kernel for maps of a length; a map that the next layer reads has a gradient, too."""
-        left, _, above, _ = WINDOWS[self.kind].margins(self.kernel or 1)
+        left, _, above, _ = WINDOWS[self.kind].padding(self.kernel or 1)
         tiling = Tiling.of(heads, length, length)
         operands = self.operands() + ("d_logits",) * (step == "backward" and self.has_previous)
         sizes, is_learned = (heads, self.kernel, above, left), self.is_learned and step == "backward"

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels import dispatch
-from ea_fairseq.kernels.dispatch import DIFFERENTIATED, FusedArguments, new_gradients, new_relu_mask
+from ea_fairseq.kernels.arguments import DIFFERENTIATED, FusedArguments, new_gradients
+from ea_fairseq.kernels.cpu.call import call, new_relu_mask
 
 
 def forward(scores: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -20,7 +20,7 @@ def forward(scores: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor, 
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
     conv_input = scores.new_empty(0) if arguments.weight is None else torch.empty_like(scores)
     relu_mask = new_relu_mask(scores, arguments.weight)
-    dispatch.call(
+    call(
         "evolve",
         scores.shape,
         arguments,
@@ -52,7 +52,7 @@ def backward(
     """
     d_scores = torch.empty_like(probabilities)
     gradients = new_gradients(arguments, scores is not None, probabilities)
-    dispatch.call(
+    call(
         "evolve_backward",
         probabilities.shape,
         arguments,

@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels import dispatch
+from ea_fairseq.kernels.arguments import FusedArguments, readable
+from ea_fairseq.kernels.cpu.call import addresses, run
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS
-from ea_fairseq.kernels.dispatch import FusedArguments, is_native, readable
+from ea_fairseq.kernels.dispatch import is_native
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.kernels.masks import AttentionMasks
 
 
 def takes_step(words: Tensor) -> bool:
@@ -88,9 +90,9 @@ def step(
         conv_slots=conv_slots,
         room=room,
         output=output.data_ptr(),
-        **dispatch.addresses(tensors),
+        **addresses(tensors),
     )
-    dispatch.run("decode", fields)
+    run("decode", fields)
     return output, probabilities, logits
 
 
@@ -106,10 +108,10 @@ def arguments_of_step(
     is_constant = previous is None and padded_queries is None
     if is_constant and cache.arguments is not None:
         return cache.arguments
-    device = torch.device("cpu")
-    arguments = FusedArguments.of(fused, scale, size[1], device, previous, padded_queries=padded_queries)
+    masks = AttentionMasks(padded_queries=padded_queries)
+    arguments = FusedArguments.of(fused, scale, size, torch.device("cpu"), previous, masks)
     arguments = arguments.checked(size, torch.float32)
-    fields = dispatch.addresses(arguments._asdict())
+    fields = addresses(arguments._asdict())
     del fields["padded_keys"], fields["future"]  # the cache has its own
     if is_constant:
         cache.arguments = arguments, fields

@@ -11,7 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ea_fairseq.kernels.dispatch import FusedArguments, new_gradients
+from ea_fairseq.kernels.arguments import FusedArguments, new_gradients
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Launch:
         tensors = (None if tensor is None else tensor.contiguous() for tensor in arguments.tensors)
         tensors = (x.view(torch.uint8) if x is not None and x.dtype is torch.bool else x for x in tensors)
         # A kernel would be compiled anew for some whole numbers of a tuple: these two it reads from its sizes.
-        self.arguments = FusedArguments(*tensors, *arguments.numbers)._replace(above=None, left=None)
+        self.arguments = FusedArguments(*tensors, *arguments.scalars)._replace(above=None, left=None)
         self.programs = sentences * -(-queries // self.tiling.band)
         self.slices = power_of_two(-(-heads * kernel**2 // tiles.SLICE.value))
 
