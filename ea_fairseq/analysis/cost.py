@@ -1,19 +1,38 @@
-"""Parameters and FLOPs in the convention of the papers (HAT, ACL 2020), counted on the built model."""
+"""What a built model costs: parameters, multiply-accumulates, and what autograd saves for the backward pass.
+
+Papers count a Transformer's parameters without embeddings and output projection, and its FLOPs without output
+projection (HAT, ACL 2020).
+"""
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import torch
+from fairseq.models.roberta import RobertaModel
 from fairseq.models.transformer import TransformerEncoderBase, TransformerModelBase
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
-from ea_fairseq.analysis.parts import EMBEDDINGS, OUTPUT, parts, total
+from ea_fairseq.analysis.parts import (
+    CLASSIFICATION_HEAD,
+    EMBEDDINGS,
+    LM_HEAD,
+    OUTPUT,
+    POOLER,
+    TOKENS,
+    Part,
+    parts,
+    total,
+)
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.models.classifier import SentenceClassifier
+from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.time_series import TimeSeriesModel
 
 UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
 STEPS = {  # methods whose multiplications are counted under their names, as if they were modules
@@ -24,7 +43,7 @@ STEPS = {  # methods whose multiplications are counted under their names, as if 
 
 @dataclass(frozen=True)
 class Cost:
-    """Parameters and FLOPs in the convention of the papers: without embeddings and output projection."""
+    """Parameters and FLOPs, as papers count them."""
 
     parameters: int
     flops: int
@@ -32,20 +51,96 @@ class Cost:
 
 def cost(model: TransformerModelBase, length: int = 30) -> Cost:
     """Counts a Transformer's parameters and the FLOPs of one pair of ``length`` source and target tokens."""
-    found = parts(model, count_macs(model, length, length))
+    return published_cost(parts(model, count_macs(model, length, length)))
+
+
+def published_cost(found: list[Part]) -> Cost:
+    """The cost of a Transformer of these parts in the convention of the papers."""
     parameters = total(found, without=(EMBEDDINGS, OUTPUT)).parameters
     return Cost(parameters, 2 * total(found, without=(OUTPUT,)).macs)
 
 
+def series_cost(model: TimeSeriesModel) -> Cost:
+    """All parameters of a model of time series, and the FLOPs of one series of the longest there are."""
+    return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_series_macs(model).total())
+
+
+def encoder_parameters(model: RobertaModel) -> dict[str, int]:
+    """Parameters of an encoder as papers count them, by which papers do."""
+    found = parts(model)
+    if isinstance(model, SentenceClassifier):
+        return {"PA: without embeddings of words": total(found, without=(TOKENS,)).parameters}
+    encoder = total(found, without=(LM_HEAD, CLASSIFICATION_HEAD)).parameters + sum(encoder_layout(model).values())
+    pooler = sum(part.count.parameters for part in found if part.name == POOLER)
+    return {
+        "BERT, EA: with pooler, without language model's head": encoder + pooler,
+        "COMP: with language model's head, without pooler": encoder + total(found, LM_HEAD).parameters,
+    }
+
+
+def encoder_layout(model: RobertaModel) -> dict[str, int]:
+    """How fairseq's layout differs from that of published models, in words, and the parameters to add to it.
+
+    An encoder with segments is compared with BERT, others with RoBERTa, which has fairseq's rows of positions.
+    """
+    width = model.encoder.sentence_encoder.embed_tokens.embedding_dim
+    if isinstance(model, SentenceClassifier):
+        return {}
+    if not EncoderOptions.from_namespace(model.args).segments:
+        return {"fairseq lacks RoBERTa's row of token types": width}
+    if model.encoder.sentence_encoder.embed_positions is None:
+        return {}
+    return {f"fairseq has {UNUSED_POSITIONS} rows of positions more than BERT": -UNUSED_POSITIONS * width}
+
+
 def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:
-    """Multiply-accumulates of one pair in evaluation mode, see :func:`traced_macs`."""
+    """Multiply-accumulates of one pair of sentences in evaluation mode, see :func:`traced_macs`."""
     return traced_macs(model, *pair(model, source_length, target_length))
 
 
-def pair(model: TransformerModelBase, source_length: int, target_length: int) -> tuple[torch.Tensor, ...]:
-    """What a model takes of one pair of sentences of unknown words: source, its length and target."""
+def count_encoder_macs(model: RobertaModel, length: int) -> Counter[str]:
+    """Multiply-accumulates of one sentence in evaluation mode: the encoder once, and all heads."""
+    tokens = torch.full((1, length), model.encoder.dictionary.unk())
+    encoder = traced_macs(Pass(model, features_only=True), tokens)
+    passes: list[dict[str, str]] = [{"classification_head_name": name} for name in model.classification_heads]
+    passes += [{}] if model.encoder.lm_head is not None else []
+    heads = (traced_macs(Pass(model, **options), tokens) - encoder for options in passes)
+    return sum(heads, encoder)
+
+
+def count_series_macs(model: TimeSeriesModel) -> Counter[str]:
+    """Multiply-accumulates of one longest series in evaluation mode, see :func:`traced_macs`."""
+    description = model.description
+    return traced_macs(series_pass(model), torch.zeros(1, description.longest, description.channels))
+
+
+def pair(model: TransformerModelBase, source_length: int, target_length: int) -> tuple[Tensor, ...]:
+    """A model's inputs for one pair of sentences of unknown words: source, its length and target."""
     source, target = (torch.full((1, n), model.encoder.dictionary.unk()) for n in (source_length, target_length))
     return source, torch.tensor([source_length]), target
+
+
+def series_pass(model: TimeSeriesModel) -> "Pass":
+    """A pass over one longest series to the head that the model has."""
+    padding = torch.zeros(1, model.description.longest, dtype=torch.bool)
+    head = next(iter(model.classification_heads), None)
+    return Pass(model, padding_mask=padding, features_only=model.value_head is None, classification_head_name=head)
+
+
+def saved_for_backward(forward: Callable[[], object], parameters: Iterable[Tensor]) -> int:
+    """Bytes of the storages that a forward pass saves for the backward pass, each once, parameters left out."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in parameters}
+    sizes: dict[int, int] = {}
+
+    def save(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(save, lambda tensor: tensor):
+        outputs = forward()
+    del outputs  # until here it held what was saved, so that no address was used twice
+    return sum(size for address, size in sizes.items() if address not in own)
 
 
 class Pass(nn.Module):
@@ -55,7 +150,7 @@ class Pass(nn.Module):
         super().__init__()
         self.model, self.options = model, options
 
-    def forward(self, source: torch.Tensor) -> torch.Tensor:
+    def forward(self, source: Tensor) -> Tensor:
         """What the model returns first."""
         return self.model(source, **self.options)[0]
 
@@ -72,7 +167,7 @@ class Step(nn.Module):
         return self.method(*args)
 
 
-def traced_macs(model: nn.Module, *inputs: torch.Tensor) -> Counter[str]:
+def traced_macs(model: nn.Module, *inputs: Tensor) -> Counter[str]:
     """Multiply-accumulates of a pass in evaluation mode, as torchprofile counts them.
 
     Returns:

@@ -9,8 +9,7 @@ import pytest
 
 from commands import ROOT
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.costs import profile
-from ea_fairseq.experiments.costs.profile_tables import size
+from ea_fairseq.experiments.costs import profile, profiled_model
 from ea_fairseq.experiments.reports.papers import DATASETS, PAPER, paper_flags
 from recipes import flags_of
 
@@ -137,7 +136,7 @@ def test_the_flags_of_a_recipe_are_taken(profiles):
 @pytest.mark.parametrize("other", [{"parameters": "2.48M"}, {"flops": "165.00M"}, {"flops": "161.00M"}])
 def test_figures_other_than_the_papers_end_with_a_sentence(other, profiles, monkeypatch):
     label = "ea_transformer_lite"
-    monkeypatch.setattr(profile, "paper_flags", lambda: {label: paper_flags()[label]})
+    monkeypatch.setattr(profiled_model, "paper_flags", lambda: {label: paper_flags()[label]})
     assert "2,485,224" in profiles("--all")
     monkeypatch.setitem(PAPER, label, replace(PAPER[label], **other))
     with pytest.raises(UserError, match=label):
@@ -171,7 +170,7 @@ def test_every_model_of_the_paper_has_flags_and_scores():
 
 @pytest.mark.parametrize(("count", "text"), [(512, "0.5 KiB"), (1 << 20, "1.0 MiB"), (3 << 29, "1.5 GiB")])
 def test_sizes_have_a_unit(count, text):
-    assert size(count) == text
+    assert profiled_model.size(count) == text
 
 
 def test_recomputed_activations_are_not_kept(profiles):

@@ -5,14 +5,13 @@ import os
 import re
 import signal
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
-from io import BytesIO
-from multiprocessing import Pipe
+from multiprocessing.forkserver import ForkServer
 
 import pytest
 from matplotlib.container import BarContainer
 
+import forked
 from commands import ROOT
 from drawn_figures import error_bars
 from ea_fairseq.attention import registry
@@ -31,24 +30,35 @@ from ea_fairseq.experiments.benchmark.cases import (
     Settings,
     Variant,
 )
-from ea_fairseq.experiments.benchmark.figures import bars, block_figure, figures
+from ea_fairseq.experiments.benchmark.figures import bars, figures
 from ea_fairseq.experiments.benchmark.results import Benchmark
 from ea_fairseq.experiments.benchmark.samples import Sample
-from ea_fairseq.experiments.benchmark.tables import exponents, speed_table, tables, time_table
-from ea_fairseq.experiments.benchmark.workers import LeftOutError, Pool, Worker
+from ea_fairseq.experiments.benchmark.tables import exponents, tables, time_table
+from ea_fairseq.experiments.benchmark.workers import LeftOutError, Worker
 from ea_fairseq.experiments.reports import report
 from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from fake_benchmarks import fake_benchmark, fake_measurement
 from fake_results import write_results
-from forked_launcher import fork_launchers
 
 TINY = ["--sizes", "lite", "--lengths", "4", "--tokens", "12", "--seconds", "0", "--dictionary", "20"]
 BLOCK = Case("block", "lite", length=4, sentences=3)
+SETTINGS = Settings(dictionary=20, seconds=0, rounds=1, attempts=1)
 
 
 @pytest.fixture
-def launchers(monkeypatch):
-    return fork_launchers(monkeypatch)
+def processes(monkeypatch):
+    """Those that measure, forked from one that has imported fairseq already; all have ended when the test does."""
+    started = []
+    start = Worker.__init__
+
+    def keep(worker, *arguments):
+        start(worker, *arguments)
+        started.append(worker._process)
+
+    monkeypatch.setattr(workers, "prepare_processes", lambda *_: forked.context)
+    monkeypatch.setattr(Worker, "__init__", keep)
+    yield started
+    assert not any(process.is_alive() for process in started)
 
 
 @pytest.fixture
@@ -71,18 +81,7 @@ def rows(text: str, title: str) -> dict[str, list[str]]:
     return {line.strip().split("  ")[0]: line.split()[-5:] for line in lines}
 
 
-def is_alive(group: int) -> bool:
-    """Whether processes of a group are there, some seconds after they were killed."""
-    for _ in range(200):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def test_a_run_from_start_to_end(launchers, benchmark):
+def test_a_run_from_start_to_end(processes, benchmark):
     text, found = benchmark("--quick", "--only", "block,memory", "--rounds", "2", *TINY)
     assert [(one.case.part, len(one.rounds)) for one in found.measurements] == [("block", 2), ("training", 0)]
     assert found.settings.rounds == 2
@@ -95,102 +94,82 @@ def test_a_run_from_start_to_end(launchers, benchmark):
     assert costs[PLAIN.name].operations == costs[UNTUNED.name].operations != costs[EVOLVING.name].operations
     assert costs[PLAIN.name].saved == costs[UNTUNED.name].saved != costs[EVOLVING.name].saved
     assert rows(text, "Memory and operations")[PLAIN.name][-1] == "1.000"
-    assert len(launchers) == 3  # backends and allocators
-    assert not any(is_alive(launcher.pid) for launcher in launchers)
+    assert len(processes) == 3 + 5
 
 
-def test_a_worker_that_dies_ends_with_a_sentence_and_leaves_no_process(launchers):
-    with pytest.raises(UserError, match="EA has ended") as stopped, Pool(threads=1) as pool:
-        worker = pool.worker(EVOLVING)
-        worker.ask("build", BLOCK, EVOLVING, Settings(dictionary=20))
-        os.killpg(launchers[0].pid, signal.SIGKILL)
+def test_a_worker_that_dies_ends_with_a_sentence(processes):
+    worker = Worker(BLOCK, EVOLVING, SETTINGS)
+    worker.answer()
+    processes[0].kill()
+    with pytest.raises(UserError, match="EA has ended") as stopped:
         worker.ask("sample")
     assert "\n" not in str(stopped.value)
-    assert not is_alive(launchers[0].pid)
+    worker.close()
 
 
 @pytest.mark.parametrize(
     ("complaints", "reason"),
     [
-        (b"", "often for want of memory"),
-        (b"functional.py:1: UserWarning: deprecated\n  mask = canonical(\n", "often for want of memory"),
-        (b"Traceback (most recent call last):\n  x()\nMemoryError: 3 GiB\n", "MemoryError: 3 GiB"),
+        ("", "often for want of memory"),
+        ("functional.py:1: UserWarning: deprecated\n  mask = canonical(\n", "often for want of memory"),
+        ("Traceback (most recent call last):\n  x()\nMemoryError: 3 GiB\n", "MemoryError: 3 GiB"),
     ],
     ids=["nothing", "a warning", "an exception"],
 )
-def test_why_a_worker_has_ended(complaints, reason):
-    ours, theirs = Pipe()
-    theirs.close()
+def test_why_a_worker_has_ended(complaints, reason, processes):
+    worker = Worker(BLOCK, EVOLVING, SETTINGS)
+    processes[0].kill()
+    processes[0].join()
+    worker._log.write_text(complaints)
     with pytest.raises(UserError, match=rf"^the process that measures EA has ended \({reason}\): measure less"):
-        Worker(EVOLVING, ours, BytesIO(complaints)).answer()
+        worker.answer()
+        worker.ask("sample")
+    worker.close()
 
 
-def test_a_worker_at_work_does_not_outlive_its_pool(launchers):
-    with Pool(threads=1) as pool:
-        worker = pool.worker(EVOLVING)
-        worker.ask("build", BLOCK, EVOLVING, Settings(dictionary=20))
-        assert worker.ask("warm_up", 3600.0) >= 3600
-        worker.tell("sample")
-    assert not is_alive(launchers[0].pid)
+def test_a_worker_is_ended_at_work(processes):
+    worker = Worker(BLOCK, EVOLVING, SETTINGS)
+    worker.answer()
+    assert worker.ask("warm_up", 3600.0) >= 3600
+    worker.tell("sample")
+    worker.close()
 
 
-def test_ctrl_c_leaves_no_process(launchers, monkeypatch):
+def test_ctrl_c_leaves_no_process(processes):
     def interrupt(_):
-        os.killpg(launchers[0].pid, 0)
+        assert all(process.is_alive() for process in processes)
         raise KeyboardInterrupt
 
-    settings = Settings(dictionary=20, seconds=0)
-    with pytest.raises(KeyboardInterrupt), Pool(threads=1) as pool:
-        workers.measure(BLOCK, (PLAIN, EVOLVING), settings, pool, interrupt)
-    assert not is_alive(launchers[0].pid)
+    with pytest.raises(KeyboardInterrupt):
+        workers.measure(BLOCK, (PLAIN, EVOLVING), SETTINGS, interrupt)
+    assert len(processes) == 2
 
 
-def test_what_cannot_run_is_left_out_and_what_fails_is_named(launchers):
-    settings = Settings(dictionary=20, seconds=0, rounds=1, attempts=1)
+def test_what_cannot_run_is_left_out_and_what_fails_is_named(processes):
     odd = Variant("odd", criterion="no_such_criterion")
-    with Pool(threads=1) as pool:
-        found = workers.measure(BLOCK, (PLAIN, odd), settings, pool, print)
-        assert found.names == [PLAIN.name]
-        assert "no_such_criterion" in found.left_out["odd"]
-        worker = pool.worker(odd)
-        with pytest.raises(LeftOutError):
-            worker.ask("build", BLOCK, odd, settings)
-        with pytest.raises(UserError, match=r"odd could not be measured \(AttributeError"):
-            worker.ask("sample")
+    found = workers.measure(BLOCK, (PLAIN, odd), SETTINGS, print)
+    assert found.names == [PLAIN.name]
+    assert "no_such_criterion" in found.left_out["odd"]
+    worker = Worker(BLOCK, odd, SETTINGS)
+    with pytest.raises(LeftOutError):
+        worker.answer()
+    with pytest.raises(UserError, match=r"odd could not be measured \(AttributeError"):
+        worker.ask("sample")
+    worker.close()
 
 
-def test_a_worker_has_the_backend_the_threads_and_the_allocator_of_its_variant(monkeypatch):
-    started = []
-
-    class NoProcess:
-        pid = 0
-
-        def __init__(self, arguments, env, **options):
-            started.append((arguments, env, options["start_new_session"]))
-
-        def wait(self):
-            pass
-
-    monkeypatch.setattr(workers, "Popen", NoProcess)
-    monkeypatch.setattr(workers.os, "killpg", lambda *_: None)
-    monkeypatch.setenv("MALLOC_TOP_PAD_", "1")
-    with Pool(threads=3) as pool:
-        for variant in (PLAIN, UNTUNED, Variant("other", backend="reference"), EVOLVING):
-            pool.worker(variant)
-    backends = [(env["EA_BACKEND"], HUGE_PAGES.items() <= env.items()) for _, env, _ in started]
-    assert backends == [("auto", True), ("auto", False), ("reference", True)]
-    assert all(env["OMP_NUM_THREADS"] == "3" and env.get("MALLOC_TOP_PAD_") != "1" for _, env, _ in started)
-    assert all(session for *_, session in started)
+@pytest.mark.parametrize("tuned", [True, False])
+def test_a_process_has_the_threads_and_the_allocator_of_its_variant(tuned, monkeypatch):
+    monkeypatch.setattr(os, "environ", {"MALLOC_TOP_PAD_": "1", "MALLOC_ARENA_MAX": "1", "HOME": "/"})
+    monkeypatch.setattr(ForkServer, "set_forkserver_preload", lambda *_: None)
+    context = workers.prepare_processes(tuned, threads=3)
+    assert os.environ == {"HOME": "/", "OMP_NUM_THREADS": "3"} | (HUGE_PAGES if tuned else {})
+    assert context.get_start_method() == ("forkserver" if tuned else "spawn")
 
 
 def test_different_work_is_refused():
     with pytest.raises(UserError, match=r"Transformer 3, EA 4"):
-        workers.require_same_work(BLOCK, {FakeWorker(PLAIN): 3, FakeWorker(EVOLVING): 4})
-
-
-class FakeWorker:
-    def __init__(self, variant):
-        self.variant = variant
+        workers.require_same_work(BLOCK, {"Transformer": 3, "EA": 4})
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -252,27 +231,16 @@ def test_tables_have_what_was_measured():
     assert left_out in {name for _, name, *_ in exponents(shorter)}
 
 
-def test_bars_and_points_are_where_the_tables_say():
+def test_bars_are_where_the_tables_say():
     plan = Plan()
-    block, training = (fake_measurement(plan.cases(part)[0], plan) for part in ("block", "training"))
-    for found in (block, training):
-        for noise, taken in zip((1.0, 1.3, 1.1), found.rounds, strict=True):
-            taken |= {name: Sample(taken[name].seconds * noise, 0.0) for name in found.names[1:]}
-    points = [
-        (length, [tuple(end[1] for end in bar) for bar in error_bars(drawn)], drawn.lines[0].get_ydata())
-        for drawn in block_figure([block]).axes[0].containers
-        for length in drawn.lines[0].get_xdata()
-    ]
-    assert {length for length, *_ in points} == {block.case.length}
-    assert_as_told(time_table([block]).rows[2:], [(y, bar) for _, (bar,), (y,) in points])
+    training = fake_measurement(plan.cases("training")[0], plan)
+    for noise, taken in zip((1.0, 1.3, 1.1), training.rounds, strict=True):
+        taken |= {name: Sample(taken[name].seconds * noise, 0.0) for name in training.names[1:]}
     (lengths,) = (found for found in bars([training]).axes[0].containers if isinstance(found, BarContainer))
     ends = [tuple(end[0] for end in bar) for bar in error_bars(lengths.errorbar)]
     middles = [bar.get_width() for bar in lengths]
-    assert_as_told(speed_table([training]).rows[2:], list(zip(middles, ends, strict=True))[1:])
-
-
-def assert_as_told(rows: list[list[str]], drawn: list[tuple[float, tuple[float, float]]]):
-    """The last two cells of ratios are what is drawn, and the interval is wide and not even."""
+    drawn = list(zip(middles, ends, strict=True))[1:]
+    rows = time_table([training], limit=0.06).rows[2:]
     assert [row[3:5] for row in rows] == [[f"{y:.2f}", f"{low:.2f} - {high:.2f}"] for y, (low, high) in drawn]
     assert all(y - low > 0.05 or high - y > 0.05 for y, (low, high) in drawn)
 

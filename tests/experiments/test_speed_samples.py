@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.experiments.benchmark.launcher import TICKS, Reading, busy_seconds
+from ea_fairseq.experiments.benchmark.bench import TICKS, Reading, busy_seconds
 from ea_fairseq.experiments.benchmark.samples import Sample, Spread, disturbance, numbers_outside, speed, take_rounds
 from ea_fairseq.experiments.benchmark.tables import exponent
 
@@ -139,7 +139,3 @@ def test_the_interval_is_the_narrowest_with_its_confidence(count):
 def test_a_power_law_has_its_exponent(power, factor):
     points = {length: factor * length**power for length in (128, 256, 512, 1024)}
     assert exponent(points) == pytest.approx(power, abs=1e-9)
-
-
-def test_one_point_has_no_exponent():
-    assert exponent({128: 1.0}) is None

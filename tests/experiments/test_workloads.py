@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from ea_fairseq.analysis.cost import saved_for_backward
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.benchmark.bench import WORKLOADS, count_operations, memory
 from ea_fairseq.experiments.benchmark.cases import (
     ENCODER_PARTS,
     EVOLVING,
@@ -14,19 +16,18 @@ from ea_fairseq.experiments.benchmark.cases import (
     PLAIN,
     PLAIN_SERIES,
     Case,
+    Settings,
     Variant,
 )
-from ea_fairseq.experiments.benchmark.costs import count_operations, memory, saved_for_backward
-from ea_fairseq.experiments.benchmark.encoder_workloads import ENCODER_WORKLOADS, SERIES_WORKLOADS
-from ea_fairseq.experiments.benchmark.workloads import SHORTEST, WORKLOADS, batch, lengths
+from ea_fairseq.experiments.benchmark.workloads import SHORTEST, batch, lengths
 from ea_fairseq.experiments.costs.built_model import dictionary
 
 CPU = torch.device("cpu")
 TOKENS = 20
 
 
-def workload(case: Case, variant: Variant, seed: int = 1):
-    return WORKLOADS[case.part](case, variant, CPU, TOKENS, seed)
+def workload(case: Case, variant: Variant):
+    return WORKLOADS[case.part](case, variant, Settings(dictionary=TOKENS))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,7 +66,7 @@ def test_both_sides_do_the_same_work(part):
 @pytest.mark.parametrize("part", ENCODER_PARTS)
 def test_encoders_do_the_same_work_beside_fairseqs_roberta(part):
     case = Case(part, "tiny", length=5, sentences=3)
-    sides = [ENCODER_WORKLOADS[part](case, variant, CPU, TOKENS, 1) for variant in (PLAIN, EVOLVING)]
+    sides = [workload(case, variant) for variant in (PLAIN, EVOLVING)]
     assert sides[0].words == sides[1].words == sum(lengths(3, 5, 1))
     assert torch.equal(*(side.batch["net_input"]["src_tokens"] for side in sides))
     sizes = [sum(parameter.numel() for parameter in side.parameters) for side in sides]
@@ -79,7 +80,7 @@ def test_encoders_do_the_same_work_beside_fairseqs_roberta(part):
 
 def test_a_family_without_encoders_is_named():
     with pytest.raises(UserError, match="shaw has no encoders"):
-        ENCODER_WORKLOADS["inference"](Case("inference", "tiny", 5, 3), EVOLVING.of_family("shaw"), CPU, TOKENS, 1)
+        workload(Case("inference", "tiny", 5, 3), EVOLVING.of_family("shaw"))
 
 
 def test_a_generation_decodes_all_words_of_all_sentences():
@@ -161,9 +162,7 @@ def test_the_peak_of_memory_does_not_fall_with_what_is_freed():
 
 def test_series_in_plain_pytorch_compute_what_the_kernels_do():
     case = Case("series", "", length=7, sentences=3)
-    plain, evolving = (
-        SERIES_WORKLOADS["series"](case, variant, CPU, TOKENS, 1) for variant in (PLAIN_SERIES, EVOLVING)
-    )
+    plain, evolving = (workload(case, variant) for variant in (PLAIN_SERIES, EVOLVING))
     assert plain.words == evolving.words == 21
     outputs, gradients = [], []
     for side in (plain, evolving):
@@ -183,4 +182,4 @@ def test_series_in_plain_pytorch_compute_what_the_kernels_do():
 
 def test_a_family_without_models_of_series_is_named():
     with pytest.raises(UserError, match="lite_transformer has no models of time series"):
-        SERIES_WORKLOADS["series"](Case("series", "", 5, 3), EVOLVING.of_family("lite_transformer"), CPU, TOKENS, 1)
+        workload(Case("series", "", 5, 3), EVOLVING.of_family("lite_transformer"))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ea_fairseq.analysis import encoder_cost
-from ea_fairseq.analysis.cost import cost, count_macs
+from ea_fairseq.analysis.cost import cost, count_encoder_macs, count_macs
 from ea_fairseq.analysis.parts import Count, parts, total
 from ea_fairseq.models.roberta import MODELS
 from encoders import OPTIONS
@@ -60,6 +59,6 @@ def test_all_that_an_encoder_has_and_does_belongs_to_a_part(arch):
     options = OPTIONS.get(MODELS[arch].family.name, {}) if arch in MODELS else {}
     model = build_encoder(arch, **{**TINY_ENCODER, **options})
     model.register_classification_head("head", num_classes=3)
-    found = parts(model, encoder_cost.count_macs(model, 6))
+    found = parts(model, count_encoder_macs(model, 6))
     assert sum(part.count.parameters for part in found) == sum(parameter.numel() for parameter in model.parameters())
     assert "others" not in {part.name for part in found}

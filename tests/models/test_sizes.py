@@ -6,8 +6,7 @@ import pytest
 from fairseq.data import Dictionary
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ea_fairseq.analysis.cost import cost
-from ea_fairseq.analysis.encoder_cost import as_published
+from ea_fairseq.analysis.cost import cost, encoder_parameters
 from encoders import build
 from time_series import build as build_series
 from time_series import describe
@@ -44,7 +43,7 @@ def parameters(arch: str, symbols: int, **options) -> tuple[dict[str, int], list
     with FakeTensorMode():
         model = build(arch, words=words_of(symbols), **options)
         model.register_classification_head("pooler", num_classes=2)
-        published = as_published(model)
+        published = encoder_parameters(model)
     return {name: parameter.numel() for name, parameter in model.named_parameters()}, list(published.values())
 
 
@@ -135,7 +134,7 @@ def test_a_classifier_counts_all_but_its_embeddings():
     with FakeTensorMode():
         model = build("pa_transformer_classifier", dense_connections=True)
         model.register_classification_head("head", num_classes=5)
-        assert [*as_published(model).values()] == [2_789_173]
+        assert [*encoder_parameters(model).values()] == [2_789_173]
 
 
 LAYER = 3 * (64 + 1) * 16 + (16 + 1) * 16 + (3 * 64 + 1) * 48 + 2 * 64 + (64 + 1) * 256 + (256 + 1) * 64

@@ -10,11 +10,15 @@ ENCODER_PARTS = ("tuning", "inference")
 TRAINED_PARTS = ("translation",)
 SERIES_PARTS = ("series",)
 LARGE = ("base", "large")
-ENCODER_LENGTHS = (30, 128)
-SERIES_LENGTHS = (152, 315)  # Handwriting's and UWaveGestureLibrary's
-BLOCK_LENGTHS = (30, 64, 100)
-GROWTH_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 TRAINING_LENGTHS = {"lite": (30, 64), "base": (30,)}
+LENGTHS = {
+    "block": (30, 64, 100),
+    "generation": (30,),
+    "growth": (16, 32, 64, 128, 256, 512, 1024),
+    **dict.fromkeys(ENCODER_PARTS, (30, 128)),
+    "series": (152, 315),  # Handwriting's and UWaveGestureLibrary's
+}
+QUICK_LENGTHS = {"generation": (10,), "growth": (32, 128, 512)}  # of other parts the first of LENGTHS
 TOKENS = 4100  # of a batch, padding included
 FEWER_TOKENS = 1024  # in a training step of the base model on a CPU, and in a quick one
 SEARCHES = ((5, 128), (1, 128), (5, 1))  # beam and sentences
@@ -171,14 +175,13 @@ class Plan:
         variants = (QUICK_VARIANTS if self.quick else VARIANTS)[part]
         if part in SERIES_PARTS:
             return variants
-        if self.native_bf16 and part in ("generation", *TRAINED_PARTS):
-            variants += (NATIVE_BF16,)
+        searches = part in ("generation", *TRAINED_PARTS)
         if len(self.families) > 1:
             variants = PLAIN, *map(EVOLVING.of_family, self.families)
         else:
+            variants += (NATIVE_BF16,) * (self.native_bf16 and searches)
             variants = tuple(variant.of_family(*self.families) for variant in variants)
-        if self.peers and part in ("generation", *TRAINED_PARTS):
-            variants += PEERS
+        variants += PEERS * (self.peers and searches)
         if part in TRAINED_PARTS:
             variants = tuple(replace(variant, model=self.models[variant.evolving]) for variant in variants)
         return variants
@@ -190,35 +193,19 @@ class Plan:
             return [Case(part, "", 0, batch, beam, self.text) for beam, batch in searches]
         if part in SERIES_PARTS:
             return self._of(part, "")
-        return [
-            case for size in self.sizes if not self.quick or self._in_quick(part, size) for case in self._of(part, size)
-        ]
-
-    def _in_quick(self, part: str, size: str) -> bool:
-        return size == "lite" or part == "block" or "lite" not in self.sizes
+        one_is_enough = self.quick and part != "block" and "lite" in self.sizes
+        return [case for size in (("lite",) if one_is_enough else self.sizes) for case in self._of(part, size)]
 
     def _of(self, part: str, size: str) -> list[Case]:
+        lengths = self.lengths or self._lengths(part, size)
         if part == "generation":
             searches = SEARCHES[:1] if self.quick or size == "base" else SEARCHES
-            lengths = self.lengths or ((10,) if self.quick else (30,))
             return [Case(part, size, length, batch, beam) for length in lengths for beam, batch in searches]
-        return [
-            Case(part, size, length, max(1, round(self._tokens(part, size) / length)))
-            for length in self.lengths or self._lengths(part, size)
-        ]
-
-    def _lengths(self, part: str, size: str) -> tuple[int, ...]:
-        if part == "growth":
-            return (32, 128, 512) if self.quick else GROWTH_LENGTHS
-        if part in ENCODER_PARTS:
-            lengths = ENCODER_LENGTHS
-        elif part in SERIES_PARTS:
-            lengths = SERIES_LENGTHS
-        else:
-            lengths = BLOCK_LENGTHS if part == "block" else TRAINING_LENGTHS[size]
-        return lengths[:1] if self.quick else lengths
-
-    def _tokens(self, part: str, size: str) -> int:
         is_costly = part in ("training", *ENCODER_PARTS, *SERIES_PARTS)
         fewer = is_costly and (self.quick or (size in LARGE and not self.cuda))
-        return self.tokens or (FEWER_TOKENS if fewer else TOKENS)
+        tokens = self.tokens or (FEWER_TOKENS if fewer else TOKENS)
+        return [Case(part, size, length, max(1, round(tokens / length))) for length in lengths]
+
+    def _lengths(self, part: str, size: str) -> tuple[int, ...]:
+        lengths = TRAINING_LENGTHS[size] if part == "training" else LENGTHS[part]
+        return QUICK_LENGTHS.get(part, lengths[:1]) if self.quick else lengths

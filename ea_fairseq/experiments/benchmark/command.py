@@ -26,7 +26,7 @@ from ea_fairseq.experiments.benchmark.cases import (
 )
 from ea_fairseq.experiments.benchmark.results import Benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
-from ea_fairseq.experiments.benchmark.workers import Pool, measure
+from ea_fairseq.experiments.benchmark.workers import measure
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.experiments.tables import text_table
@@ -45,8 +45,8 @@ are sampled in turn; rounds that other processes disturbed are repeated. A full 
 two quiet cores, --quick three minutes.
 ea-fairseq report FILE draws the results."""
 MEMORY = "memory"
-COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations are told
-QUICK = {"threads": 1, "rounds": 3, "attempts": 1, "seconds": 0.3}  # threads that wait for a busy core wait long
+COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations tables show
+QUICK = Settings(threads=1, rounds=3, attempts=1, seconds=0.3)  # threads that wait for a busy core wait long
 WIDTH = 100
 
 
@@ -55,7 +55,7 @@ def between_commas(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def whole_numbers(text: str) -> tuple[int, ...]:
+def whole_numbers(text: str) -> tuple[float, ...]:
     """Numbers of at least 2 with commas between them."""
     return tuple(at_least(2)(number) for number in text.split(","))
 
@@ -121,19 +121,33 @@ def parts_known(args: Namespace) -> tuple[str, ...]:
 
 def settings_of(args: Namespace) -> Settings:
     """How to measure, by the command line."""
-    settings = Settings(args.device, len(cores()), args.dictionary, args.seed, limit=args.limit)
-    if args.quick:
-        settings = replace(settings, **QUICK)
-    asked = {name: getattr(args, name) for name in ("threads", "rounds", "seconds")}
-    return replace(settings, **{name: value for name, value in asked.items() if value is not None})
+    usual = QUICK if args.quick else Settings(threads=len(cores()))
+    return replace(
+        usual,
+        device=args.device,
+        threads=args.threads or usual.threads,
+        dictionary=args.dictionary,
+        seed=args.seed,
+        seconds=usual.seconds if args.seconds is None else args.seconds,
+        rounds=args.rounds or usual.rounds,
+        limit=args.limit,
+    )
 
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
-    """The plan, and its cases with whether they are timed or only their memory is told."""
-    of_trained = {"models": args.models or ("", ""), "text": str(args.text or "")}
-    searches = {"peers": args.peer is not None, "native_bf16": args.native_bf16}
-    cuda, others = args.device == "cuda", of_trained | searches
-    plan = Plan(args.sizes, args.lengths, args.tokens, cuda, args.quick, args.family, **others)
+    """The plan, and its cases with whether they are timed, or only their memory is measured."""
+    plan = Plan(
+        sizes=args.sizes,
+        lengths=args.lengths,
+        tokens=args.tokens,
+        cuda=args.device == "cuda",
+        quick=args.quick,
+        families=args.family,
+        peers=args.peer is not None,
+        native_bf16=args.native_bf16,
+        models=args.models or ("", ""),
+        text=str(args.text or ""),
+    )
     parts = [part for part in parts_known(args) if part in args.only or (MEMORY in args.only and part in COSTLY)]
     return plan, [(case, part in args.only) for part in parts for case in plan.cases(part)]
 
@@ -169,7 +183,8 @@ def print_tables(benchmark: Benchmark) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the workers, too
+    """Measures case by case; what has been measured is written after each."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the processes that measure, too
     args = parse_arguments()
     if args.device == "cuda" and not gpus():
         raise UserError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
@@ -185,10 +200,9 @@ def main() -> None:
         quick=args.quick,
         started=datetime.now().isoformat(timespec="seconds"),
     )
-    with Pool(benchmark.settings.threads) as pool:
-        for case, timed in cases:
-            settings = benchmark.settings if timed else replace(benchmark.settings, rounds=0)
-            benchmark.measurements.append(measure(case, plan.variants(case.part), settings, pool, say))
-            benchmark.write(args.out)
+    for case, timed in cases:
+        settings = benchmark.settings if timed else replace(benchmark.settings, rounds=0)
+        benchmark.measurements.append(measure(case, plan.variants(case.part), settings, say))
+        benchmark.write(args.out)
     print_tables(benchmark)
     print(f"\nall figures are in {args.out}; ea-fairseq report {args.out} draws them")

@@ -6,18 +6,23 @@ It has several ways to use threads; the one that is fastest for the case is take
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ea_fairseq.experiments.benchmark.cases import Case, Variant
+from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.translation import LONGEST, Translation
 from ea_fairseq.experiments.benchmark.workloads import Generation
 from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PACKAGE
 
+if TYPE_CHECKING:
+    from ctranslate2 import Translator
+
 LANGUAGES = ("source", "target")  # of models that nobody trained
+Sentences = list[list[str]]  # tokens without the end of sentence
 
 
 class Engine:
@@ -28,12 +33,10 @@ class Engine:
         data: folder of the dictionaries.
         languages: source and target.
         compute_type: as CTranslate2 names it.
-        search: options of ``translate_batch``.
+        beam: of the search.
     """
 
-    def __init__(
-        self, checkpoint: Path, data: Path, languages: tuple[str, str], compute_type: str, search: dict[str, int]
-    ):
+    def __init__(self, checkpoint: Path, data: Path, languages: tuple[str, str], compute_type: str, beam: int):
         from ctranslate2 import Translator
         from ctranslate2.converters import FairseqConverter
 
@@ -45,67 +48,63 @@ class Engine:
                 Translator(model, compute_type=compute_type, inter_threads=workers, intra_threads=each)
                 for workers, each in sorted({(1, 1), (1, threads), (threads, 1)})
             ]
-        self.search = search
+        self.beam = beam
 
-    def choose(self, sentences: list[list[str]], **limits: int) -> None:
-        """Keeps the translator that is fastest with these sentences."""
-        self.translators = [min(self.translators, key=lambda one: self.seconds(one, sentences, **limits))]
+    def choose(self, sentences: Sentences, **limits: int) -> None:
+        """Chooses the translator that is fastest with these sentences, when it has translated them before."""
 
-    def seconds(self, translator, sentences: list[list[str]], **limits: int) -> float:
-        """What a translator takes, when it has translated them before."""
-        times = []
-        for _ in range(2):
+        def seconds(translator: "Translator") -> float:
+            self.search(translator, sentences, **limits)
             begin = time.perf_counter()
-            self.search_with(translator, sentences, **limits)
-            times.append(time.perf_counter() - begin)
-        return times[-1]
+            self.search(translator, sentences, **limits)
+            return time.perf_counter() - begin
 
-    def __call__(self, sentences: list[list[str]], **limits: int) -> list[list[str]]:
-        """The best hypothesis of each sentence of a batch, tokens without the end of sentence in and out."""
-        return self.search_with(self.translators[0], sentences, **limits)
+        self.translators = [min(self.translators, key=seconds)]
 
-    def search_with(self, translator, sentences: list[list[str]], **limits: int) -> list[list[str]]:
+    def __call__(self, sentences: Sentences, **limits: int) -> Sentences:
+        """The best hypothesis of each sentence of a batch."""
+        return self.search(self.translators[0], sentences, **limits)
+
+    def search(self, translator: "Translator", sentences: Sentences, **limits: int) -> Sentences:
         """The same with one of the translators, whose workers share the batch."""
         most = -(-len(sentences) // translator.num_translators)
-        found = translator.translate_batch(sentences, max_batch_size=most, **self.search, **limits)
+        found = translator.translate_batch(sentences, max_batch_size=most, beam_size=self.beam, **limits)
         return [result.hypotheses[0] for result in found]
-
-
-def words_of(dictionary: Dictionary, tokens: Tensor) -> list[str]:
-    """The words of a sentence without padding and its end."""
-    return [dictionary[token] for token in tokens.tolist() if token not in (dictionary.pad(), dictionary.eos())]
 
 
 class PeerGeneration(Generation):
     """The search for hypotheses of one length, with the random model that fairseq's Transformer has in this case."""
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        super().__init__(case, variant, device, tokens, seed)
-        self.sentences = [words_of(self.dictionary, source) for source in self.batch["net_input"]["src_tokens"]]
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        super().__init__(case, variant, settings)
+        self.sources = [tokens_of(self.dictionary, source) for source in self.batch["net_input"]["src_tokens"]]
         self.limits = dict.fromkeys(("min_decoding_length", "max_decoding_length"), case.length - 1)
         with TemporaryDirectory() as folder:
             data = Path(folder)
             torch.save({"args": self.options, "model": self.model.state_dict()}, data / "model.pt")
             for language in LANGUAGES:
                 self.dictionary.save(str(data / f"dict.{language}.txt"))
-            self.engine = Engine(data / "model.pt", data, LANGUAGES, variant.peer, {"beam_size": case.beam})
-        self.engine.choose(self.sentences, **self.limits)
+            self.engine = Engine(data / "model.pt", data, LANGUAGES, variant.peer, case.beam)
+        self.engine.choose(self.sources, **self.limits)
 
     def step(self) -> None:
-        made = sum(len(hypothesis) + 1 for hypothesis in self.engine(self.sentences, **self.limits))
+        made = sum(len(hypothesis) + 1 for hypothesis in self.engine(self.sources, **self.limits))
         assert made == self.words, f"{made} instead of {self.words} words"
 
 
 class PeerTranslation(Translation):
-    """The translation of a text by the plain model."""
+    """The translation of a text by the plain model; hypotheses are as long as fairseq lets them be."""
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        super().__init__(case, variant, device, tokens, seed)
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        super().__init__(case, variant, settings)
         hub, folder = self.hub, Path(variant.model)
         checkpoint = folder / usual_checkpoint(folder)
-        self.engine = Engine(checkpoint, Path(hub.task.cfg.data), hub.languages, variant.peer, {"beam_size": case.beam})
+        self.engine = Engine(checkpoint, Path(hub.task.cfg.data), hub.languages, variant.peer, case.beam)
         self.prepared = [
-            ([words_of(hub.src_dict, sentence) for sentence in batch], longest_hypothesis(batch))
+            (
+                [tokens_of(hub.src_dict, sentence) for sentence in batch],
+                int(LONGEST["max_len_a"] * max(map(len, batch)) + LONGEST["max_len_b"]),
+            )
             for batch in self.batches
         ]
         sentences, longest = self.prepared[len(self.prepared) // 2]
@@ -116,9 +115,6 @@ class PeerTranslation(Translation):
             self.engine(sentences, max_decoding_length=longest)
 
 
-def longest_hypothesis(batch: list[Tensor]) -> int:
-    """Tokens that a hypothesis has at most, as fairseq limits it."""
-    return int(LONGEST["max_len_a"] * max(map(len, batch)) + LONGEST["max_len_b"])
-
-
-PEER_WORKLOADS = {"generation": PeerGeneration, "translation": PeerTranslation}
+def tokens_of(dictionary: Dictionary, tokens: Tensor) -> list[str]:
+    """The tokens of a sentence, without padding and its end, as CTranslate2 reads them."""
+    return [dictionary[token] for token in tokens.tolist() if token not in (dictionary.pad(), dictionary.eos())]

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
@@ -22,13 +23,18 @@ class Cost:
         peak: bytes of memory at most, beyond those of a process that has imported everything.
         operations: that are no views, in a step; None of a generation.
         saved: bytes kept for the backward pass, without parameters; None of a generation.
-        one_map: bytes of an attention map of K N N numbers for each sentence, in single precision.
+        one_map: bytes of an attention map of K N N elements for each sentence, in single precision.
     """
 
     peak: int
     operations: int | None
     saved: int | None
     one_map: int
+
+    def of_update(self) -> tuple[int, int]:
+        """Bytes saved and operations of a step that has a backward pass."""
+        assert self.saved is not None and self.operations is not None
+        return self.saved, self.operations
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,10 @@ class Benchmark:
         """The measurements of some parts."""
         return [found for found in self.measurements if found.case.part in parts]
 
+    def timed(self, part: str) -> list[Measurement]:
+        """The measurements of a part that were timed, not only counted."""
+        return [found for found in self.of(part) if found.rounds]
+
     def write(self, path: Path) -> None:
         """Writes all of it, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,30 +119,29 @@ class Benchmark:
             UserError: naming the file, where it is not what ea-fairseq benchmark writes.
         """
         try:
-            found = read_json(path, LARGEST)
-            found["settings"] = Settings(**found["settings"])
-            found["measurements"] = [as_measurement(measurement) for measurement in found["measurements"]]
-            return cls(**found)
+            found: Any = read_json(path, LARGEST)
+            settings = Settings(**found["settings"])
+            measurements = [as_measurement(**measurement) for measurement in found["measurements"]]
+            return cls(**found | {"settings": settings, "measurements": measurements})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path} is not what {MADE_BY} writes ({error}): measure again.") from None
 
 
-def as_measurement(found: dict) -> Measurement:
+def as_measurement(case: dict, variants: list, costs: dict, rounds: list, **others: Any) -> Measurement:
     """A measurement from what JSON has of it."""
     return Measurement(
-        **found
-        | {
-            "case": Case(**found["case"]),
-            "variants": [Variant(**variant) for variant in found["variants"]],
-            "costs": {name: Cost(**cost) for name, cost in found["costs"].items()},
-            "rounds": [{name: Sample(*sample) for name, sample in taken.items()} for taken in found["rounds"]],
-        }
+        case=Case(**case),
+        variants=[Variant(**variant) for variant in variants],
+        costs={name: Cost(**cost) for name, cost in costs.items()},
+        rounds=[{name: Sample(*sample) for name, sample in taken.items()} for taken in rounds],
+        **others,
     )
 
 
 def is_benchmark(path: Path) -> bool:
     """Whether ea-fairseq benchmark wrote a file."""
     try:
-        return path.is_file() and read_json(path, LARGEST).get("made_by") == MADE_BY
-    except (AttributeError, ValueError):
+        found = read_json(path, LARGEST) if path.is_file() else None
+    except ValueError:
         return False
+    return isinstance(found, dict) and found.get("made_by") == MADE_BY

@@ -70,6 +70,14 @@ class Spread:
         median = math.sqrt(ordered[last // 2] * ordered[len(ordered) // 2])
         return cls(median, ordered[outside], ordered[last - outside])
 
+    def inverse(self) -> "Spread":
+        """The spread of 1 / x."""
+        return Spread(1 / self.median, 1 / self.high, 1 / self.low)
+
+    def times(self, factor: float) -> "Spread":
+        """The spread of factor * x."""
+        return Spread(factor * self.median, factor * self.low, factor * self.high)
+
 
 def numbers_outside(count: int) -> int:
     """How many numbers, on either side, lie beyond the interval of a median."""

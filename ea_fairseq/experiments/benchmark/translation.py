@@ -3,12 +3,13 @@
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark.cases import Case, Variant
+from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.workloads import Workload
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from ea_fairseq.hub.translation import TranslationHub
@@ -29,10 +30,10 @@ class Translation(Workload):
     has_backward = False
     one_map = 0
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        self.case, self.variant, self.device = case, variant, device
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        self.variant, self.device = variant, torch.device(settings.device)
         try:
-            self.hub = load_translation(find_model(Path(variant.model)), cpu=device.type == "cpu")
+            self.hub = load_translation(find_model(Path(variant.model)), cpu=settings.device == "cpu")
             lines = [line for line in read_lines(Path(case.text)) if line]
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(str(error)) from None
@@ -42,7 +43,7 @@ class Translation(Workload):
         search = Namespace(beam=case.beam, native_bf16=variant.native_bf16, **LONGEST)
         self.generator = self.hub.task.build_generator(self.hub.models, search)
 
-    def collated(self, batch: list[Tensor]) -> dict:
+    def collated(self, batch: list[Tensor]) -> dict[str, Any]:
         """A batch as fairseq makes it of sentences."""
         dataset = self.hub.task.build_dataset_for_inference(batch, list(map(len, batch)))
         return dataset.collater(list(map(dataset.__getitem__, range(len(batch)))))

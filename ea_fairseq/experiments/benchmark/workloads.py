@@ -1,6 +1,8 @@
-"""What is timed: an attention forward and backward, a training step, a generation."""
+"""What is timed of translation models: an attention forward and backward, a training step, a generation."""
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -12,8 +14,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark.cases import CHUNKED_CRITERION, Case, Variant
-from ea_fairseq.experiments.costs.built_model import build, dictionary, parse
+from ea_fairseq.experiments.benchmark.cases import CHUNKED_CRITERION, Case, Settings, Variant
+from ea_fairseq.experiments.costs.built_model import build, dictionary, parse, task_of_text
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.plain.commands import Parser
 
@@ -23,9 +25,6 @@ SHORTEST = 0.8  # of the longest sentence: fairseq puts sentences of about one l
 
 class Workload:
     """One variant of a case, with random parameters and data.
-
-    Args:
-        tokens: in the dictionary.
 
     Attributes:
         has_backward: whether a step is a forward and a backward pass.
@@ -37,12 +36,12 @@ class Workload:
     words: int
     parameters: list[nn.Parameter]
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        torch.manual_seed(seed)
-        self.case, self.variant, self.device = case, variant, device
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        torch.manual_seed(settings.seed)
+        self.case, self.variant, self.settings = case, variant, settings
+        self.device = torch.device(settings.device)
         self.options = parse(self.flags(), Parser("benchmark", "", ""))
-        self.dictionary = dictionary(tokens)
-        self.seed = seed
+        self.dictionary = dictionary(settings.dictionary)
 
     def flags(self) -> list[str]:
         """Those of fairseq-train that describe the model and the criterion."""
@@ -53,6 +52,14 @@ class Workload:
         speed = ["--autocast", "bf16", "--fast-dropout"] * (variant.bf16 and variant.criterion == CHUNKED_CRITERION)
         criterion = ["--criterion", variant.criterion, "--label-smoothing", "0.1", *speed]
         return [*flags, "--share-all-embeddings", *criterion]
+
+    def built(self) -> Any:
+        """The translation model."""
+        return build(self.options, task_of_text(self.settings.dictionary)).to(self.device)
+
+    def sentences(self) -> dict[str, Any]:
+        """A batch of sentence pairs."""
+        return batch(self.dictionary, self.case.sentences, self.case.length, self.device, self.settings.seed)
 
     @property
     def one_map(self) -> int:
@@ -79,20 +86,19 @@ class Workload:
 class Block(Workload):
     """The self-attention of the encoder's second layer, with padded keys.
 
-    One of ours takes what the layer below hands on, and hands its own on, both with gradients.
+    One of ours reads the logits of the layer below and passes on its own, both with gradients.
     """
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        super().__init__(case, variant, device, tokens, seed)
-        of_sentences = torch.tensor(lengths(case.sentences, case.length, self.seed))
-        self.padding = (torch.arange(case.length) >= of_sentences.unsqueeze(1)).to(device)
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        super().__init__(case, variant, settings)
+        of_sentences = torch.tensor(lengths(case.sentences, case.length, settings.seed))
+        self.padding = (torch.arange(case.length) >= of_sentences.unsqueeze(1)).to(self.device)
         self.words = case.sentences * case.length
-        size = len(self.dictionary)
-        self.attention = build(self.options, size, size).encoder.layers[1].self_attn.to(self.device)
+        self.attention = self.built().encoder.layers[1].self_attn
         width = self.attention.embed_dim
-        self.query = torch.randn(case.length, case.sentences, width, device=device, requires_grad=True)
+        self.query = torch.randn(case.length, case.sentences, width, device=self.device, requires_grad=True)
         self.previous = None
-        if self.variant.evolving and len(outputs := self.forward()) > 1:
+        if variant.evolving and len(outputs := self.forward()) > 1:
             self.previous = outputs[1].detach().requires_grad_()
         self.parameters = list(self.attention.parameters())
         self.gradients = [torch.randn_like(output) for output in self.forward()]
@@ -107,27 +113,21 @@ class Block(Workload):
         return [output] if logits is None else [output, logits]
 
     def backward(self, outputs: list[Tensor]) -> None:
-        for tensor in (self.query, *self.parameters):
-            tensor.grad = None
-        if self.previous is not None:
-            self.previous.grad = None
+        for tensor in (self.query, self.previous, *self.parameters):
+            if tensor is not None:
+                tensor.grad = None
         torch.autograd.backward(outputs, self.gradients)
 
 
 class Update(Workload):
-    """An update of a whole model by fairseq's criterion and by torch's Adam in one operation.
+    """An update of a whole model by fairseq's criterion and by torch's Adam in one operation."""
 
-    Attributes:
-        model, batch: of the update.
-    """
-
-    model: nn.Module
-    batch: dict
-
-    def learn(self) -> None:
-        """Makes what updates ``model``."""
-        self.model.train()
-        self.criterion = build_criterion(self.options, self).train()
+    def learn(self, model: nn.Module, batch: dict[str, Any]) -> None:
+        """Prepares updates of a model by a batch."""
+        self.model, self.batch, self.words = model.train(), batch, batch["ntokens"]
+        self.parameters = list(model.parameters())
+        task = SimpleNamespace(target_dictionary=self.dictionary, label_dictionary=self.dictionary)
+        self.criterion = build_criterion(self.options, task).train()
         self.optimizer = torch.optim.Adam(self.parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), fused=True)
 
     def forward(self) -> list[Tensor]:
@@ -144,19 +144,9 @@ class Update(Workload):
 class Training(Update):
     """An update of a translation model."""
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        super().__init__(case, variant, device, tokens, seed)
-        size = len(self.dictionary)
-        self.model = build(self.options, size, size).to(self.device)
-        self.parameters = list(self.model.parameters())
-        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
-        self.words = self.batch["ntokens"]
-        self.learn()
-
-    @property
-    def target_dictionary(self):
-        """For the criterion, to which this is the task."""
-        return self.dictionary
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        super().__init__(case, variant, settings)
+        self.learn(self.built(), self.sentences())
 
 
 class Generation(Workload):
@@ -164,10 +154,9 @@ class Generation(Workload):
 
     has_backward = False
 
-    def __init__(self, case: Case, variant: Variant, device: torch.device, tokens: int, seed: int):
-        super().__init__(case, variant, device, tokens, seed)
-        size = len(self.dictionary)
-        self.model = build(self.options, size, size).to(self.device).eval()
+    def __init__(self, case: Case, variant: Variant, settings: Settings):
+        super().__init__(case, variant, settings)
+        self.model = self.built().eval()
         self.model.make_generation_fast_(beamable_mm_beam_size=case.beam, need_attn=False)
         steps = case.length - 1  # and one more for the end of the sentence
         self.generator = SequenceGenerator(
@@ -175,7 +164,7 @@ class Generation(Workload):
         ).to(self.device)
         self.generator.native_bf16 = variant.native_bf16
         self.parameters = list(self.model.parameters())
-        self.batch = batch(self.dictionary, case.sentences, case.length, self.device, self.seed)
+        self.batch = self.sentences()
         self.words = case.sentences * case.length
 
     def step(self) -> None:
@@ -185,9 +174,6 @@ class Generation(Workload):
         assert made == self.words, f"{made} instead of {self.words} words"
 
 
-WORKLOADS = {"block": Block, "growth": Block, "training": Training, "generation": Generation}
-
-
 def lengths(sentences: int, longest: int, seed: int) -> list[int]:
     """Tokens of each sentence; the first is the longest."""
     draw = random.Random(seed)
@@ -195,18 +181,18 @@ def lengths(sentences: int, longest: int, seed: int) -> list[int]:
     return [longest, *(draw.randint(min(shortest, longest), longest) for _ in range(sentences - 1))]
 
 
-def batch(dictionary: Dictionary, sentences: int, longest: int, device: torch.device, seed: int) -> dict:
+def batch(words: Dictionary, sentences: int, longest: int, device: torch.device, seed: int) -> dict[str, Any]:
     """Sentence pairs with as many source as target tokens, padded on the left and on the right."""
     generator = torch.Generator().manual_seed(seed)
 
-    def sentence(length: int) -> torch.Tensor:
-        words = torch.randint(dictionary.nspecial, len(dictionary), (length,), generator=generator)
-        words[-1] = dictionary.eos()
-        return words
+    def sentence(length: int) -> Tensor:
+        tokens = torch.randint(words.nspecial, len(words), (length,), generator=generator)
+        tokens[-1] = words.eos()
+        return tokens
 
     pairs = [
         {"id": number, "source": sentence(length), "target": sentence(length)}
         for number, length in enumerate(lengths(sentences, longest, seed))
     ]
-    made = collate(pairs, dictionary.pad(), dictionary.eos(), left_pad_source=True, left_pad_target=False)
+    made = collate(pairs, words.pad(), words.eos(), left_pad_source=True, left_pad_target=False)
     return utils.apply_to_sample(lambda tensor: tensor.to(device), made)

@@ -4,12 +4,11 @@ import re
 from argparse import Namespace
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.roberta import RobertaModel
-from fairseq.models.transformer import TransformerModelBase
 
 from ea_fairseq.attention.registry import FAMILIES, PLAIN
 from ea_fairseq.errors import UserError, flags_refused
@@ -67,33 +66,34 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
     return options.parse_args_and_arch(fairseq_parser, ["data", *flags])
 
 
-def build(args: Namespace, source_words: int, target_words: int) -> TransformerModelBase:
-    """The model, with dictionaries of invented words."""
-    task = SimpleNamespace(source_dictionary=dictionary(source_words), target_dictionary=dictionary(target_words))
-    with flags_refused():
-        return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
+def build(args: Namespace, task: SimpleNamespace, outputs: int = 0) -> Any:
+    """The model of these options, with a classification head where it has outputs.
 
-
-def build_encoder(args: Namespace, words: int, classes: int) -> RobertaModel:
-    """The model, with a classification head and a dictionary of invented words."""
-    task = SimpleNamespace(source_dictionary=dictionary(words), max_positions=lambda: POSITIONS)
+    Args:
+        task: what the model reads of fairseq's task, by ``task_of_text`` or ``task_of_series``.
+    """
     with flags_refused():
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
-        model.register_classification_head(HEAD, num_classes=classes)
+        if outputs:
+            model.register_classification_head(HEAD, outputs)
     return model
 
 
-def build_series(args: Namespace, description: SeriesDescription) -> TimeSeriesModel:
-    """The model for series of this description, with its read-out."""
-    with flags_refused():
-        model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, SimpleNamespace(description=description))
-        model.register_classification_head(HEAD, description.outputs)
-    return model
+def task_of_text(source_types: int, target_types: int | None = None) -> SimpleNamespace:
+    """A task with dictionaries of invented words."""
+    source, target = dictionary(source_types), dictionary(target_types or source_types)
+    return SimpleNamespace(source_dictionary=source, target_dictionary=target, max_positions=lambda: POSITIONS)
 
 
-def dictionary(words: int) -> Dictionary:
+def task_of_series(channels: int, steps: int, classes: int) -> SimpleNamespace:
+    """A task with series of so many steps at most; without classes a number is predicted."""
+    labels = tuple(map(str, range(classes))) or None
+    return SimpleNamespace(description=SeriesDescription((0.0,) * channels, (1.0,) * channels, True, steps, labels))
+
+
+def dictionary(types: int) -> Dictionary:
     """A dictionary of this many types, fairseq's special ones included."""
     made = Dictionary()
-    for number in range(words - len(made)):
+    for number in range(types - len(made)):
         made.add_symbol(str(number))
     return made

@@ -1,89 +1,155 @@
-"""Models built from flags of fairseq-train, and what they cost, counted on them."""
+"""What models cost that flags of fairseq-train describe, as blocks of text; all is counted on the built models."""
 
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from textwrap import fill
 
 import torch
-from fairseq.models.roberta import RobertaModel
-from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor, nn
 
-from ea_fairseq.analysis import encoder_cost, time_series_cost
-from ea_fairseq.analysis.cost import Pass, count_macs, pair
-from ea_fairseq.analysis.parts import EMBEDDINGS, LAST, LM_HEAD, OUTPUT, Part, parts, total
+from ea_fairseq.analysis.cost import (
+    Pass,
+    cost,
+    count_encoder_macs,
+    count_macs,
+    count_series_macs,
+    encoder_layout,
+    encoder_parameters,
+    pair,
+    published_cost,
+    saved_for_backward,
+)
+from ea_fairseq.analysis.parts import EMBEDDINGS, LAST, LM_HEAD, OUTPUT, Count, Part, parts, total
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.benchmark.costs import saved_for_backward
-from ea_fairseq.experiments.costs.built_model import HEAD, build, build_encoder, build_series, parse
+from ea_fairseq.experiments.costs.built_model import HEAD, build, parse, task_of_series, task_of_text
+from ea_fairseq.experiments.costs.profile import LENGTH, OF_SERIES, VOCABULARY
+from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
+from ea_fairseq.experiments.tables import short, text_table
 from ea_fairseq.plain.commands import Parser
-from ea_fairseq.series.description import SeriesDescription
+
+WIDTH = 100
+TOLERANCE = 1.0  # per cent of FLOPs
+UNITS = {"M": 1e6, "G": 1e9}
+TOTALS = {
+    "all": (),
+    "without embeddings": (EMBEDDINGS,),
+    "without output projection": (OUTPUT,),
+    "without embeddings and output projection": (EMBEDDINGS, OUTPUT),
+}
+ENCODER_TOTALS = {"all": (), "without embeddings": (EMBEDDINGS,), "without language model's head": (LM_HEAD,)}
+MEMORY = (
+    "In training, autograd saves for the backward pass, in addition to parameters, on this machine's CPU (with "
+    "EA_BACKEND=reference: in plain PyTorch):"
+)
+EXPLANATION = (
+    "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (zero padding "
+    "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
+    "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
+    "{dictionary} {types} types."
+)
+OF_LONGEST = (
+    "MACs are of one forward pass for a series of {steps} steps and {channels} channels, as torchprofile counts. "
+    "FLOPs are 2 x MACs."
+)
+CONVENTION = (
+    "In the papers' convention (HAT, ACL 2020), parameters without embeddings and output projection, FLOPs without "
+    "output projection: {parameters:,} parameters, {flops} FLOPs. The papers' are of {length} and {length} tokens."
+)
+NOTE = (
+    f"Parameters without embeddings and output projection; FLOPs are 2 x MACs without output projection, for {LENGTH} "
+    "source and target tokens (HAT, ACL 2020). Differences are of figures rounded as the paper prints them "
+    "(Wang et al. 2021, table 5; table 6, the ablation, has none). All is counted on the built models, MACs by "
+    "torchprofile."
+)
 
 
-class Side(NamedTuple):
-    """Types in a dictionary, special symbols included, and tokens of a sentence."""
-
-    vocabulary: int
-    length: int
-
-
-@dataclass(frozen=True)
-class ProfiledModel:
-    """What a model costs.
-
-    Args:
-        parts: as they are counted.
-        kept: bytes that autograd keeps for the backward pass, by precision; empty where it is not counted.
-    """
-
-    parts: list[Part]
-    kept: dict[str, int]
-
-    @classmethod
-    def of(cls, model: TransformerModelBase, source: int, target: int) -> "ProfiledModel":
-        """Profiles a built model, of which it changes the precision, on one pair of sentences of these lengths."""
-        found = parts(model, count_macs(model, source, target))
-        return cls(found, kept_for_backward(model, *pair(model, source, target)))
-
-    @property
-    def as_published(self) -> tuple[int, int]:
-        """Parameters and FLOPs in the papers' convention."""
-        parameters = total(self.parts, without=(EMBEDDINGS, OUTPUT)).parameters
-        return parameters, 2 * total(self.parts, without=(OUTPUT,)).macs
+def translation(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
+    """The costs of a translation model for one pair of sentences, and in the papers' convention."""
+    source_types, source_length = args.vocab or VOCABULARY, args.src_len or LENGTH
+    target_types, target_length = args.tgt_vocab or source_types, args.tgt_len or LENGTH
+    with building():
+        model = build(parse(["--arch", args.arch, *flags], parser), task_of_text(source_types, target_types))
+        source_limit, target_limit = model.max_positions()
+        require_length("--src-len", source_length, source_limit, "--max-source-positions")
+        require_length("--tgt-len", target_length, target_limit, "--max-target-positions")
+        found = parts(model, count_macs(model, source_length, target_length))
+        memory = memory_blocks(model, *pair(model, source_length, target_length))
+    published = published_cost(found)
+    types = " and ".join(f"{number:,}" for number in dict.fromkeys((source_types, target_types)))
+    read = f"a pair of {source_length} source and {target_length} target tokens"
+    return [
+        table_by_part(found),
+        paragraph(EXPLANATION.format(read=read, dictionary="The dictionaries have", types=types)),
+        table_of_totals(found, TOTALS),
+        paragraph(CONVENTION.format(length=LENGTH, parameters=published.parameters, flops=short(published.flops))),
+        *memory,
+    ]
 
 
-def kept_for_backward(model: nn.Module, *inputs: Tensor) -> dict[str, int]:
-    """Bytes that autograd keeps of a pass in training, parameters left out, in single and in half precision."""
-    return {
-        name: saved_for_backward(lambda: model(*inputs), model.to(dtype).train().parameters())
-        for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
-    }
+def sentence(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
+    """The costs of an encoder with a classification head for one sentence, and as papers count them."""
+    for name in ("tgt_len", "tgt_vocab"):
+        if getattr(args, name):
+            parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
+    types, length = args.vocab or VOCABULARY, args.src_len or LENGTH
+    with building():
+        options = parse(["--arch", args.arch, *flags], parser)
+        model = build(options, task_of_text(types), max(2, getattr(options, "num_classes", 2)))
+        require_length("--src-len", length, model.max_positions(), "--max-positions")
+        found = parts(model, count_encoder_macs(model, length))
+        published, layout = encoder_parameters(model), encoder_layout(model)
+        tokens = torch.full((1, length), model.encoder.dictionary.unk())
+        memory = memory_blocks(Pass(model, features_only=True, classification_head_name=HEAD), tokens)
+    flops = short(2 * total(found, without=(LM_HEAD, LAST)).macs)
+    rows = [[what, f"{parameters:,}", flops] for what, parameters in published.items()]
+    read = f"a sentence of {length} tokens"
+    return [
+        table_by_part(found),
+        paragraph(EXPLANATION.format(read=read, dictionary="The dictionary has", types=f"{types:,}")),
+        table_of_totals(found, ENCODER_TOTALS),
+        text_table([["as published", "parameters", "FLOPs"], *rows]),
+        paragraph(note_on_layout(found, layout)),
+        *memory,
+    ]
 
 
-def profiled(flags: list[str], source: Side, target: Side, parser: Parser) -> ProfiledModel:
-    """Builds the model that flags of fairseq-train describe, and profiles it.
+def series(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
+    """The costs of a model of time series for one series of the longest."""
+    given = {name: getattr(args, name) for name in OF_SERIES}
+    sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
+    with building():
+        model = build(parse(["--arch", args.arch, *flags], parser), task_of_series(**sizes), max(1, sizes["classes"]))
+        found = parts(model, count_series_macs(model))
+    return [table_by_part(found), paragraph(OF_LONGEST.format_map(sizes))]
 
-    Args:
-        parser: ends with one sentence where fairseq cannot read a flag.
+
+def print_papers_models(parser: Parser) -> None:
+    """Prints the papers' models beside what the papers print of them.
 
     Raises:
-        UserError: where the model cannot be built, or does not read sentences of these lengths.
+        UserError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.
     """
-    with building():
-        model = build(parse(flags, parser), source.vocabulary, target.vocabulary)
-        sides = (("src", "source", source.length), ("tgt", "target", target.length))
-        for (flag, name, length), limit in zip(sides, model.max_positions(), strict=True):
-            if length > limit:
-                raise UserError(
-                    f"--{flag}-len {length} is more than the {limit} positions of the model: raise "
-                    f"--max-{name}-positions."
-                )
-        return ProfiledModel.of(model, source.length, target.length)
+    rows = [["", "parameters", "rounded", "paper", "difference", "FLOPs", "paper", "difference"]]
+    wrong = []
+    for label, flags in paper_flags().items():
+        with building():
+            ours = cost(build(parse(flags, parser), task_of_text(VOCABULARY)), LENGTH)
+        paper, parameters, flops = PAPER[label], short(ours.parameters), short(ours.flops)
+        apart = [difference(parameters, paper.parameters), difference(flops, paper.flops)]
+        if apart[0] or abs(apart[1] or 0) > TOLERANCE:
+            wrong.append(label)
+        signed = ["" if per_cent is None else f"{per_cent:+.2f}%" for per_cent in apart]
+        figures = [parameters, paper.parameters, signed[0], flops, paper.flops, signed[1]]
+        rows.append([label, f"{ours.parameters:,}", *figures])
+    print(text_table(rows), paragraph(NOTE), sep="\n\n")
+    if wrong:
+        raise UserError(f"the costs of {', '.join(wrong)} are not the papers': the code of the models has changed.")
 
 
 @contextmanager
 def building() -> Iterator[None]:
-    """Turns what goes wrong while fairseq makes a model of flags into a UserError of one sentence."""
+    """Turns what goes wrong while fairseq builds a model from flags into a UserError of one sentence."""
     try:
         yield
     except UserError:
@@ -93,77 +159,76 @@ def building() -> Iterator[None]:
         raise UserError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None
 
 
-@dataclass(frozen=True)
-class ProfiledEncoder(ProfiledModel):
-    """What an encoder costs.
-
-    Args:
-        published: parameters as papers count them, by what they count.
-        layout: in what fairseq's layout differs: parameters that ``published`` has beyond it, by what they are.
-    """
-
-    published: dict[str, int]
-    layout: dict[str, int]
-
-    @classmethod
-    def of(cls, model: RobertaModel, length: int) -> "ProfiledEncoder":
-        """Profiles a built model, its classification head included, on one sentence, and changes its precision."""
-        found, tokens = (
-            parts(model, encoder_cost.count_macs(model, length)),
-            torch.full((1, length), model.encoder.dictionary.unk()),
-        )
-        classifier = Pass(model, features_only=True, classification_head_name=HEAD)
-        return cls(
-            found, kept_for_backward(classifier, tokens), encoder_cost.as_published(model), encoder_cost.layout(model)
-        )
-
-    @property
-    def flops(self) -> int:
-        """Of one sentence, as papers count them: without what scores words or classes."""
-        return 2 * total(self.parts, without=(LM_HEAD, LAST)).macs
-
-    @property
-    def has_lm_head(self) -> bool:
-        """Whether it can score words."""
-        return any(part.group == LM_HEAD for part in self.parts)
-
-    @property
-    def classes(self) -> int:
-        """Parameters of the layer to classes, which published models of encoders do not count."""
-        return sum(part.count.parameters for part in self.parts if part.name == LAST)
+def require_length(flag: str, length: int, limit: int, remedy: str) -> None:
+    """Raises UserError where a sentence is longer than the positions of a model."""
+    if length > limit:
+        raise UserError(f"{flag} {length} is more than the {limit} positions of the model: raise {remedy}.")
 
 
-def profiled_encoder(flags: list[str], sentence: Side, parser: Parser) -> ProfiledEncoder:
-    """Builds the encoder that flags of fairseq-train describe, and profiles it.
+def table_by_part(found: list[Part]) -> str:
+    """Groups and under each its parts: parameters, MACs, FLOPs and shares of all."""
+    whole = total(found)
 
-    Args:
-        parser: ends with one sentence where fairseq cannot read a flag.
+    def row(name: str, count: Count, tied: str | None = None) -> list[str]:
+        shares = [f"{share:.1%}" for share in (count.parameters / whole.parameters, count.macs / whole.macs)]
+        name += f" (tied with {tied})" if tied else ""
+        return [name, f"{count.parameters:,}", shares[0], f"{count.macs:,}", f"{2 * count.macs:,}", shares[1]]
 
-    Raises:
-        UserError: where the model cannot be built, or does not read a sentence of this length.
-    """
-    with building():
-        args = parse(flags, parser)
-        model = build_encoder(args, sentence.vocabulary, max(2, getattr(args, "num_classes", 2)))
-        if sentence.length > model.max_positions():
-            raise UserError(
-                f"--src-len {sentence.length} is more than the {model.max_positions()} positions of the model: raise "
-                "--max-positions."
-            )
-        return ProfiledEncoder.of(model, sentence.length)
+    rows = [["", "parameters", "share", "MACs", "FLOPs", "share"]]
+    for group in dict.fromkeys(part.group for part in found):
+        inside = [part for part in found if part.group == group]
+        if len(inside) == 1:
+            rows.append(row(group, inside[0].count, inside[0].tied))
+        else:
+            rows.append(row(group, total(found, group)))
+            rows += [row(f"  {part.name}", part.count, part.tied) for part in inside]
+    return text_table([*rows, row("total", whole)])
 
 
-def profiled_series(flags: list[str], steps: int, channels: int, classes: int, parser: Parser) -> ProfiledModel:
-    """Builds the model that flags of fairseq-train describe, and profiles it on one series of the longest.
+def table_of_totals(found: list[Part], totals: dict[str, tuple[str, ...]]) -> str:
+    """Parameters, MACs and FLOPs in all, and without some groups."""
+    counts = {name: total(found, without=without) for name, without in totals.items()}
+    rows = [[name, f"{count.parameters:,}", f"{count.macs:,}", f"{2 * count.macs:,}"] for name, count in counts.items()]
+    return text_table([["total", "parameters", "MACs", "FLOPs"], *rows])
 
-    Args:
-        classes: 0 where a number is predicted.
 
-    Raises:
-        UserError: where the model cannot be built.
-    """
-    labels = tuple(map(str, range(classes))) or None
-    description = SeriesDescription((0.0,) * channels, (1.0,) * channels, True, steps, labels)
-    with building():
-        model = build_series(parse(flags, parser), description)
-        return ProfiledModel(parts(model, time_series_cost.count_macs(model)), kept={})
+def note_on_layout(found: list[Part], layout: dict[str, int]) -> str:
+    """What published encoders have beyond fairseq's layout, and lack, in words."""
+    text = "FLOPs are without language model's head and layer to classes."
+    for what, parameters in layout.items():
+        text += f" {what} ({abs(parameters):,} parameters), which these {'count' if parameters > 0 else 'leave out'}."
+    if any(part.group == LM_HEAD for part in found):
+        classes = sum(part.count.parameters for part in found if part.name == LAST)
+        text += f" They leave out the layer to classes ({classes:,}), too."
+    return text
+
+
+def memory_blocks(model: nn.Module, *inputs: Tensor) -> list[str]:
+    """What autograd saves of a pass in training, by precision; the model stays in the last one."""
+    sizes = {
+        name: size(saved_for_backward(lambda: model(*inputs), model.to(dtype).train().parameters()))
+        for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+    }
+    return [paragraph(MEMORY), text_table([["kept for backward", *sizes], ["", *sizes.values()]])]
+
+
+def size(number: float) -> str:
+    """Bytes in the unit that suits them."""
+    for unit in ("KiB", "MiB"):
+        number /= 1024
+        if number < 1024:
+            return f"{number:,.1f} {unit}"
+    return f"{number / 1024:,.1f} GiB"
+
+
+def difference(ours: str, paper: str) -> float | None:
+    """How much more ours is in per cent, None where the paper has no figure."""
+    if not paper:
+        return None
+    our_number, paper_number = (float(text[:-1]) * UNITS[text[-1]] for text in (ours, paper))
+    return 100 * (our_number / paper_number - 1)
+
+
+def paragraph(text: str) -> str:
+    """Text in lines of at most WIDTH characters."""
+    return fill(text, WIDTH)

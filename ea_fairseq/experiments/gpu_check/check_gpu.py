@@ -12,6 +12,7 @@ from argparse import Namespace
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
@@ -91,7 +92,7 @@ def require_device(device: str) -> None:
 
 
 def prepare(out: Path, deadline: float) -> str:
-    """Writes and binarises the embedded corpus; returns what is wrong, and then parts that need it say so, too."""
+    """Writes and binarises the embedded corpus; returns what is wrong, which parts that need it then report, too."""
     embedded_corpus.write(out / "text", embedded_corpus.unpack())
     log = out / "logs/data.log"
     with log.open("w") as file:
@@ -110,7 +111,7 @@ def prepare(out: Path, deadline: float) -> str:
     return f"the embedded corpus could not be prepared: see {log}" if status else ""
 
 
-def start(command: list[str], **options) -> subprocess.Popen:
+def start(command: list[str], **options: Any) -> subprocess.Popen:
     """A process that can be stopped with all that it starts."""
     return subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
 
@@ -128,9 +129,15 @@ def run(part: Part, command: list[str], log: Path, deadline: float) -> None:
     is_late = threading.Event()
     with log.open("w") as errors:
         process = start(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    timer = threading.Timer(deadline - time.monotonic(), lambda: (is_late.set(), stop(process)))
+
+    def end() -> None:
+        is_late.set()
+        stop(process)
+
+    timer = threading.Timer(deadline - time.monotonic(), end)
     timer.start()
     try:
+        assert process.stdout is not None
         for line in process.stdout:
             part.rows.append(Row(**json.loads(line)))
             show(part.rows[-1])
@@ -155,9 +162,7 @@ def show(row: Row) -> None:
 
 def write(parts: list[Part], out: Path) -> None:
     """Replaces gpu.json and gpu.md."""
-    content = {
-        "command": shlex.join([*COMMAND.split(), *sys.argv[1:]]),
-        "parts": [asdict(part) | {"agrees": part.agrees} for part in parts],
-    }
+    command = shlex.join([*COMMAND.split(), *sys.argv[1:]])
+    content = {"command": command, "parts": [asdict(part) | {"agrees": part.agrees} for part in parts]}
     write_whole(out / "gpu.json", json.dumps(content, indent=1) + "\n")
-    write_whole(out / "gpu.md", page(content["command"], parts))
+    write_whole(out / "gpu.md", page(command, parts))

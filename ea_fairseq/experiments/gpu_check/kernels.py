@@ -87,7 +87,7 @@ def lengths(dtype: torch.dtype, settings: Settings) -> tuple[int, ...]:
 def compare(attention: Attention, dtype: torch.dtype, size: str, settings: Settings) -> Row:
     """An attention forward and backward with sentences of all lengths: the largest part of what rounding explains."""
     name = f"{SIZES[size]}, {str(dtype).removeprefix('torch.')}, {attention.name}"
-    found = {}
+    found: dict[str, str] = {}
     for step in ("forward", "backward"):
         worst = 0.0
         for length in lengths(dtype, settings):

@@ -28,7 +28,7 @@ def missing() -> list[str]:
         try:
             import_module(module)
         except ModuleNotFoundError as error:
-            found.append(error.name.partition(".")[0])
+            found.append((error.name or module).partition(".")[0])
     return list(dict.fromkeys(found))
 
 

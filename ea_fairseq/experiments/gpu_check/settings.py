@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ea_fairseq.experiments.gpu_check.rows import Row
 from ea_fairseq.kernels import dispatch
 
 SIZES = {"lite": "Lite", "base": "Base"}
@@ -64,20 +66,19 @@ def exact_products() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def largest_difference(some: list[float], others: list[float]) -> float:
+def largest_difference(some: Sequence[float], others: Sequence[float]) -> float:
     """Of numbers in turn; NaN if one of them is."""
     return (torch.tensor(some, dtype=torch.float64) - torch.tensor(others, dtype=torch.float64)).abs().max().item()
 
 
-def in_processes(function: Callable, cases: Sequence[tuple]) -> Iterator:
+def in_processes(function: Callable[..., Row], cases: Sequence[tuple[Any, ...]]) -> Iterator[Row]:
     """What a function returns for the arguments of each case, in turn; processes of one thread take the cases.
 
     Raises:
         BrokenProcessPool: if one of the processes crashes.
     """
-    workers = min(PROCESSES, len(cases), os.cpu_count())
-    begin = {"initializer": torch.set_num_threads, "initargs": (1,)}
-    with ProcessPoolExecutor(workers, get_context("spawn"), **begin) as pool:
+    workers = min(PROCESSES, len(cases), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         futures = [pool.submit(function, *case) for case in cases]
         for future in futures:
             yield future.result()

@@ -32,14 +32,15 @@ def check(settings: Settings) -> Iterator[Row]:
 def compare(name: str, model: TranslationHub, sentences: list[str], beam: int, settings: Settings) -> Row:
     """What a search finds, and how fast, beside the same by plain PyTorch."""
     tokens = sum(len(model.encode(sentence)) for sentence in sentences)
-    found, translations = {}, {}
+    found: dict[str, str] = {}
+    translations: dict[str, list[str]] = {}
     for backend, title in (("auto", "default"), ("reference", "EA_BACKEND=reference")):
         try:
             with computed_by(backend):
                 model.translate(sentences, beam)  # cuDNN plans anew for maps of another size
                 settings.synchronize()
                 begin = time.perf_counter()
-                translations[backend] = model.translate(sentences, beam)
+                translations[backend] = [*model.translate(sentences, beam)]
         except Exception as error:
             return Row(name, found, f"{title} fails ({type(error).__name__}: {first_line(error)})")
         found[title] = f"{tokens / (time.perf_counter() - begin):,.0f}"

@@ -135,7 +135,7 @@ def measure(size: str, precision: str, load: Load, settings: Settings) -> Row:
                 trainings[variant] = training
         except Exception as error:
             problems.append(f"{variant} fails ({type(error).__name__}: {first_line(error)})")
-    seconds = {variant: [] for variant in trainings}
+    seconds: dict[str, list[float]] = {variant: [] for variant in trainings}
     for _ in range(load.updates):
         for variant, training in trainings.items():
             with computed_by(variants[variant][1]):
@@ -166,7 +166,9 @@ def mechanisms(settings: Settings) -> Iterator[Row]:
 def compare(name: str, flags: list[str], settings: Settings, compiler: str | None = None) -> Row:
     """Losses and norms of gradients of a few updates without dropout; if there is a compiler, of the compiled model."""
     exact_products()
-    found, losses, norms = {}, {}, {}
+    found: dict[str, str] = {}
+    losses: dict[str, tuple[float, ...]] = {}
+    norms: dict[str, tuple[float, ...]] = {}
     for backend, title in (("auto", "loss"), ("reference", "EA_BACKEND=reference")):
         try:
             with computed_by(backend):

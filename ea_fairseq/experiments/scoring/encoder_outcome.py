@@ -13,8 +13,7 @@ from fairseq.models.roberta import RobertaModel
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from ea_fairseq.analysis.cost import Cost, Pass, traced_macs
-from ea_fairseq.analysis.time_series_cost import cost
+from ea_fairseq.analysis.cost import Cost, Pass, series_cost, traced_macs
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
@@ -214,4 +213,4 @@ class SeriesPredictions(EncoderOutcome):
         if isinstance(model, DCTransformer) and not is_plain(model):
             family = model.family
             found |= asdict(family.attention.options.from_namespace(model.args))
-        return Description(family and family.name, found, cost(model))
+        return Description(family and family.name, found, series_cost(model))
