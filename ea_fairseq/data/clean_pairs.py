@@ -1,14 +1,10 @@
-"""Sentence pairs for training: those of use, as Moses' clean-corpus-n has it, some of them put aside for validation."""
+"""Sentence pairs for training: those of use, as Moses' clean-corpus-n has it."""
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
-from ea_fairseq.data.transform import EveryNth, Lines, Transform, transform
-from ea_fairseq.errors import UserError
+from ea_fairseq.data.transform import Lines, Transform
 
 REASONS = ("empty", "too_long", "ratio", "long_word")
 MAX_WORD_LENGTH = 1000  # characters, as clean-corpus-n has it
@@ -47,30 +43,6 @@ class PairFilter:
         return [source for source, _ in kept], [target for _, target in kept], dropped
 
 
-def clean(output: Path, *, max_length: int, ratio: float, **text: Any) -> None:
-    """Writes the pairs that :class:`PairFilter` keeps to a new text folder; ``text`` is what :func:`transform` takes.
-
-    Raises:
-        UserError: where it keeps none.
-    """
-    history = transform("clean", partial(PairFilter, max_length, ratio), output=output, **text)
-    if not history.kept:
-        raise UserError("cleaning leaves no pair of train: check the languages, --max-length and --ratio.")
-
-
 def make_copier() -> Transform:
     """A transform that keeps all lines as they are."""
     return lambda source_lines, target_lines: (source_lines, target_lines, Counter())
-
-
-def split(output: Path, *, every: int, **text: Any) -> None:
-    """Writes the text folders ``valid``, with every Nth pair, and ``train``, with the others, to a new folder.
-
-    Raises:
-        UserError: where one of them would be empty.
-    """
-    for name in ("train", "valid"):
-        selection = EveryNth(every, others=name == "train")
-        history = transform("split", make_copier, output=output / name, selection=selection, **text)
-        if not history.kept:
-            raise UserError(f"there are too few pairs to put every {every}th into valid: use more text.")

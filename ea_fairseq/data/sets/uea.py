@@ -166,5 +166,5 @@ All others, and your own, are taken by --series.""",
     examples=("JapaneseVowels data/japanese-vowels", "--series ~/Downloads Heartbeat data/heartbeat"),
     asks=("NAME", "OUT_DIR"),
     shared=ARCHIVES | {"dry_run"},
-    own=(Option("series", "DIR", folder, None, SERIES),),
+    own=(Option("series", "DIR", None, SERIES, folder),),
 )
