@@ -10,13 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ea_fairseq.data.clean_pairs import PairFilter, make_copier
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.subword_models import learn_model, make_segmenters
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers, moses_version
-from ea_fairseq.data.transform import EveryNth, Sample, Transform, transform
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, Transform, copied, transform
 from ea_fairseq.errors import UserError
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
@@ -133,7 +132,7 @@ class TextPlan(Plan):
         both = self.text["train"]
         for part in ("train", "valid"):
             self.text[part], chosen = both, EveryNth(every, others=part == "train")
-            self.add_transform(f"split/{part}", part, "split", make_copier, every, selection=chosen, refusal=refusal)
+            self.add_transform(f"split/{part}", part, "split", lambda: copied, every, selection=chosen, refusal=refusal)
 
     def segment(self) -> None:
         """Plans to make subwords of the text, by models that are learnt of it unless they are there; or nothing."""

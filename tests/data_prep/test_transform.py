@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.clean_pairs import PairFilter, make_copier
 from ea_fairseq.data.subword_models import make_segmenters
 from ea_fairseq.data.text_folder import History, TextFolder, encode_lines, writing_sides
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
-from ea_fairseq.data.transform import EveryNth, Sample, transform
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, copied, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
 
@@ -75,7 +74,7 @@ def test_a_chain_of_steps_keeps_pairs_together_in_order(folders, parts, size, se
     steps = [
         ("tokenize", make_tokenizers(Tokenization("none"), LANGUAGES), Sample(size, seed)),
         ("clean", PairFilter(5, 1.5), None),
-        ("split", make_copier(), EveryNth(3, others=True)),
+        ("split", copied, EveryNth(3, others=True)),
         ("subword", make_segmenters("bpe", [codes]), None),
     ]
     folder = write_folder(folders(), pairs)
