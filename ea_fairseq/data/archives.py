@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -109,28 +108,32 @@ def accepted_checksums(choices: list[str], table: dict[str, list[Place]]) -> dic
     return accepted
 
 
-def own_files(folder: Path, places: list[Place]) -> Iterator[tuple[Path, Place]]:
+def own_files(folder: Path | None, places: list[Place]) -> list[tuple[Path, Place]]:
     """The user's own files of an archive: those in the folder, or a folder in it, with the file name of a place."""
-    for place in places:
-        for path in [folder / place.file, *sorted(folder.glob(f"*/{escape(place.file)}"))]:
-            if path.is_file():
-                yield path, place
+    if folder is None:
+        return []
+    named = [
+        (path, place)
+        for place in places
+        for path in (folder / place.file, *sorted(folder.glob(f"*/{escape(place.file)}")))
+    ]
+    return [(path, place) for path, place in named if path.is_file()]
 
 
-def own_file(folder: Path, places: list[Place]) -> Archive | None:
+def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
     """The user's own file of an archive, verified; None where no file has such a name.
 
     Raises:
         UserError: where all files of such a name have a wrong size or checksum.
     """
-    wrong = None
+    wrong = []
     for path, place in own_files(folder, places):
         try:
             return Archive(place, path.resolve(), verify(path, place))
         except WrongFileError as error:
-            wrong = wrong or error
+            wrong.append(error)
     if wrong:
-        raise wrong
+        raise wrong[0]
     return None
 
 
@@ -201,7 +204,7 @@ class Sources:
             UserError: where no place gives the archive, or the user's own file is another.
         """
         places = self.places(archive)
-        own = own_file(self.own, places) if self.own else None
+        own = own_file(self.own, places)
         if self.mirror:
             host = self.mirror.rstrip("/")
             places = [replace(place, address=host + urlsplit(place.address).path) for place in places]
@@ -229,7 +232,7 @@ class Sources:
     def plan(self, plan: Plan, archive: str) -> str:
         """Plans to get an archive; returns the output of that step."""
         first = self.table[archive][0]
-        own = next((path for path, _ in own_files(self.own, self.table[archive])), None) if self.own else None
+        own = next((path for path, _ in own_files(self.own, self.table[archive])), None)
         return plan.add(
             f"archives/{archive}",
             partial(self.get, archive),

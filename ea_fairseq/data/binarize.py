@@ -153,18 +153,15 @@ def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], w
     from ea_fairseq.data.binary_text import write_token_ids
 
     output.mkdir()
-    for split, file in files.items():
-        write_numbers(file, kind, split, output / f"{split}.label")
+    counts = {split: write_numbers(file, kind, split, output / f"{split}.label") for split, file in files.items()}
     if isinstance(kind, Scores):
         return
     dictionary = Dictionary()
     for number in range(len(kind.names)):
         dictionary.add_symbol(str(number))
     dictionary.save(str(output / "dict.txt"))
-    for split in files:
-        numbers = output / f"{split}.label"
-        lines = numbers.read_bytes().count(b"\n")
-        write_token_ids(numbers, lines, dictionary, output / split, workers)
+    for split, count in counts.items():
+        write_token_ids(output / f"{split}.label", count, dictionary, output / split, workers)
 
 
 def quiet_fairseq() -> None:

@@ -7,7 +7,6 @@ for a .bin of more than 2 GiB, and it holds the lengths of all sentences in memo
 import struct
 from array import array
 from collections.abc import Callable
-from functools import partial
 from itertools import repeat
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def write_token_ids(text: Path, sentences: int, dictionary: Dictionary, prefix: 
     chunks = read_chunks([text], "binarising")
     with ids_file.open("wb") as ids_out, index_file.open("wb") as index_out:
         index_out.write(HEADER.pack(FORMAT, VERSION, code, sentences))
-        for ids, lengths in map_in_order(partial(make_encoder, dictionary, kind), chunks, workers):
+        for ids, lengths in map_in_order(make_encoder(dictionary, kind), chunks, workers):
             ids_out.write(ids)
             index_out.write(lengths)
     if index_file.stat().st_size != HEADER.size + array("i").itemsize * sentences:

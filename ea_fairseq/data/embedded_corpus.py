@@ -5,12 +5,14 @@ German test set with every word replaced by its dictionary gloss and nothing reo
 """
 
 import tarfile
+from contextlib import ExitStack
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.commands import PROGRAM, Parser
+from ea_fairseq.plain.whole_files import replacing
 
 ARCHIVE = Path(__file__).with_name("embedded-corpus.tar.bz2")
 SHA256 = "854451ae39bb3d283b78655480e02205f4941fb6255e3977afba53d0315b845f"
@@ -27,24 +29,18 @@ def unpack() -> dict[str, bytes]:
 
 
 def write(out: Path, files: dict[str, bytes]) -> None:
-    """Write the files into `out`, each under a temporary name first; on an error none is left.
+    """Writes the files into a folder, all of them or none.
 
-    Raises UserError where there are others that it may be meant to be a folder of.
+    Raises:
+        UserError: where the folder has other files and so may be meant for something else.
     """
     out.mkdir(parents=True, exist_ok=True)
-    temporary = {out / f"{name}.tmp": out / name for name in sorted(files, key=GLOSSES.__ne__)}
-    there = set(out.iterdir()) - temporary.keys()
-    if there and out / GLOSSES not in there:
+    there = [path.name for path in out.iterdir() if path.suffix != ".tmp"]
+    if there and GLOSSES not in there:
         raise UserError(f"{out} holds other files: give a new folder, or that of an earlier run.")
-    try:
-        for path, final in temporary.items():
-            path.write_bytes(files[final.name])
-    except OSError:
-        for path in temporary:
-            path.unlink(missing_ok=True)
-        raise
-    for path, final in temporary.items():
-        path.replace(final)
+    with ExitStack() as stack:
+        for name in sorted(files, key=GLOSSES.__eq__):  # which is put in place first, as the last one entered
+            stack.enter_context(replacing(out / name)).write_bytes(files[name])
 
 
 def main() -> None:

@@ -22,11 +22,6 @@ class FormatError(Exception):
     """What is wrong with a line; the message is the end of a sentence that begins with the line's place."""
 
 
-def read_line(line: str) -> str:
-    """Plain text, one sentence per line."""
-    return line
-
-
 def read_tagged(line: str) -> str | None:
     """Training talks of IWSLT: the sentence on a line, titles and descriptions included; None for other metadata."""
     if any(tag in line for tag in DROPPED):
@@ -52,40 +47,44 @@ def read_segment(line: str) -> str | None:
     return segment[1].replace("\u2019", "'")
 
 
-FORMATS = {"lines": read_line, "tags": read_tagged, "segments": read_segment}
+FORMATS: dict[str, Callable[[str], str | None]] = {"lines": str, "tags": read_tagged, "segments": read_segment}
 
 
 @dataclass
-class Tally:
-    """The numbers of lines and of sentences read from a member so far; ``place`` says where it is, for messages."""
+class Extracted:
+    """A member whose sentences are read; ``lines`` and ``sentences`` are how many it has had so far."""
 
-    place: str
+    member: Member
     lines: int = 0
     sentences: int = 0
 
+    @property
+    def place(self) -> str:
+        """Where the member is, for messages."""
+        return self.member.place
 
-def read_sentences(member: Member, parse: Callable[[str], str | None], tally: Tally) -> Iterator[str]:
-    """Yields the tidied sentences of a member and counts lines and sentences in ``tally``.
+    def read(self, parse: Callable[[str], str | None]) -> Iterator[str]:
+        """Yields the tidied sentences.
 
-    Args:
-        parse: one of ``FORMATS``.
+        Args:
+            parse: one of ``FORMATS``.
 
-    Raises:
-        UserError: naming the line that is not UTF-8 or not of the format.
-    """
-    for line in progress(member.lines, member.name):
-        tally.lines += 1
-        try:
-            sentence = parse(line.decode("utf-8-sig" if tally.lines == 1 else "utf-8"))
-        except UnicodeDecodeError:
-            raise UserError(
-                f"line {tally.lines} of {member.place} is not UTF-8: fetch the archive from another place."
-            ) from None
-        except FormatError as error:
-            raise UserError(f"line {tally.lines} of {member.place} {error}") from None
-        if sentence is not None:
-            tally.sentences += 1
-            yield tidy(sentence)
+        Raises:
+            UserError: naming the line that is not UTF-8 or not of the format.
+        """
+        for line in progress(self.member.lines, self.member.name):
+            self.lines += 1
+            try:
+                sentence = parse(line.decode("utf-8-sig" if self.lines == 1 else "utf-8"))
+            except UnicodeDecodeError:
+                raise UserError(
+                    f"line {self.lines} of {self.place} is not UTF-8: fetch the archive from another place."
+                ) from None
+            except FormatError as error:
+                raise UserError(f"line {self.lines} of {self.place} {error}") from None
+            if sentence is not None:
+                self.sentences += 1
+                yield tidy(sentence)
 
 
 def extract(archives: list[Path], names: dict[str, list[str]], form: str, compress: bool, output: Path) -> dict:
@@ -108,34 +107,29 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
         for language, members in names.items()
         for number, name in enumerate(members)
     }
-    tallies = {}
+    extracted = {}
     for member in open_members(archives, parts):
-        tally = tallies[member.name] = Tally(member.place)
+        extracted[member.name] = Extracted(member)
         with writing(parts[member.name]) as write:
-            for sentence in read_sentences(member, FORMATS[form], tally):
+            for sentence in extracted[member.name].read(FORMATS[form]):
                 write(sentence)
     for language, members in names.items():
-        first, *others = (parts[name] for name in members)
-        text = first.rename(output / f"text.{language}{suffix}")
-        for part in others:
-            append(part, text)
-    return count({language: [tallies[name] for name in members] for language, members in names.items()})
+        text = parts[members[0]].rename(output / f"text.{language}{suffix}")
+        with named_in_errors(text), text.open("ab") as target:
+            for part in (parts[name] for name in members[1:]):
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, target)
+                part.unlink()
+    return count({language: [extracted[name] for name in members] for language, members in names.items()})
 
 
-def append(part: Path, text: Path) -> None:
-    """Moves what a file has to the end of another, both plain or both gzipped."""
-    with named_in_errors(text), part.open("rb") as source, text.open("ab") as target:
-        shutil.copyfileobj(source, target)
-    part.unlink()
-
-
-def count(tallies: dict[str, list[Tally]]) -> dict[str, object]:
+def count(extracted: dict[str, list[Extracted]]) -> dict[str, object]:
     """The lines read and dropped of each language, and the pairs kept, for the history.
 
     Raises:
         UserError: where two members of a pair differ in their number of sentences, or have none.
     """
-    for source, target in zip(*tallies.values(), strict=True):
+    for source, target in zip(*extracted.values(), strict=True):
         if source.sentences != target.sentences:
             raise UserError(
                 f"{source.place} has {source.sentences} sentences and {target.place} has {target.sentences}: "
@@ -143,8 +137,8 @@ def count(tallies: dict[str, list[Tally]]) -> dict[str, object]:
             )
         if source.sentences == 0:
             raise UserError(f"{source.place} has no sentence: check that it is the right archive.")
-    read = {language: sum(tally.lines for tally in members) for language, members in tallies.items()}
-    kept = sum(tally.sentences for tally in next(iter(tallies.values())))
+    read = {language: sum(member.lines for member in members) for language, members in extracted.items()}
+    kept = sum(member.sentences for member in next(iter(extracted.values())))
     markup = {language: lines - kept for language, lines in read.items()}
     return {"read": read, "dropped": {"markup": markup}, "kept": kept}
 

@@ -23,9 +23,9 @@ SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
 TABLES = """take train.tsv, valid.tsv and, if it is there, test.tsv (plain or .gz) of DIR: one header line, then lines
 of LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
 OWN = (
-    Option("tsv", "DIR", folder, None, TABLES),
-    Option("vocabulary", "DIR", Path, None, "BERT's words: vocab.txt and dict.txt, which import-bert wrote into DIR"),
-    Option("cased", None, None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
+    Option("tsv", "DIR", None, TABLES, folder),
+    Option("vocabulary", "DIR", None, "BERT's words: vocab.txt and dict.txt, which import-bert wrote into DIR", Path),
+    Option("cased", None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
 )
 
 

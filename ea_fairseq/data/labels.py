@@ -62,15 +62,17 @@ class Scores:
         return "a number" if self.largest is None else f"a number from 0 to {self.largest:g}"
 
 
-def write_numbers(labels: Path, kind: Classes | Scores, split: str, output: Path) -> None:
-    """Write the number of each label, one a line.
+def write_numbers(labels: Path, kind: Classes | Scores, split: str, output: Path) -> int:
+    """Writes the number of each label, one a line, and returns how many there are.
 
     Raises:
         UserError: naming the first label that has none.
     """
+    count = 0
     with writing(output) as write:
-        for number, label in enumerate(read_lines(labels), 1):
+        for count, label in enumerate(read_lines(labels), 1):
             try:
                 write(kind.number(label))
             except ValueError:
-                raise UserError(f"label {number} of {split} is {label}, and must be {kind.wanted}.") from None
+                raise UserError(f"label {count} of {split} is {label}, and must be {kind.wanted}.") from None
+    return count

@@ -17,41 +17,28 @@ class Option(NamedTuple):
     Args:
         name: of its value; the flag has hyphens.
         metavar: what stands for the value in the help; None for a switch.
+        default: its value on a command line without it; of a list, each value on the command line is one more item.
+        help: what it means; its default is added, unless that is nothing.
         parse: makes the value of text.
-        default: its value on a command line without it.
-        help: what it means; the help tells the default, too.
+        choices: the only values.
     """
 
     name: str
     metavar: str | None
-    parse: Callable[[str], Any] | None
     default: object
     help: str
+    parse: Callable[[str], Any] = str
+    choices: tuple[str, ...] | None = None
 
     def add_to(self, parser: _ActionsContainer) -> None:
         """Adds it to a parser, or a group of one, that knows its default."""
         flag, default = f"--{self.name.replace('_', '-')}", parser.get_default(self.name)
         if not self.metavar:
-            told = " (default)" if default else ""
-            parser.add_argument(flag, action="store_true", help=self.help + told)
-        elif isinstance(default, list):
-            parser.add_argument(flag, action="append", metavar=self.metavar, help=self.help)
-        else:
-            is_told = default in (None, "") or "(default" in self.help
-            told = "" if is_told else " (default: %(default)s)"
-            parse = self.parse or str
-            parser.add_argument(flag, type=parse, metavar=self.metavar, help=self.help + told)
-
-
-def one_of(*names: str) -> Callable[[str], str]:
-    """A parser of names."""
-
-    def checked(text: str) -> str:
-        if text in names:
-            return text
-        raise ArgumentTypeError(f"needs {', '.join(names[:-1])} or {names[-1]}, not '{text}'")
-
-    return checked
+            parser.add_argument(flag, action="store_true", help=self.help + (" (default)" if default else ""))
+            return
+        shown = "" if default in (None, "", []) or "(default" in self.help else " (default: %(default)s)"
+        how: dict[str, Any] = {"action": "append"} if isinstance(default, list) else {"choices": self.choices}
+        parser.add_argument(flag, type=self.parse, metavar=self.metavar, help=self.help + shown, **how)
 
 
 def folder(text: str) -> Path:
@@ -77,55 +64,45 @@ COUNT = at_least(1)
 CORES = os.cpu_count() or 1
 GROUPS = {
     "languages": (
-        Option("source_lang", "xx", str, "", "language of the source, the suffix of its files"),
-        Option("target_lang", "yy", str, "", "language of the target, the suffix of its files"),
+        Option("source_lang", "xx", "", "language of the source, the suffix of its files"),
+        Option("target_lang", "yy", "", "language of the target, the suffix of its files"),
     ),
     "archives": (
-        Option("archives", "DIR", folder, None, "use the archives in DIR, and download only those that are missing"),
+        Option("archives", "DIR", None, "use the archives in DIR, and download only those that are missing", folder),
         Option(
-            "mirror",
-            "URL",
-            host,
-            None,
-            "download from this host, such as http://localhost:8000, instead of the known ones",
+            "mirror", "URL", None, "download from this host, such as http://localhost:8000, not the known ones", host
         ),
-        Option("accept", "NAME=SUM", str, [], "trust an archive with this checksum, sha256:..., not the known one"),
+        Option("accept", "NAME=SUM", [], "trust an archive with this checksum, sha256:..., not the known one"),
     ),
     "text": (
-        Option("tokenizer", "NAME", one_of("moses", "none"), "moses", "moses, or none for text that is tokenized"),
-        Option("moses", "DIR", folder, None, "tokenize with Moses' scripts in DIR (default: their port, sacremoses)"),
-        Option("no_normalize", None, None, False, "do not normalise punctuation (default: normalise it like Moses)"),
-        Option("dash_splits", None, None, False, 'split words at hyphens, as in "mother @-@ in @-@ law"'),
-        Option("lowercase", None, None, False, "lower-case the text"),
+        Option("tokenizer", "NAME", "moses", "moses, or none for text that is tokenized", choices=("moses", "none")),
+        Option("moses", "DIR", None, "tokenize with Moses' scripts in DIR (default: their port, sacremoses)", folder),
+        Option("no_normalize", None, False, "do not normalise punctuation (default: normalise it like Moses)"),
+        Option("dash_splits", None, False, 'split words at hyphens, as in "mother @-@ in @-@ law"'),
+        Option("lowercase", None, False, "lower-case the text"),
     ),
     "subwords": (
-        Option("subword", "NAME", one_of("bpe", "sentencepiece", "none"), "bpe", "bpe, sentencepiece or none"),
-        Option("separate_subword", None, None, False, "learn a subword model for each language, not one for both"),
-        Option("merges", "N", COUNT, 10_000, "BPE merges"),
-        Option("model_type", "NAME", one_of("unigram", "bpe"), "unigram", "unigram or bpe, of sentencepiece"),
-        Option("vocab_size", "N", COUNT, 8000, "sentencepiece vocabulary"),
-        Option(
-            "joined_dictionary",
-            None,
-            None,
-            False,
-            "use one dictionary for both languages, as --share-all-embeddings needs",
-        ),
-        Option("threshold", "N", COUNT, 1, "replace words or subwords that occur less often by <unk>"),
+        Option("subword", "NAME", "bpe", "bpe, sentencepiece or none", choices=("bpe", "sentencepiece", "none")),
+        Option("separate_subword", None, False, "learn a subword model for each language, not one for both"),
+        Option("merges", "N", 10_000, "BPE merges", COUNT),
+        Option("model_type", "NAME", "unigram", "unigram or bpe, of sentencepiece", choices=("unigram", "bpe")),
+        Option("vocab_size", "N", 8000, "sentencepiece vocabulary", COUNT),
+        Option("joined_dictionary", None, False, "one dictionary for both languages, as --share-all-embeddings needs"),
+        Option("threshold", "N", 1, "replace words or subwords that occur less often by <unk>", COUNT),
     ),
     "training text": (
-        Option("max_length", "N", COUNT, 175, "drop training pairs with a side of more than N tokens"),
-        Option("ratio", "R", at_least(1, number), 1.5, "drop training pairs with a side over R times the other"),
-        Option("subsample", "N", COUNT, None, "draw N training examples at random, for a trial"),
-        Option("seed", "N", at_least(0), 1, "seed of the draw of --subsample"),
+        Option("max_length", "N", 175, "drop training pairs with a side of more than N tokens", COUNT),
+        Option("ratio", "R", 1.5, "drop training pairs with a side over R times the other", at_least(1, number)),
+        Option("subsample", "N", None, "draw N training examples at random, for a trial", COUNT),
+        Option("seed", "N", 1, "seed of the draw of --subsample", at_least(0)),
     ),
     "work": (
         Option(
-            "workers", "N", COUNT, CORES, "number of processes; results do not depend on it (default: one per core)"
+            "workers", "N", CORES, "number of processes; results do not depend on it (default: one per core)", COUNT
         ),
-        Option("compress", None, None, False, "gzip the training text between the steps"),
-        Option("remove_intermediate", None, None, False, "remove text as soon as no further step needs it"),
-        Option("dry_run", None, None, False, "print the steps and the disk space they need, and do nothing"),
+        Option("compress", None, False, "gzip the training text between the steps"),
+        Option("remove_intermediate", None, False, "remove text as soon as no further step needs it"),
+        Option("dry_run", None, False, "print the steps and the disk space they need, and do nothing"),
     ),
 }
 DEFAULTS = {option.name: option.default for group in GROUPS.values() for option in group}
@@ -139,8 +116,7 @@ SENTENCES = SUBWORDS | WORK | {"lowercase", "threshold"}
 def add_options(parser: Parser, names: Collection[str]) -> None:
     """Adds the shared options of these names, in groups."""
     for title, options in GROUPS.items():
-        wanted = [option for option in options if option.name in names]
-        if wanted:
+        if wanted := [option for option in options if option.name in names]:
             group = parser.add_argument_group(title)
             for option in wanted:
                 option.add_to(group)

@@ -1,7 +1,7 @@
 """Data sets of sentence pairs, for translation."""
 
 from argparse import Namespace
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -112,15 +112,14 @@ class SentencePairs(DataSet):
     def plan_data(self, plan: TextPlan, folder: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""
         options, settings = plan.options, text_settings(plan.options, SETTINGS, self.normalized)
+        steps: dict[str, Callable[[], None]] = {
+            "tokenize": partial(plan.tokenize, plan.sides, self.normalized, plan.sample),
+            "clean": plan.clean,
+            "split": partial(plan.split, self.valid_every),
+            "subword": plan.segment,
+        }
         for step in self.steps:
-            if step == "tokenize":
-                plan.tokenize(plan.sides, self.normalized, plan.sample)
-            elif step == "clean":
-                plan.clean()
-            elif step == "split":
-                plan.split(self.valid_every)
-            else:
-                plan.segment()
+            steps[step]()
         joined = options.joined_dictionary
         description = Description({"dataset": self.maker} | settings, plan.versions, plan.model_files())
         plan.binarize(partial(binarize, joined_dictionary=joined, description=description), joined)

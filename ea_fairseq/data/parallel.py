@@ -19,13 +19,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int) -> Iterator[Result]:
+def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Yields the results of a function for each item, in order; at most ``2 * workers`` items are in memory.
 
     Args:
-        make: makes the function, once in each process.
         workers: processes, at most; where there would be but one, the function runs in this one. They are forked and so
-            hold the locks that this one holds.
+            have the function, and hold the locks that this one holds.
 
     Raises:
         BrokenProcessPool: where a process is killed.
@@ -33,10 +32,10 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
     items = iter(items)
     first = list(islice(items, workers))
     if len(first) < 2:
-        yield from map(make(), chain(first, items))
+        yield from map(function, chain(first, items))
         return
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(len(first), fork, _start_worker, initargs=(make,)) as pool:
+    with ProcessPoolExecutor(len(first), fork, _start_worker, initargs=(function,)) as pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process alone
         try:
             pending = deque[Future](pool.submit(_call, item) for item in first)
@@ -55,10 +54,10 @@ def map_in_order(make: Callable[[], Callable[[Item], Result]], items: Iterable[I
 _function: Callable[[Any], Any]  # of a worker
 
 
-def _start_worker(make: Callable[[], Callable[[Item], Result]]) -> None:
-    """Makes a worker's function, and a thread that ends the worker with its parent."""
+def _start_worker(function: Callable[[Item], Result]) -> None:
+    """Sets a worker's function, and starts a thread that ends the worker with its parent."""
     global _function
-    _function = make()
+    _function = function
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -88,14 +87,14 @@ def read_chunks(files: list[Path], label: str) -> Iterator[bytes]:
     return iter(lambda: b"".join(islice(lines, CHUNK)), b"")
 
 
-def chunk_counter() -> Callable[[bytes], Counter]:
-    """A function that counts the words in a text of lines, separated by spaces."""
-    return lambda text: Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)
-
-
 def count_words(files: list[Path], workers: int) -> Counter:
     """The frequency of each word in plain or gzipped files, counted by several processes."""
     counts = Counter[str]()
-    for chunk in map_in_order(chunk_counter, read_chunks(files, "counting words"), workers):
+    for chunk in map_in_order(_count_chunk, read_chunks(files, "counting words"), workers):
         counts.update(chunk)
     return counts
+
+
+def _count_chunk(text: bytes) -> Counter:
+    """The frequency of each word in a text of lines, separated by spaces."""
+    return Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)

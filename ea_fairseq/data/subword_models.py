@@ -2,18 +2,16 @@
 
 import io
 from collections import Counter
-from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 from ea_fairseq.data.byte_pairs import learn_merges
 from ea_fairseq.data.parallel import count_words, read_lines
 from ea_fairseq.data.text_folder import TextFolder
-from ea_fairseq.data.transform import Transform, transform
+from ea_fairseq.data.transform import Transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress
-from ea_fairseq.text.subwords import WORDPIECE, make_segmenter
+from ea_fairseq.text.subwords import make_segmenter
 
 MAX_BYTES = 64_000_000  # of text for sentencepiece, which takes 22 bytes of memory for each
 THREADS = 16  # sentencepiece's rounding depends on it, so it is the same on every machine
@@ -86,15 +84,3 @@ def make_segmenters(kind: str, models: list[Path]) -> Transform:
     """A transform that segments each language, with one model for all or one for each."""
     segmenters = [make_segmenter(kind, model) for model in models]
     return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
-
-
-def segment(output: Path, *, kind: str, models: list[Path], **text: Any) -> None:
-    """Writes sentences in subwords to a new text folder; ``text`` is what :func:`transform` takes.
-
-    Args:
-        kind: bpe, sentencepiece, wordpiece or cased_wordpiece.
-        models: what :func:`learn_model` made or BERT's vocabulary, one for all languages or one for each.
-    """
-    if kind in WORDPIECE:
-        make_segmenters(kind, models)  # a bad vocabulary is refused here, and workers need not import
-    transform("subword", partial(make_segmenters, kind, models), output=output, **text)

@@ -21,6 +21,7 @@ from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy
 
 LABELS = "labels"
 BRACKETS = {"-lrb-": "(", "-rrb-": ")", r"\/": "/", r"\*": "*"}  # of the Penn treebank
+ESCAPES = re.compile("|".join(map(re.escape, BRACKETS)))
 LABEL = re.compile(r"[^\s\0-\x1f\x7f]{1,100}")
 MAX_SENTENCES = 2
 
@@ -43,10 +44,15 @@ class Form:
     separator: str = "\t"
     treebank: bool = False
 
+    @property
+    def last(self) -> int:
+        """The number of the last column that is needed."""
+        return max(self.label, *self.sentences)
+
     def split(self, line: str) -> list[str]:
         """The columns of a line; the last needed one takes the rest where the separator is a space."""
         line = line.removesuffix("\n").removesuffix("\r")
-        return line.split(self.separator, max(self.label, *self.sentences) if self.separator == " " else -1)
+        return line.split(self.separator, self.last if self.separator == " " else -1)
 
     def example(self, line: str, columns: int) -> tuple[str, ...]:
         """The label and the sentences of a line that must have so many columns or, without a header, at least.
@@ -63,7 +69,7 @@ class Form:
         if not all(sentences):
             raise FormatError("has an empty sentence.")
         if self.treebank:
-            sentences = [" ".join(map(without_escapes, sentence.split())) for sentence in sentences]
+            sentences = [ESCAPES.sub(lambda escape: BRACKETS[escape[0]], sentence) for sentence in sentences]
         return label, *sentences
 
 
@@ -77,13 +83,6 @@ FORMS = {
     "sts-b-test": Form(4, (5, 6), header=False),
     "sst-5": Form(0, (1,), header=False, separator=" ", treebank=True),
 }
-
-
-def without_escapes(word: str) -> str:
-    """A word of the Penn treebank as it was written."""
-    for escape, sign in BRACKETS.items():
-        word = word.replace(escape, sign)
-    return word
 
 
 def plain_form(path: Path) -> Form:
@@ -111,9 +110,7 @@ def read_examples(path: Path, form: Form) -> Iterator[tuple[str, ...]]:
         UserError: naming the line that is wrong.
     """
     lines = read_table(path)
-    columns = max(form.label, *form.sentences) + 1
-    if form.header:
-        columns = len(form.split(next(lines, (1, ""))[1]))
+    columns = len(form.split(next(lines, (1, ""))[1])) if form.header else form.last + 1
     number = 0
     for number, line in lines:
         try:
@@ -130,10 +127,8 @@ def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
     Raises:
         UserError: where a table is missing or there twice, or differs from the others in its number of sentences.
     """
-    names = {split: f"{split}.tsv" for split in SPLITS}
-    if not any((folder / f"{names['test']}{suffix}").is_file() for suffix in ("", ".gz")):
-        del names["test"]
-    tables = {split: find_file(folder, name) for split, name in names.items()}
+    has_test = any((folder / name).is_file() for name in ("test.tsv", "test.tsv.gz"))
+    tables = {split: find_file(folder, f"{split}.tsv") for split in SPLITS if split != "test" or has_test}
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():
         if sentences[split] != sentences["train"]:
@@ -168,10 +163,11 @@ def take_table(
     path, columns, source = file_and_form(table, form)
     if len(columns.sentences) != len(sides):
         raise UserError(f"{path} has {len(columns.sentences)} sentences an example, and must have {len(sides)}.")
-    known = [example in others for example in progress(read_examples(path, columns), "checking")]
-    total = known.count(False)
-    history = History([source]).then("read", len(known), Counter({EveryNth.reason: sum(known)}), total)
-    examples = compress(read_examples(path, columns), (not is_known for is_known in known))
+    is_taken = [example not in others for example in progress(read_examples(path, columns), "checking")]
+    total = sum(is_taken)
+    left_out = Counter({EveryNth.reason: len(is_taken) - total})
+    history = History([source]).then("read", len(is_taken), left_out, total)
+    examples = compress(read_examples(path, columns), is_taken)
     output.mkdir()
     with ExitStack() as stack:
         files = [output / LABELS, *(output / f"text.{side}" for side in sides)]

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
@@ -86,16 +85,16 @@ def writing_sides(folder: TextFolder, compress: bool = False) -> Iterator[Callab
         compress: whether the lines, which :func:`encode_lines` encodes, are gzipped.
     """
     folder.path.mkdir(parents=True)
-    paths = [folder.path / f"text.{language}{'.gz' * compress}" for language in folder.languages]
     with ExitStack() as stack:
         files = []
-        for path in paths:
+        for language in folder.languages:
+            path = folder.path / f"text.{language}{'.gz' * compress}"
             stack.enter_context(named_in_errors(path))
             files.append(stack.enter_context(path.open("wb")))
 
         def write(*sides: bytes) -> None:
-            for path, file, lines in zip(paths, files, sides, strict=True):
-                with named_in_errors(path):
+            for file, lines in zip(files, sides, strict=True):
+                with named_in_errors(Path(file.name)):
                     file.write(lines)
 
         yield write
@@ -108,12 +107,7 @@ def encode_lines(lines: list[str], compress: bool) -> bytes:
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file without a byte order mark, each ending with a line feed."""
-    for first in islice(file, 1):
-        yield _with_line_feed(first.removeprefix(BYTE_ORDER_MARK))
-    yield from map(_with_line_feed, file)
-
-
-def _with_line_feed(line: bytes) -> bytes:
-    """The line, with a line feed if it has none, as a file's last line may."""
-    return line if line.endswith(b"\n") else line + b"\n"
+    """The lines of a file without a byte order mark, each ending with a line feed, as a file's last one may not."""
+    for number, line in enumerate(file):
+        line = line if number else line.removeprefix(BYTE_ORDER_MARK)
+        yield line if line.endswith(b"\n") else line + b"\n"

@@ -8,19 +8,18 @@ from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from ea_fairseq.data.clean_pairs import clean, split
 from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.plan import Plan
-from ea_fairseq.data.subword_models import learn_model, segment
+from ea_fairseq.data.subword_models import learn_model, make_segmenters
 from ea_fairseq.data.text_folder import TextFolder
-from ea_fairseq.data.tokenization import Tokenization, moses_version, tokenize
-from ea_fairseq.data.transform import Sample
+from ea_fairseq.data.tokenization import Tokenization, make_tokenizers, moses_version
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, Transform, copied, transform
 from ea_fairseq.errors import UserError
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
 TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece"}
-FAIRSEQ = ("fairseq-fixed", "fairseq")
 BYTES_OF_A_PAIR = 320  # of a sample, at most, about
 COMPRESSED = 35  # percent of its size that gzipped text has
 BINARISED = 80
@@ -69,30 +68,37 @@ class TextPlan(Plan):
         """The text folders of a split."""
         return [TextFolder(self.folder / name, self.sides) for name in self.text[part]]
 
-    def steps_of(self, *parts: str) -> tuple[str, ...]:
-        """The steps that make the text of these splits."""
-        names = [name for part in parts for name in self.text[part]]
-        return tuple("split" if name.startswith("split/") else name for name in names)
-
     def model_files(self) -> list[Path]:
         """The files of the subword models."""
         return [self.folder / model for model in self.models]
 
-    def add_text(self, output: str, part: str, percent: int, make: Callable[..., None], settings: object) -> None:
-        """Plans a step from the text of a split to an output.
+    def add_transform(
+        self,
+        output: str,
+        part: str,
+        step: str,
+        make: Callable[[], Transform],
+        settings: object,
+        percent: int = 100,
+        **more: Any,
+    ) -> None:
+        """Plans a transform of the text of a split, which the output then is.
 
         Args:
-            percent: of the size of the text for training, which it has afterwards.
-            make: writes it, of keyword arguments of :func:`transform`.
+            step, more: of :func:`transform`.
+            make: makes its function, when the models are there.
+            percent: of its size so far that the text for training has afterwards.
         """
-        is_train = part == "train"
-        if is_train:
+        inputs, workers, size, compress = self.folders(part), self.options.workers, 0, False
+        if part == "train":
             self.train_bytes = self.train_bytes * percent // 100
-        compress = is_train and self.options.compress
-        make = partial(make, inputs=self.folders(part), workers=self.options.workers, compress=compress)
-        size = self.size_on_disk(self.train_bytes) if is_train else 0
-        needs = (*self.steps_of(part), *self.models)
-        self.add(output, make, settings, needs, size=size, intermediate=True)
+            size, compress = self.size_on_disk(self.train_bytes), self.options.compress
+
+        def write(path: Path) -> None:
+            transform(step, make(), inputs=inputs, output=path, workers=workers, compress=compress, **more)
+
+        self.add(output, write, settings, (*self.text[part], *self.models), size=size, intermediate=True)
+        self.text[part] = (output,)
 
     def tokenize(self, languages: tuple[str, ...], normalized: Collection[str], sample: Sample | None = None) -> None:
         """Plans to tokenize the text.
@@ -109,20 +115,24 @@ class TextPlan(Plan):
         for part in filter(self.text.get, SPLITS):
             how = (options.tokenizer, part in normalized, options.dash_splits, options.lowercase)
             drawn = sample if part == "train" else None
-            make = partial(tokenize, tokenization=Tokenization(*how, options.moses), languages=languages, sample=drawn)
-            self.add_text(f"tokenized/{part}", part, 105, make, (*tools, how, languages, drawn))
-            self.text[part] = (f"tokenized/{part}",)
+            make = partial(make_tokenizers, Tokenization(*how, options.moses), languages)
+            settings = (*tools, how, languages, drawn)
+            self.add_transform(f"tokenized/{part}", part, "tokenize", make, settings, 105, selection=drawn)
 
     def clean(self) -> None:
         """Plans to drop training pairs of no use."""
         limits = {"max_length": self.options.max_length, "ratio": self.options.ratio}
-        self.add_text("cleaned/train", "train", 98, partial(clean, **limits), limits)
-        self.text["train"] = ("cleaned/train",)
+        refusal = "cleaning leaves no pair of train: check the languages, --max-length and --ratio."
+        make = partial(PairFilter, **limits)
+        self.add_transform("cleaned/train", "train", "clean", make, limits, 98, refusal=refusal)
 
     def split(self, every: int) -> None:
         """Plans to put every Nth training pair aside for validation."""
-        self.add_text("split", "train", 100, partial(split, every=every), every)
-        self.text |= {part: (f"split/{part}",) for part in ("train", "valid")}
+        refusal = f"there are too few pairs to put every {every}th into valid: use more text."
+        both = self.text["train"]
+        for part in ("train", "valid"):
+            self.text[part], chosen = both, EveryNth(every, others=part == "train")
+            self.add_transform(f"split/{part}", part, "split", lambda: copied, every, selection=chosen, refusal=refusal)
 
     def segment(self) -> None:
         """Plans to make subwords of the text, by models that are learnt of it unless they are there; or nothing."""
@@ -132,9 +142,8 @@ class TextPlan(Plan):
         if not self.models:
             self.learn_subword(kind)
         for part in filter(self.text.get, SPLITS):
-            make = partial(segment, kind=kind, models=self.model_files())
-            self.add_text(f"subword/{part}", part, 115, make, (kind, self.models))
-            self.text[part] = (f"subword/{part}",)
+            make = partial(make_segmenters, kind, self.model_files())
+            self.add_transform(f"subword/{part}", part, "subword", make, (kind, self.models), 115)
 
     def learn_subword(self, kind: str) -> None:
         """Plans to learn a subword model of the text for training, or one for each side."""
@@ -146,7 +155,7 @@ class TextPlan(Plan):
         models = {f"{kind}{part}.{SUFFIXES[kind]}": sides for part, sides in parts.items()}
         for model, sides in models.items():
             make = partial(learn_model, folder=folder, sides=sides, workers=options.workers, **how)
-            self.add(model, make, (how, self.versions[TOOLS[kind]], sides), self.steps_of("train"))
+            self.add(model, make, (how, self.versions[TOOLS[kind]], sides), self.text["train"])
         self.models = tuple(models)
 
     def copy(self, name: str, folder: Path) -> None:
@@ -161,9 +170,8 @@ class TextPlan(Plan):
             needs: further steps that it needs.
         """
         parts = [part for part in SPLITS if part in self.text]
-        folders = {part: self.folders(part)[0] for part in parts}
-        make = partial(make, folders=folders, workers=self.options.workers)
-        needs = (*self.steps_of(*parts), *self.models, *needs)
+        make = partial(make, folders={part: self.folders(part)[0] for part in parts}, workers=self.options.workers)
+        needs = (*(name for part in parts for name in self.text[part]), *self.models, *needs)
         size = self.train_bytes * BINARISED // 100
         self.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)
 
@@ -171,7 +179,7 @@ class TextPlan(Plan):
 def tool_version(tool: str) -> str:
     """The version of an installed tool; raises UserError where it is not installed."""
     if find_spec(tool.replace("-", "_")) is not None:
-        for distribution in FAIRSEQ if tool == "fairseq" else (tool,):
+        for distribution in ("fairseq-fixed", "fairseq") if tool == "fairseq" else (tool,):
             try:
                 return metadata.version(distribution)
             except metadata.PackageNotFoundError:
@@ -188,7 +196,8 @@ def tool_versions(options: Namespace) -> dict[str, str]:
     tools = ["fairseq"]
     if options.tokenizer == "moses" and not options.moses:
         tools += ["sacremoses", "regex"]
-    tools += {"bpe": ["subword-nmt"], "sentencepiece": ["sentencepiece"]}.get(options.subword, [])
+    if options.subword in TOOLS:
+        tools.append(TOOLS[options.subword])
     versions = {"python": platform.python_version()} | {tool: tool_version(tool) for tool in tools}
     if options.moses:
         moses = moses_version(options.moses)

@@ -6,15 +6,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ea_fairseq.data.transform import Sample, Transform, transform
+from ea_fairseq.data.transform import Transform
 from ea_fairseq.errors import UserError
-from ea_fairseq.text.tokens import make_tokenizer
 
 SCRIPTS = ("normalize-punctuation.perl", "remove-non-printing-char.perl", "tokenizer.perl", "lowercase.perl")
 # Over the scripts of commit 3445289; tokenizing has not changed since March 2021.
@@ -42,15 +40,14 @@ class Tokenization:
     def tokenizer_for(self, language: str) -> Callable[[list[str]], list[str]]:
         """A function from tidied lines to as many lines of tokens, separated by single spaces.
 
-        It is slow to make and fast to call, so make one for each process. With ``moses``, each call starts perl, so
-        lists should be long.
+        It is slow to make and fast to call. With ``moses``, each call starts perl, so lists should be long.
         """
         if self.tokenizer == "moses" and self.moses:
-            tokenize: Callable[[list[str]], Iterable[str]] = partial(self._by_scripts, self.moses, language)
-        else:
-            settings = self.normalize, self.dash_splits, self.lowercase
-            tokenize = partial(map, make_tokenizer(self.tokenizer, language, *settings))
-        return lambda lines: [" ".join(line.split()) for line in tokenize(lines)]
+            return partial(self._by_scripts, self.moses, language)
+        from ea_fairseq.text.moses_port import make_tokenizer  # imports sacremoses, which takes time
+
+        tokenize = make_tokenizer(self.tokenizer, language, self.normalize, self.dash_splits, self.lowercase)
+        return lambda lines: list(map(tokenize, lines))
 
     def _by_scripts(self, moses: Path, language: str, lines: list[str]) -> list[str]:
         """The lines tokenized by Moses' perl scripts; raises UserError where one fails."""
@@ -61,25 +58,13 @@ class Tokenization:
             steps.append(("lowercase.perl",))
         for script, *arguments in steps:
             lines = run_script(moses, script, *arguments, lines=lines)
-        return lines
+        return [" ".join(line.split()) for line in lines]
 
 
 def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> Transform:
     """A transform that tokenizes each language."""
     tokenizers = list(map(tokenization.tokenizer_for, languages))
     return lambda *sides: (*(tokenize(lines) for tokenize, lines in zip(tokenizers, sides, strict=True)), Counter())
-
-
-def tokenize(
-    output: Path, *, tokenization: Tokenization, languages: tuple[str, ...], sample: Sample | None = None, **text: Any
-) -> None:
-    """Writes tokenized sentences, or a sample of them, to a new text folder; ``text`` is what :func:`transform` takes.
-
-    Args:
-        languages: of the sides of the text.
-    """
-    make = partial(make_tokenizers, tokenization, languages)
-    transform("tokenize", make, output=output, selection=sample, **text)
 
 
 def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> list[str]:
@@ -139,10 +124,7 @@ def _script(moses: Path, name: str) -> Path:
 
 def _commit(moses: Path) -> str | None:
     """The commit of a checkout, or None for a plain folder and where git is missing."""
-    if not (moses / ".git").exists():
+    if not (moses / ".git").exists() or shutil.which("git") is None:
         return None
-    try:
-        result = subprocess.run(["git", "-C", moses, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
+    result = subprocess.run(["git", "-C", moses, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)
     return result.stdout.strip() or None

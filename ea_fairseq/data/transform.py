@@ -4,16 +4,18 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TypeVar
 
 from ea_fairseq.data.parallel import map_in_order
 from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
+from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress, tidy
 
 CHUNK = 5000  # pairs
+REASONS = ("empty", "too_long", "ratio", "long_word")  # to drop a pair, as Moses' clean-corpus-n has them
+MAX_WORD_LENGTH = 1000  # characters, as there
 
 Item = TypeVar("Item")
 Lines = list[str]
@@ -50,43 +52,92 @@ class EveryNth:
         return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
 
+@dataclass(frozen=True)
+class PairFilter:
+    """A transform that keeps the pairs within the limits, and counts the others by the first limit they exceed.
+
+    Args:
+        max_length: tokens of a side.
+        ratio: tokens of the longer side to those of the shorter.
+    """
+
+    max_length: int
+    ratio: float
+
+    def reason_to_drop(self, source: str, target: str) -> str | None:
+        """Why this pair is dropped; None for a pair to keep."""
+        words = source.split(), target.split()
+        short, long = sorted(map(len, words))
+        if short == 0:
+            return "empty"
+        if long > self.max_length:
+            return "too_long"
+        if long / short > self.ratio:
+            return "ratio"
+        return "long_word" if max(map(len, chain(*words))) > MAX_WORD_LENGTH else None
+
+    def __call__(self, source_lines: Lines, target_lines: Lines) -> tuple[Lines, Lines, Counter]:
+        """The lines of the pairs to keep, and how many pairs are dropped for each reason."""
+        pairs = list(zip(source_lines, target_lines, strict=True))
+        reasons = [self.reason_to_drop(*pair) for pair in pairs]
+        kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+        dropped = Counter({reason: reasons.count(reason) for reason in REASONS})
+        return [source for source, _ in kept], [target for _, target in kept], dropped
+
+
+def copied(*sides: Lines) -> tuple:
+    """A transform that keeps all lines as they are."""
+    return *sides, Counter()
+
+
 def transform(
     step: str,
-    make: Callable[[], Transform],
+    function: Transform,
     *,
     inputs: list[TextFolder],
     output: Path,
     workers: int = 1,
     compress: bool = False,
     selection: Sample | EveryNth | None = None,
+    refusal: str = "",
 ) -> History:
-    """Apply a transform to the pairs of all inputs and write the result to a new text folder.
+    """Applies a function to the pairs of all inputs and writes the result to a new text folder.
 
     Args:
         step: its name in the history.
-        make: makes the transform, once in each process. The transform takes the lines of each language; it returns
-            those of the pairs that it keeps, in order, and after them the number of those it drops, by reason.
+        function: takes the lines of each language; returns those of the pairs that it keeps, in order, and after them
+            the number of those it drops, by reason.
         inputs: text folders, concatenated.
         output: the folder to make.
         workers: processes.
         compress: whether to gzip the text.
-        selection: chooses the pairs that the transform gets; all by default.
+        selection: chooses the pairs that the function gets; all by default.
+        refusal: what to say where no pair is left; none may be left by default.
 
     Returns:
         The history of the output.
     """
     before = History.joined([folder.history for folder in inputs])
     total = sum(folder.history.kept for folder in inputs)
-    pairs = progress((pair for folder in inputs for pair in folder.pairs()), step, "pairs", total)
-    chunks = _chunks(selection.of(iter(pairs), total) if selection else iter(pairs))
+    pairs = iter(progress((pair for folder in inputs for pair in folder.pairs()), step, "pairs", total))
+    chunks = _chunks(selection.of(pairs, total) if selection else pairs)
+
+    def on_chunk(pairs: Pair) -> tuple[Pair, int, Counter, list[int]]:
+        texts = ([tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs)
+        *sides, dropped = function(*texts)
+        tokens = [sum(line.count(" ") + 1 for line in lines if line) for lines in sides]
+        return tuple(encode_lines(lines, compress) for lines in sides), len(sides[0]), dropped, tokens
+
     languages = inputs[0].languages
     kept, dropped, tokens = 0, Counter[str](), Counter(dict.fromkeys(languages, 0))
     with writing_sides(TextFolder(output, languages), compress) as write:
-        for sides, size, reasons, counts in map_in_order(partial(_on_chunks, make, compress), chunks, workers):
+        for sides, size, reasons, counts in map_in_order(on_chunk, chunks, workers):
             write(*sides)
             kept += size
             dropped.update(reasons)
             tokens.update(dict(zip(languages, counts, strict=True)))
+    if refusal and not kept:
+        raise UserError(refusal)
     if selection:
         dropped[selection.reason] = total - kept - dropped.total()
     history = before.then(step, total, dropped, kept, tokens=dict(tokens))
@@ -98,21 +149,3 @@ def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
     """Joins the lines of ``CHUNK`` pairs at a time, which pass faster between processes."""
     while chunk := list(islice(pairs, CHUNK)):
         yield tuple(map(b"".join, zip(*chunk, strict=True)))
-
-
-def _on_chunks(make: Callable[[], Transform], compress: bool) -> Callable[[Pair], tuple]:
-    """A function that decodes a chunk and applies the transform: the encoded sides, pairs kept, dropped, and tokens."""
-    function = make()
-
-    def on_chunk(pairs: Pair) -> tuple[Pair, int, Counter, list[int]]:
-        before = ([tidy(line) for line in side.decode().removesuffix("\n").split("\n")] for side in pairs)
-        *sides, dropped = function(*before)
-        encoded = tuple(encode_lines(lines, compress) for lines in sides)
-        return encoded, len(sides[0]), dropped, list(map(_count_tokens, sides))
-
-    return on_chunk
-
-
-def _count_tokens(lines: Lines) -> int:
-    """Tokens, separated by single spaces, in all lines."""
-    return sum(line.count(" ") + 1 for line in lines if line)

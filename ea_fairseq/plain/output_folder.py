@@ -12,6 +12,7 @@ from typing import IO
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.project import PROJECT
+from ea_fairseq.plain.whole_files import write_whole
 
 STAMPS, LOGS, LOCK, MAKER = ".stages", "logs", "lock", "made-by"
 
@@ -45,12 +46,11 @@ class OutputFolder:
         if not (self.path / STAMPS).is_dir():
             raise UserError(f"{self.path} holds other files: give a new folder, or that of an earlier run.")
         maker = self.path / STAMPS / MAKER
-        if self.has_output() and maker.is_file():
-            name = maker.read_text(encoding="utf-8", errors="replace").strip()
-            if name != self.made_by:
-                raise UserError(
-                    f"{self.path} was made by {name}: give a new folder, or that of an earlier run of {self.made_by}."
-                )
+        name = read_text(maker).strip() if maker.is_file() else self.made_by
+        if name != self.made_by and self.has_output():
+            raise UserError(
+                f"{self.path} was made by {name}: give a new folder, or that of an earlier run of {self.made_by}."
+            )
 
     def has_output(self) -> bool:
         """Whether there is a file beside stamps and logs."""
@@ -74,10 +74,10 @@ class OutputFolder:
             wait_for_lock(lock, lambda: self.say(f"waiting for another run in {self.path} to end"))
             self.lock = lock.fileno()
             self.check()
-            maker, name = self.path / STAMPS / MAKER, f"{self.made_by}\n"
             with self.writing("in"):
-                if not maker.is_file() or maker.read_text(encoding="utf-8", errors="replace") != name:
-                    maker.write_text(name, encoding="utf-8")
+                maker, name = self.path / STAMPS / MAKER, f"{self.made_by}\n"
+                if not maker.is_file() or read_text(maker) != name:
+                    write_whole(maker, name)
             yield self
 
     def say(self, text: str) -> None:
@@ -122,11 +122,8 @@ class OutputFolder:
         """Whether an output is there with this stamp, and no link in it leads nowhere."""
         path = self.path / output
         inside = path.iterdir() if path.is_dir() else ()
-        return path.exists() and all(inner.exists() for inner in inside) and self.is_stamped(output, settings)
-
-    def is_stamped(self, output: str, settings: str) -> bool:
-        """Whether an output has this stamp, wherever the project was when it got it."""
-        return self.found_stamp(output) == without_place(settings)
+        is_whole = path.exists() and all(inner.exists() for inner in inside)
+        return is_whole and self.found_stamp(output) == without_place(settings)
 
     def is_other(self, output: str, settings: str) -> bool:
         """Whether an output has a stamp, but another one."""
@@ -134,10 +131,7 @@ class OutputFolder:
 
     def stamp(self, output: str, settings: str) -> None:
         """Notes that an output is made with these settings."""
-        stamp = self.stamp_of(output)
-        unfinished = stamp.with_name(f"{stamp.name}.tmp")
-        unfinished.write_text(without_place(settings) + "\n", encoding="utf-8")
-        unfinished.replace(stamp)
+        write_whole(self.stamp_of(output), without_place(settings) + "\n")
 
     def stamp_of(self, output: str) -> Path:
         """The file of an output's stamp."""
@@ -146,9 +140,7 @@ class OutputFolder:
     def found_stamp(self, output: str) -> str | None:
         """The stamp of an output, with paths in this project relative; None where it has none."""
         stamp = self.stamp_of(output)
-        if not stamp.is_file():
-            return None
-        return without_place(stamp.read_text(encoding="utf-8", errors="replace").rstrip("\n"))
+        return without_place(read_text(stamp)) if stamp.is_file() else None
 
     def discard(self, output: str) -> None:
         """Removes an output and its stamp."""
@@ -165,6 +157,11 @@ class OutputFolder:
             raise UserError(
                 f"cannot write {what} {self.path}: check its permissions and the space on its disk."
             ) from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, whatever its bytes are."""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def wait_for_lock(lock: IO[str], waiting: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.series.ts_header import MAX_CHANNELS, MAX_LABELS, MAX_STEPS
+from ea_fairseq.series.ts_file import MAX_CHANNELS, MAX_LABELS, MAX_STEPS
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,25 @@
-"""Files of time series, ``.ts`` and ``.ts.gz``: a series a line, dimensions by ``:``, values by ``,``, target last."""
+"""Files of time series, ``.ts`` and ``.ts.gz``, as the archives of UEA, UCR and of regression have them.
+
+A header of lines ``@name value`` ends with ``@data``; then comes a series a line: dimensions between colons, values
+between commas, and last what is to be predicted.
+"""
 
 import gzip
+import math
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.series.ts_header import MAX_STEPS, TsHeader
+from ea_fairseq.options import whole
+from ea_fairseq.plain.text_lines import open_bytes
 
-COMMENTS = b"#", b"%"  # the archives have both
+MAX_CHANNELS, MAX_STEPS, MAX_LABELS = 1 << 16, 1 << 20, 10_000
 MAX_LINE = 1 << 26  # bytes; the longest lines of the archives have 2 million
 MAX_BYTES = 1 << 32  # of a file, unpacked
 MAX_VALUES = 1 << 28  # of a file, which take 1 GiB; the archives' largest has 180 million
@@ -46,6 +52,166 @@ class SeriesFile:
         return max(map(len, self.series))
 
 
+def boolean(text: str) -> bool:
+    """Parses ``true`` or ``false``; raises ValueError otherwise."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def class_names(text: str) -> tuple[str, ...] | None:
+    """Parses ``true`` with the names of classes after it, or ``false``, None; raises ValueError otherwise."""
+    has_labels, *names = text.split()
+    if not boolean(has_labels):
+        return None
+    if not names or len({*names}) < len(names) or len(names) > MAX_LABELS or not "".join(names).isprintable():
+        raise ValueError(text)
+    return tuple(names)
+
+
+CHANNELS = ("channels", whole(1, MAX_CHANNELS), f"a whole number from 1 to {MAX_CHANNELS:,}")
+SWITCHES = {"timestamps": "timestamps", "missing": "missing", "univariate": "univariate"}
+SWITCHES |= {"equallength": "equal_length", "targetlabel": "has_number"}
+# By the lower-case name behind the @: the field of TsHeader, its parser, what it must be.
+ENTRIES: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "problemname": ("name", str, "a name"),
+    "dimension": CHANNELS,
+    "dimensions": CHANNELS,
+    "serieslength": ("length", whole(1, MAX_STEPS), f"a whole number from 1 to {MAX_STEPS:,}"),
+    "classlabel": ("labels", class_names, f"false, or true and the names of up to {MAX_LABELS:,} classes"),
+    **{name: (switch, boolean, "true or false") for name, switch in SWITCHES.items()},
+}
+
+
+@dataclass
+class TsHeader:
+    """What stands before ``@data``; None where it is not said.
+
+    Args:
+        channels: dimensions C of each series.
+        length: steps T of each series.
+        labels: names of classes, in the file's order; None without.
+        has_number: whether a number to predict comes last in a line.
+    """
+
+    name: str = ""
+    timestamps: bool = False
+    missing: bool | None = None
+    univariate: bool | None = None
+    channels: int | None = None
+    equal_length: bool | None = None
+    length: int | None = None
+    labels: tuple[str, ...] | None = None
+    has_number: bool = False
+    lines: dict[str, str] = field(default_factory=dict, repr=False)  # of each field so far
+
+    @property
+    def has_target(self) -> bool:
+        """Whether what is to be predicted comes last in a line."""
+        return self.labels is not None or self.has_number
+
+    def read(self, line: str) -> bool:
+        """Takes a line ``@name value``, or an empty one; returns whether there are more, which ``@data`` ends.
+
+        Raises:
+            UserError: where there is no entry of this name, or its value is not what it must be.
+        """
+        if not line:
+            return True
+        if line.lower() == "@data":
+            self.check()
+            return False
+        if not line.startswith("@"):
+            raise UserError("there must be @data before the first series")
+        name, _, text = line[1:].partition(" ")
+        if name.lower() not in ENTRIES:
+            raise UserError(f"{line[:40]!r} is no entry of a .ts file's header")
+        entry, parse, wanted = ENTRIES[name.lower()]
+        before = getattr(self, entry)
+        try:
+            setattr(self, entry, parse(text.strip()))
+        except (ValueError, OverflowError):
+            raise UserError(f"@{name} must be {wanted}, not {text.strip()[:40]!r}") from None
+        if entry in self.lines and getattr(self, entry) != before:
+            raise UserError(f"{line[:40]!r} contradicts {self.lines[entry][:40]!r}")
+        self.lines[entry] = line
+        return True
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: at ``@data``, where entries contradict each other or there is one that we cannot read by.
+        """
+        if self.timestamps:
+            raise UserError("@timeStamps is true, and series with times of their own are not read here")
+        if self.labels is not None and self.has_number:
+            raise UserError("@classLabel and @targetLabel are both true, and a line ends in one of them")
+        if self.univariate is not None and self.channels and self.univariate != (self.channels == 1):
+            raise UserError(f"@univariate is {str(self.univariate).lower()} and @dimensions is {self.channels}")
+        if self.equal_length is False and self.length is not None:
+            raise UserError(f"@equalLength is false and @seriesLength is {self.length}")
+        if self.univariate:
+            self.channels = 1
+
+    def parse_line(self, line: str) -> tuple[np.ndarray, int | float | None]:
+        """The series (T, C) of a line behind ``@data``, and its target; the first one tells what the header does not.
+
+        Raises:
+            UserError: where the line is not what the header says.
+        """
+        dimensions = line.split(":")
+        target = dimensions.pop() if self.has_target else None
+        self.channels = self.channels or len(dimensions)
+        if len(dimensions) != self.channels or not dimensions:
+            raise UserError(f"it has {len(dimensions)} dimensions, and there must be {self.channels}")
+        channels = [parse_values(text, number) for number, text in enumerate(dimensions, 1)]
+        steps, most = min(map(len, channels)), max(map(len, channels))
+        if steps < most:
+            raise UserError(f"its dimensions have {steps} to {most} values, and must have the same number")
+        if self.equal_length and self.length is None:
+            self.length = steps
+        if self.length not in (None, steps):
+            raise UserError(f"it has {steps} steps, and by the header there must be {self.length}")
+        if steps > MAX_STEPS:
+            raise UserError(f"it has {steps:,} steps, and {MAX_STEPS:,} are the most")
+        series = np.stack(channels, axis=1)
+        if self.missing is False and np.isnan(series).any():
+            raise UserError("a value is missing, and @missing is false")
+        return series, None if target is None else self.parse_target(target.strip())
+
+    def parse_target(self, text: str) -> int | float:
+        """The number of a class, or the number to predict; raises UserError where it is none."""
+        if self.labels is not None:
+            if text not in self.labels:
+                raise UserError(f"its class {text[:40]!r} is not among those of @classLabel")
+            return self.labels.index(text)
+        number = parse_number(text)
+        if number is None or not abs(number) <= np.finfo(np.float32).max:
+            raise UserError(f"{text[:40]!r} is no number to predict")
+        return number
+
+
+def parse_values(text: str, dimension: int) -> np.ndarray:
+    """The values (T,) of one dimension, NaN for ``?`` and ``NaN``; raises UserError where one is no finite number."""
+    words = text.split(",")
+    numbers = list(map(parse_number, words))
+    if None in numbers:
+        raise UserError(f"{words[numbers.index(None)].strip()[:40]!r} in dimension {dimension} is no number")
+    with np.errstate(over="ignore"):
+        values = np.array(numbers, dtype=np.float32)
+    if np.isinf(values).any():
+        raise UserError(f"a value in dimension {dimension} is infinite or too large for a number of 32 bits")
+    return values
+
+
+def parse_number(word: str) -> float | None:
+    """A number as float() reads it, but without underscores, and NaN for ``?``; None where it is none."""
+    try:
+        return math.nan if word.strip() == "?" else None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
 def read_ts(path: Path) -> SeriesFile:
     """Reads a ``.ts`` file, or one that is packed by gzip if its name ends so.
 
@@ -58,14 +224,14 @@ def read_ts(path: Path) -> SeriesFile:
     targets: list[Any] = []
     number = size = values = 0
     try:
-        with open_file(path) as file:
+        with open_bytes(path) as file:
             for raw in iter(partial(file.readline, MAX_LINE + 1), b""):
                 number, size = number + 1, size + len(raw)
                 line = text_of(raw, size)
                 if in_header:
                     in_header = header.read(line)
                 elif line:
-                    one, target = parse_line(line, header)
+                    one, target = header.parse_line(line)
                     values += one.size
                     if values > MAX_VALUES:
                         raise UserError(f"there are more than {MAX_VALUES:,} values so far, more than series have")
@@ -81,10 +247,7 @@ def read_ts(path: Path) -> SeriesFile:
 
 
 def text_of(line: bytes, size: int) -> str:
-    """The text of a line, empty for a comment, which may be in any encoding.
-
-    Args:
-        size: bytes of the file so far.
+    """The text of a line, empty for a comment, which may be in any encoding; ``size`` is bytes of the file so far.
 
     Raises:
         UserError: where it is no UTF-8, or line or file are too long.
@@ -93,87 +256,10 @@ def text_of(line: bytes, size: int) -> str:
         raise UserError(f"it has more than {MAX_LINE:,} bytes, more than a series has")
     if size > MAX_BYTES:
         raise UserError(f"there are more than {MAX_BYTES:,} bytes so far, more than series have")
+    if line.startswith((b"#", b"%")):  # the archives have both
+        return ""
     try:
-        text = "" if line.startswith(COMMENTS) else line.decode("utf-8-sig").strip()
+        text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise UserError("it is no UTF-8 text") from None
     return "" if text.startswith(("#", "%")) else text
-
-
-def open_file(path: Path) -> gzip.GzipFile | BufferedReader:
-    """The bytes of a file, unpacked."""
-    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
-
-
-def parse_line(line: str, header: TsHeader) -> tuple[np.ndarray, int | float | None]:
-    """The series (T, C) of a line, and its target.
-
-    ``header`` learns from the first line what it does not say: the number of channels.
-
-    Raises:
-        UserError: where the line is not what the header says.
-    """
-    dimensions = line.split(":")
-    target = dimensions.pop() if header.has_target else None
-    header.channels = header.channels or len(dimensions)
-    if len(dimensions) != header.channels or not dimensions:
-        raise UserError(f"it has {len(dimensions)} dimensions, and there must be {header.channels}")
-    channels = [parse_values(text, number) for number, text in enumerate(dimensions, 1)]
-    lengths = {*map(len, channels)}
-    if len(lengths) > 1:
-        raise UserError(f"its dimensions have {min(lengths)} to {max(lengths)} values, and must have the same number")
-    (steps,) = lengths
-    if header.equal_length and header.length is None:
-        header.length = steps
-    if header.length not in (None, steps):
-        raise UserError(f"it has {steps} steps, and by the header there must be {header.length}")
-    if steps > MAX_STEPS:
-        raise UserError(f"it has {steps:,} steps, and {MAX_STEPS:,} are the most")
-    series = np.stack(channels, axis=1)
-    if header.missing is False and np.isnan(series).any():
-        raise UserError("a value is missing, and @missing is false")
-    return series, parse_target(target, header)
-
-
-def parse_values(text: str, dimension: int) -> np.ndarray:
-    """The values (T,) of one dimension, NaN for ``?`` and ``NaN``; raises UserError where one is no finite number."""
-    words = text.split(",")
-    try:
-        with np.errstate(over="ignore"):
-            values = np.array([np.nan if word.strip() == "?" else number(word) for word in words], dtype=np.float32)
-    except (ValueError, OverflowError):
-        wrong = next(word for word in words if word.strip() != "?" and not is_number(word))
-        raise UserError(f"{wrong.strip()[:40]!r} in dimension {dimension} is no number") from None
-    if np.isinf(values).any():
-        raise UserError(f"a value in dimension {dimension} is infinite or too large for a number of 32 bits")
-    return values
-
-
-def number(word: str) -> float:
-    """A number as float() reads it, but without underscores; raises ValueError otherwise."""
-    if "_" in word:
-        raise ValueError(word)
-    return float(word)
-
-
-def is_number(word: str) -> bool:
-    """Whether :func:`number` reads it."""
-    try:
-        number(word)
-    except ValueError:
-        return False
-    return True
-
-
-def parse_target(text: str | None, header: TsHeader) -> int | float | None:
-    """The number of a class, or the number to predict; raises UserError where it is none."""
-    if text is None:
-        return None
-    text = text.strip()
-    if header.labels is not None:
-        if text not in header.labels:
-            raise UserError(f"its class {text[:40]!r} is not among those of @classLabel")
-        return header.labels.index(text)
-    if not is_number(text) or not abs(number(text)) <= np.finfo(np.float32).max:
-        raise UserError(f"{text[:40]!r} is no number to predict")
-    return number(text)

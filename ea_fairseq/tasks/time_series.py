@@ -17,8 +17,7 @@ from ea_fairseq.options import name_of_flag
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.series.folder import SPLITS, SeriesFolder, split
-from ea_fairseq.series.ts_file import SeriesFile
-from ea_fairseq.series.ts_header import MAX_STEPS
+from ea_fairseq.series.ts_file import MAX_STEPS, SeriesFile
 
 logger = logging.getLogger(__name__)
 LIMITS = {  # of the values of flags

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 
 import regex
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 SIGMA = "\N{GREEK SMALL LETTER SIGMA}"
 CLASSES = {
@@ -81,19 +81,34 @@ class Tokenizer(MosesTokenizer):
         return text.islower()
 
 
-def make_moses_tokenizer(language: str, normalize: bool, dash_splits: bool, lowercase: bool) -> Callable[[str], str]:
-    """A function from a tidied line to its tokens as Moses makes them, separated by spaces.
+def make_tokenizer(
+    tokenizer: str, language: str, normalize: bool, dash_splits: bool, lowercase: bool
+) -> Callable[[str], str]:
+    """A function from a tidied line to its tokens, separated by single spaces.
 
     Args:
+        tokenizer: "moses", or "none" for text that is tokenized already: then only ``lowercase`` matters.
+        language: an ISO code.
         normalize: whether to normalize punctuation and turn characters that do not print into spaces first.
         dash_splits: whether a word splits at its hyphens, leaving "@-@" there.
         lowercase: whether to lower-case.
     """
-    steps: list[Callable[[str], str]] = [make_normalizer(language), replace_non_printing] if normalize else []
-    steps.append(partial(Tokenizer(language).tokenize, aggressive_dash_splits=dash_splits, return_str=True))
+    steps: list[Callable[[str], str]] = []
+    if tokenizer == "moses":
+        if normalize:
+            steps += [make_normalizer(language), replace_non_printing]
+        steps.append(partial(Tokenizer(language).tokenize, aggressive_dash_splits=dash_splits, return_str=True))
     if lowercase:
         steps.append(lowercase_as_perl)
-    return lambda line: reduce(lambda text, step: step(text), steps, line)
+    return lambda line: " ".join(reduce(lambda text, step: step(text), steps, line).split())
+
+
+def make_detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
+    """A function from tokens, separated by spaces, to raw text."""
+    if tokenizer == "none":
+        return str
+    detokenizer = MosesDetokenizer(language)
+    return lambda tokens: detokenizer.detokenize(tokens.split())
 
 
 def lowercase_as_perl(line: str) -> str:

@@ -12,7 +12,6 @@ from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
-from ea_fairseq.text.tokens import make_detokenizer, make_tokenizer
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
@@ -109,8 +108,9 @@ class Preparation:
 
     def tokens(self, language: str = OF_ENCODERS) -> Codec:
         """Raw lines to tokens, separated by single spaces; a language may be either of the two."""
-        settings = self.normalize, self.dash_splits, self.lowercase
-        tokenize = make_tokenizer(self.tokenizer, language, *settings)
+        from ea_fairseq.text.moses_port import make_detokenizer, make_tokenizer  # imports sacremoses, which takes time
+
+        tokenize = make_tokenizer(self.tokenizer, language, self.normalize, self.dash_splits, self.lowercase)
         return Codec(lambda line: tokenize(tidy(line)), make_detokenizer(self.tokenizer, language))
 
     def subwords(self, language: str = OF_ENCODERS, model: Path | None = None) -> Codec:

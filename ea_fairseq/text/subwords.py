@@ -42,7 +42,10 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
         segments = Segments(io.StringIO(read_codes(model), newline="\n"))
         return lambda line: " ".join(map(segments.__getitem__, line.split(" ")))
     if kind in WORDPIECE:
-        return make_wordpiece(model, cased=kind == WORDPIECE[-1])
+        from ea_fairseq.subwords.wordpiece import WordPiece, WordPieceConfig
+
+        config = WordPieceConfig(wordpiece_vocab=str(model), wordpiece_cased=kind == "cased_wordpiece")
+        return WordPiece(config).encode
     from sentencepiece import SentencePieceProcessor
 
     try:
@@ -59,17 +62,6 @@ def join(kind: str, pieces: str) -> str:
     if kind == "sentencepiece":
         return pieces.replace(" ", "").replace("\u2581", " ").strip()
     return f" {pieces}".replace(" ##", "").removeprefix(" ")
-
-
-def make_wordpiece(vocabulary: Path, cased: bool) -> Callable[[str], str]:
-    """A function that segments a line of raw text as BERT does.
-
-    Raises:
-        UserError: where the vocabulary is none.
-    """
-    from ea_fairseq.subwords.wordpiece import WordPiece, WordPieceConfig
-
-    return WordPiece(WordPieceConfig(wordpiece_vocab=str(vocabulary), wordpiece_cased=cased)).encode
 
 
 def read_codes(model: Path) -> str:

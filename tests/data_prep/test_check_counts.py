@@ -43,9 +43,9 @@ def note(data: Path, capsys) -> Callable[..., str]:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("count", [len(RIGHT), 2, 0])
-def test_right_counts_are_passed_over_in_silence(note, count: int, strict: bool):
-    assert note(dict(list(RIGHT.items())[:count]), strict=strict) == ""
+@pytest.mark.parametrize("known", [RIGHT, {"train": 80}, {}])
+def test_right_counts_are_passed_over_in_silence(note, known: dict[str, int], strict: bool):
+    assert note(known, strict=strict) == ""
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -56,11 +56,6 @@ def test_every_other_count_is_named(note, data: Path, name: str):
     assert noted.startswith("note: ") and noted.endswith(f" differ: {differs}.\n")
     with pytest.raises(UserError, match=f"{data}: {differs}.$"):
         note(known, strict=True)
-
-
-def test_all_other_counts_are_named_in_one_sentence(note):
-    with pytest.raises(UserError, match=r": train 80 instead of 1, dict.en 30 instead of 2.$"):
-        note({"train": 1, "valid": 7, "dict.en": 2}, strict=True)
 
 
 def test_counts_of_others_are_noted_at_most(note):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.clean_pairs import REASONS, PairFilter
+from ea_fairseq.data.transform import REASONS, PairFilter
 from ea_fairseq.plain.text_lines import tidy
 from moses_checkout import MOSES, needs_moses
 

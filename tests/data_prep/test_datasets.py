@@ -18,7 +18,6 @@ from datasets import (
     DATA_SETS,
     IWSLT14,
     MULTI30K_FRENCH,
-    MULTI30K_GERMAN,
     WMT14_FRENCH,
     WMT14_GERMAN,
     WMT17_GERMAN,
@@ -111,19 +110,6 @@ def test_sentences_are_those_of_the_archives_in_order(output: Output):
         unlike = {"normalize": data_set.normalizes_test} if split == "test" else {}
         tokenize = Tokenization(**vars(data_set.tokenization) | unlike).tokenizer_for(language)
         assert output.words(split, language) == tokenize(data_set.sentences(split, language))
-
-
-def test_what_sets_the_data_sets_apart(make):
-    def text(data_set: DataSet, split: str) -> str:
-        return "\n".join(make(data_set).output.words(split, "en"))
-
-    talks, news, captions = (text(data_set, "train") for data_set in (IWSLT14, WMT14_GERMAN, MULTI30K_GERMAN))
-    assert "well-known" in talks and "well-known" in captions
-    assert "well @-@ known" in news and "well-known" not in news
-    assert [text.islower() for text in (talks, news, captions)] == [True, False, False]
-    assert [{*"“\u2019"} & {*text} for text in (talks, news, captions)] == [{*"“\u2019"}, set(), set()]
-    assert {*"“\u2019"} & {*text(WMT14_GERMAN, "valid")} == set()
-    assert {*"“\u2019"} & {*text(WMT14_GERMAN, "test")} == {"“"}
 
 
 def test_dictionaries_are_joined_or_not(output: Output):

@@ -78,25 +78,6 @@ def parallel(prefix: str) -> dict[str, list[str]]:
     return {language: [f"{prefix}.{language}"] for language in ("en", "fr")}
 
 
-@pytest.mark.parametrize(
-    ("files", "names", "key"),
-    [
-        (["training-giga-fren.tar"], parallel("giga-fren.release2.fixed"), "giga"),
-        (["training-parallel-un.tgz"], parallel("un/undoc.2000.fr-en"), "un fr"),
-        (["training-parallel-commoncrawl.tgz"], parallel("commoncrawl.fr-en"), "crawl fr"),
-        (["training-parallel-europarl-v7.tgz"], parallel("europarl-v7.fr-en"), "europarl fr"),
-        (["training-parallel-nc-v9.tgz"], parallel("news-commentary-v9.fr-en"), "news fr"),
-    ],
-)
-def test_extracts_one_sentence_a_line(archives: Path, output: Path, files, names, key: str):
-    counts = extract([archives / name for name in files], names, "lines", False, output)
-    for language in names:
-        expected = [tidy(training_sentence(language, key, number)) for number in range(TRAIN)]
-        assert lines_of(output, language) == expected
-    nothing = dict.fromkeys(names, 0)
-    assert counts == {"read": dict.fromkeys(names, TRAIN), "dropped": {"markup": nothing}, "kept": TRAIN}
-
-
 @given(order=st.permutations(range(2 * len(TEST_SETS))))
 @settings(max_examples=15)
 def test_members_are_joined_as_asked_for_in_whatever_order_they_come(tmp_path_factory, order: list[int]):

@@ -71,11 +71,6 @@ def test_as_many_lines_single_spaces_and_chunks_of_any_size(tokenization, langua
     assert tokenize(chunk[:cut]) + tokenize(chunk[cut:]) == tokenized
 
 
-@given(lines)
-def test_without_a_tokenizer_words_stay(line: str):
-    assert tokens(line, tokenizer="none").split() == line.split()
-
-
 @given(settings_of_all_kinds, languages, lines)
 def test_lower_case_is_what_comes_last(tokenization, language, line):
     cased = Tokenization(tokenization.tokenizer, tokenization.normalize, tokenization.dash_splits)

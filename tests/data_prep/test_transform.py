@@ -2,7 +2,6 @@
 
 import gzip
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.data import transform as transforming
-from ea_fairseq.data.clean_pairs import PairFilter, make_copier
 from ea_fairseq.data.subword_models import make_segmenters
 from ea_fairseq.data.text_folder import History, TextFolder, encode_lines, writing_sides
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
-from ea_fairseq.data.transform import EveryNth, Sample, transform
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, copied, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
 
@@ -43,10 +41,6 @@ def shout(source: list[str], target: list[str]) -> tuple[list[str], list[str], C
     return [a for a, _ in kept], [b for _, b in kept], Counter({"empty": len(source) - len(kept)})
 
 
-def make_shout():
-    return shout
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A function that gives a new path at each call."""
@@ -58,7 +52,7 @@ def folders(tmp_path_factory):
 def test_each_output_pair_is_one_input_pair_in_order_and_counts_add_up(folders, parts, gzipped, compress):
     inputs = [write_folder(folders(), part, gzipped) for part in parts]
     output = TextFolder(folders(), LANGUAGES)
-    history = transform("shout", make_shout, inputs=inputs, output=output.path, compress=compress)
+    history = transform("shout", shout, inputs=inputs, output=output.path, compress=compress)
     pairs = [pair for part in parts for pair in part]
     assert read_folder(output) == [(source.upper(), target) for source, target in pairs if source]
     assert output.history == history
@@ -78,15 +72,15 @@ def test_a_chain_of_steps_keeps_pairs_together_in_order(folders, parts, size, se
     codes = folders().with_suffix(".codes")
     codes.write_text("#version: 0.2\na b\nab c</w>\n", encoding="utf-8")
     steps = [
-        ("tokenize", partial(make_tokenizers, Tokenization("none"), LANGUAGES), Sample(size, seed)),
-        ("clean", partial(PairFilter, 5, 1.5), None),
-        ("split", make_copier, EveryNth(3, others=True)),
-        ("subword", partial(make_segmenters, "bpe", [codes]), None),
+        ("tokenize", make_tokenizers(Tokenization("none"), LANGUAGES), Sample(size, seed)),
+        ("clean", PairFilter(5, 1.5), None),
+        ("split", copied, EveryNth(3, others=True)),
+        ("subword", make_segmenters("bpe", [codes]), None),
     ]
     folder = write_folder(folders(), pairs)
-    for step, make, selection in steps:
+    for step, function, selection in steps:
         output = TextFolder(folders(), LANGUAGES)
-        transform(step, make, inputs=[folder], output=output.path, selection=selection)
+        transform(step, function, inputs=[folder], output=output.path, selection=selection)
         folder = output
     numbers = [[ord(line[0]) - 0x4E00 for line in pair] for pair in read_folder(folder)]
     assert [source for source, _ in numbers] == [target for _, target in numbers] == sorted({n for n, _ in numbers})
@@ -103,7 +97,7 @@ def test_workers_and_compression_do_not_change_the_text(folders):
     texts = []
     for workers, compress in ((1, False), (3, False), (1, True), (3, True)):
         output = TextFolder(folders(), LANGUAGES)
-        transform("shout", make_shout, inputs=[folder], output=output.path, workers=workers, compress=compress)
+        transform("shout", shout, inputs=[folder], output=output.path, workers=workers, compress=compress)
         assert read_folder(output) == [(source.upper(), target) for source, target in pairs]
         texts.append([output.file(language).read_bytes() for language in LANGUAGES])
         assert all(output.file(language).suffix == (".gz" if compress else f".{language}") for language in LANGUAGES)
@@ -118,7 +112,7 @@ def test_text_of_users_may_have_a_mark_and_lack_a_last_line_feed(folders):
     (path / "text.yy").write_bytes("one\u2028and\x0ca\x85half\ntwo\n".encode())
     History().then("read", 2, Counter(), 2).write(path)
     folder, output = TextFolder(path, LANGUAGES), TextFolder(folders(), LANGUAGES)
-    transform("shout", make_shout, inputs=[folder, folder], output=output.path)
+    transform("shout", shout, inputs=[folder, folder], output=output.path)
     assert read_folder(output) == [("EINS", "one and a half"), ("ZWEI", "two")] * 2
 
 
@@ -127,7 +121,7 @@ def test_unequal_sides_are_refused(folders):
     with folder.file("yy").open("a") as file:
         file.write("c\n")
     with pytest.raises(UserError, match="differ in length"):
-        transform("shout", make_shout, inputs=[folder], output=folders())
+        transform("shout", shout, inputs=[folder], output=folders())
 
 
 @given(corpora, st.integers(1, 40), st.integers(0, 10))
@@ -138,7 +132,7 @@ def test_a_sample_is_of_its_size_in_order_and_repeatable(folders, pairs, size, s
     for workers in (1, 1):
         output = TextFolder(folders(), LANGUAGES)
         sample = Sample(size, seed)
-        history = transform("shout", make_shout, inputs=[folder], output=output.path, workers=workers, selection=sample)
+        history = transform("shout", shout, inputs=[folder], output=output.path, workers=workers, selection=sample)
         drawn.append(read_folder(output))
     assert drawn[0] == drawn[1]
     remaining = iter(numbered)

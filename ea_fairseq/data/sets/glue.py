@@ -64,8 +64,8 @@ Downloads a task of GLUE and turns it into data for fairseq's sentence_predictio
 label}. GLUE's dev set is valid; test exists only if its labels are public (MRPC, STS-B). If interrupted, run it again
 to resume. For your own tables give the task a name; the classes are the labels of train.tsv.""",
     own=(
-        Option("task", "NAME", str, "", f"{NAMES} or, with --tsv, any other name (required)"),
-        Option("regression", None, None, False, "labels are scores (sts-b: they are, and are divided by 5)"),
+        Option("task", "NAME", "", f"{NAMES} or, with --tsv, any other name (required)"),
+        Option("regression", None, False, "labels are scores (sts-b: they are, and are divided by 5)"),
         *OWN,
     ),
     examples=(

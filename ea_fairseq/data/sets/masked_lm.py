@@ -91,5 +91,5 @@ OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and 
 cut, and manifest.json.""",
     examples=("--language en data/de-en-mix data/masked-lm",),
     asks=("PREPARED_DIR", "OUT_DIR"),
-    own=(Option("language", "xx", str, "", "language to take (required)"),),
+    own=(Option("language", "xx", "", "language to take (required)"),),
 )

@@ -2,7 +2,6 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,35 +82,6 @@ def own_file(series: Path, name: str, split: str) -> Path:
     raise UserError(f"--series: {series} has no {file}, {file}.gz or {name}.zip: put the files of {name} there.")
 
 
-def write_series(input: Path, name: str, output: Path) -> Mapping[str, object]:
-    """Write the series of an archive, of a folder of ``Sources.get`` or of a file, plain, packed by gzip or in a zip.
-
-    Args:
-        name: of the file in an archive, such as ``JapaneseVowels_TRAIN.ts``.
-
-    Returns:
-        The source, for manifest.json.
-
-    Raises:
-        UserError: naming the file that is damaged, or has no such file.
-    """
-    path, source = verified(input) if input.is_dir() else (input, {"file": input.name, "sha256": sha256(input)})
-    with output.open("wb") as file:
-        for member in open_members([path], [name]):
-            file.writelines(member.lines)
-    return source
-
-
-def read_series(path: Path, input: Path) -> "SeriesFile":
-    """The series of a file that came from ``input``; raises UserError naming the line of it that is wrong."""
-    from ea_fairseq.series.ts_file import read_ts
-
-    try:
-        return read_ts(path)
-    except UserError as error:
-        raise UserError(str(error).replace(str(path), str(input)).removesuffix(".") + ".") from None
-
-
 def tidy(path: Path) -> None:
     """Leave out comments, empty lines and blanks at the ends of lines, in which copies of a file differ."""
     lines = [line.rstrip() for line in path.read_bytes().split(b"\n")]
@@ -133,15 +103,27 @@ def take_series(output: Path, *, name: str, inputs: dict[str, Path]) -> None:
     """Writes, checks and describes a data set in a new folder.
 
     Args:
-        inputs: of each split a file, or the folder that ``Sources.get`` made of one.
+        inputs: of each split the folder that ``Sources.get`` made of a file, or one's own, plain, gzipped or in a zip.
+
+    Raises:
+        UserError: naming the file that is damaged or lacks the series, or the line that is wrong.
     """
+    from ea_fairseq.series.ts_file import read_ts
+
     output.mkdir()
     sources, files = [], {}
-    for split in SPLITS:
+    for split, given in inputs.items():
         path = output / f"{split}.ts"
-        sources.append(write_series(inputs[split], f"{name}_{split.upper()}.ts", path))
-        files[split] = read_series(path, inputs[split])
+        archive, source = verified(given) if given.is_dir() else (given, {"file": given.name, "sha256": sha256(given)})
+        with path.open("wb") as file:
+            for member in open_members([archive], [f"{name}_{split.upper()}.ts"]):
+                file.writelines(member.lines)
+        try:
+            files[split] = read_ts(path)
+        except UserError as error:
+            raise UserError(str(error).replace(str(path), str(given)).removesuffix(".") + ".") from None
         tidy(path)
+        sources.append(source)
     found = {
         "settings": {"dataset": "prepare-uea", "name": name},
         "sources": sources,
@@ -166,5 +148,5 @@ All others, and your own, are taken by --series.""",
     examples=("JapaneseVowels data/japanese-vowels", "--series ~/Downloads Heartbeat data/heartbeat"),
     asks=("NAME", "OUT_DIR"),
     shared=ARCHIVES | {"dry_run"},
-    own=(Option("series", "DIR", folder, None, SERIES),),
+    own=(Option("series", "DIR", None, SERIES, folder),),
 )

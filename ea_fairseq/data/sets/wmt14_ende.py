@@ -35,6 +35,6 @@ interrupted, run it again to resume.""",
     defaults={"dash_splits": True, "merges": 32_000, "joined_dictionary": True, "max_length": 250},
     counts={"valid": 3000, "test": 3003},
     counts_of_others={"with_text": 4508785},
-    own=(Option("wmt17", None, None, False, "news-commentary v12, not v9, as fairseq's script has by default"),),
+    own=(Option("wmt17", None, False, "news-commentary v12, not v9, as fairseq's script has by default"),),
     variants={"wmt17": {"texts": texts("v12", 80_000_000), "counts_of_others": {}}},
 )
