@@ -116,12 +116,6 @@ def test_only_an_output_layer_that_is_tied_is_taken(tmp_path, monkeypatch):
         assert_refused(write_bert(tmp_path / part, own), tmp_path / part, monkeypatch, reason)
 
 
-def test_what_is_printed_builds_a_model_of_its_size(bert, monkeypatch, capsys):
-    imported(write_bert(bert.parent / "again"), bert.parent / "out again", monkeypatch)
-    flags = capsys.readouterr().out.partition("train it with ")[2].split()
-    assert flags[flags.index("--max-positions") + 1] == "20"
-
-
 def without(name: str):
     return lambda parameters: parameters.pop(name)
 
