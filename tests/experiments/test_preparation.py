@@ -178,7 +178,7 @@ def test_any_description_is_sound_or_refused(home, changed, missing):
     if isinstance(found, Preparation):
         assert_sound(found, home)
         if found.translates:
-            assert DataBin(home).subword == found.subword
+            assert DataBin(home).preparation.subword == found.subword
     else:
         assert_one_sentence(printable(found), home)
 
