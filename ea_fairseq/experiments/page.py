@@ -74,9 +74,9 @@ def figure(drawing: str, caption: str) -> str:
 
 
 def run_html(result: Results, out: Path | None = None) -> str:
-    """What made a result, folded away; with links to its attention maps where it is told where the page will be."""
-    facts = [*facts_of(result), *(maps_of(result, out) if out else ())]
-    facts = "\n".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in facts)
+    """What made a result, folded away; with links to its attention maps if the folder of the page is given."""
+    found = [*facts_of(result), *(maps_of(result, out) if out else ())]
+    facts = "\n".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in found)
     heading = html.escape(f"{result.model}, {result.dataset.name}, seed {result.seed}")
     return f"<details>\n<summary>{heading}</summary>\n<dl>\n{facts}\n</dl>\n</details>"
 

@@ -10,7 +10,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from os import environ
 from pathlib import Path
@@ -44,6 +44,7 @@ EXAMPLE = (
 
 
 def options() -> Parser:
+    """The options."""
     parser = Parser("quickstart", DESCRIPTION, EXAMPLE)
     add, count = parser.add_argument, at_least(1)
     text = "model to compare with the baseline, from the quick start's recipes (default: ea_transformer_lite)"
@@ -110,7 +111,7 @@ class QuickStart:
     def flags(self) -> list[str]:
         """The flags of fairseq-train beside those of the recipes."""
         args = self.args
-        found = ["--max-tokens", args.max_tokens, "--max-update", args.max_update]
+        found: list[object] = ["--max-tokens", args.max_tokens, "--max-update", args.max_update]
         found += ["--total-num-update", args.max_update, "--seed", args.seed]
         if args.corpus:
             search = '{"beam": 5, "max_len_a": 1.2, "max_len_b": 10}'
@@ -174,8 +175,7 @@ class QuickStart:
         args = self.args
         words = ["prepare", "corpus", "--source-lang", args.source_lang, "--target-lang", args.target_lang]
         words += ["--merges", str(args.merges), "--joined-dictionary", str(self.corpus), str(self.data)]
-        if subprocess.run(own_command(*words), env=own_environment(), preexec_fn=die_with_parent).returncode:
-            raise UserError(f"preparing {self.corpus} failed, see above.")
+        self.run_command(words, f"preparing {self.corpus}")
 
     def train(self) -> None:
         """Trains all models at once, each on its part of the cores, and shows how far they are.
@@ -183,20 +183,23 @@ class QuickStart:
         Raises:
             UserError: naming a training that failed, when the others are stopped.
         """
-        from ea_fairseq.experiments.runs.progress import Progress
+        from ea_fairseq.experiments.runs.training_log import Progress
 
         self.folder.say(f"training {' and '.join(self.models)}; fairseq's logs are {self.out}/*/train.log")
-        updates, file = self.args.max_update, sys.stdout
         with self.trainings() as processes, ExitStack() as bars:
-            shown = [Progress(folder, updates, place, file) for place, folder in enumerate(self.folders)]
-            for one in shown:
-                bars.callback(one.close)
+            progress = []
+            for place, folder in enumerate(self.folders):
+                progress.append(Progress(folder, self.args.max_update, place, sys.stdout))
+                bars.callback(progress[-1].close)
             running = True
             while running:
                 running = any(process.poll() is None for process in processes.values())
-                for one in shown:
+                for one in progress:
                     one.look()
-                self.require_success(processes)
+                for model, process in processes.items():
+                    if process.returncode:
+                        log = self.log(model, "err")
+                        raise UserError(f"training {model} failed ({last_line(log)}): see {log}.")
                 time.sleep(SECONDS if running else 0)
 
     @contextmanager
@@ -224,13 +227,6 @@ class QuickStart:
                 process.kill()
                 process.wait()
 
-    def require_success(self, processes: dict[str, subprocess.Popen]) -> None:
-        """Raises UserError where a training has ended otherwise than well."""
-        for model, process in processes.items():
-            if process.poll():
-                log = self.log(model, "err")
-                raise UserError(f"training {model} failed ({last_line(log)}): see {log}.")
-
     def log(self, name: str, kind: str) -> Path:
         """The file of what a command prints."""
         return self.out / LOGS / f"{name}.{kind}"
@@ -242,7 +238,7 @@ class QuickStart:
         if not reference.is_file():
             reference = reference.with_name(f"{reference.name}.gz")
         words = ["evaluate", "--reference", str(reference), str(self.data_bin), str(self.out / model)]
-        self.run_logged(words, self.log(model, "scores"), f"evaluating {model}")
+        self.run_command(words, f"evaluating {model}", self.log(model, "scores"))
 
     def report(self) -> None:
         """Writes the page, and prints what it says in short."""
@@ -252,15 +248,15 @@ class QuickStart:
         words = ["report", "--out", str(self.out / "report"), "--score", "BLEU"]
         words += ["--title", f"Quick start: {args.source_lang} to {args.target_lang}"]
         words += [str(folder / "evaluation") for folder in self.folders]
-        self.run_logged(words, self.log("report", "log"), "making the report")
+        self.run_command(words, "making the report", self.log("report", "log"))
         print(summary(self.folders, self.corpus, args.source_lang, args.target_lang))
 
-    def run_logged(self, words: list[str], log: Path, what: str) -> None:
+    def run_command(self, words: list[str], what: str, log: Path | None = None) -> None:
         """Runs a command of this package; raises UserError where it fails, whose reason stands above, or in the log."""
-        with log.open("w") as output:
+        with log.open("w") if log else nullcontext() as output:
             done = subprocess.run(own_command(*words), env=own_environment(), stdout=output, preexec_fn=die_with_parent)
         if done.returncode:
-            raise UserError(f"{what} failed: see above and {log}.")
+            raise UserError(f"{what} failed: see above{f' and {log}' if log else ''}.")
 
 
 def main() -> None:

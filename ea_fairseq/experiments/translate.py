@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -21,6 +21,11 @@ from ea_fairseq.experiments.runs.trained_model import find_model, load_translati
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.model_folder import CHECKPOINTS
 from ea_fairseq.plain.text_lines import tidy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ea_fairseq.hub.translation import TranslationHub
 
 # Where a text that is too long is cut, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
@@ -32,7 +37,7 @@ EXAMPLE = "ea-fairseq translate runs/quickstart/ea_transformer_lite <<<'Der Arzt
 class Translator:
     """A model, and how to search with it."""
 
-    def __init__(self, hub, search: dict[str, float]):
+    def __init__(self, hub: "TranslationHub", search: dict[str, Any]) -> None:
         self.hub = hub
         self.search = search
         self.most_tokens = hub.max_positions[0]
@@ -44,7 +49,7 @@ class Translator:
         texts = [[self.hub.decode(next(hypotheses)[0]["tokens"].cpu()) for _ in line] for line in parts]
         return [tidy(" ".join(line)) for line in texts]
 
-    def parts(self, line: str, number: int) -> list:
+    def parts(self, line: str, number: int) -> "list[Tensor]":
         """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
         parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
         if len(parts) > 1:
@@ -55,7 +60,7 @@ class Translator:
             )
         return parts
 
-    def cut(self, text: str, number: int) -> list:
+    def cut(self, text: str, number: int) -> "list[Tensor]":
         """The tokens of a text, cut near the middle again and again until no part is too long."""
         tokens = self.hub.encode(text)
         if len(tokens) <= self.most_tokens:
@@ -73,8 +78,9 @@ class Translator:
 class Progress(tqdm):
     """tqdm's, which by itself draws after each message, however early that is."""
 
-    def refresh(self, *args, **kwargs):
-        return time.time() >= self.start_t + self.delay and super().refresh(*args, **kwargs)
+    def refresh(self, *args: Any, **options: Any) -> bool | None:
+        """Draws, unless it is too early."""
+        return time.time() >= self.start_t + self.delay and super().refresh(*args, **options)
 
 
 def load(args: argparse.Namespace) -> Translator:
@@ -85,7 +91,7 @@ def load(args: argparse.Namespace) -> Translator:
     files = find_model(args.model_dir, args.checkpoint, args.data)
     hub = load_translation(files, args.cpu, max_tokens=args.max_tokens, batch_size=None)
     # fairseq ends every translation after 200 tokens; only a long source needs more.
-    search = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    search: dict[str, Any] = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
     if args.shortlist:
         Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
         search["shortlist"] = str(args.shortlist)
@@ -118,6 +124,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def parse_arguments() -> argparse.Namespace:
+    """The options."""
     parser = Parser(
         "translate",
         "Translates raw text, one sentence per line, with a trained model, line for line. The text is\n"
@@ -164,8 +171,8 @@ def main() -> None:
             gc.freeze()  # nor at the end of the process, where it takes as long again
             gc.enable()
             lines = read_lines(sys.stdin.buffer)
-            told = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
-            with Progress(**told, disable=output.isatty()) as progress:
+            shown = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}
+            with Progress(**shown, disable=output.isatty()) as progress:
                 while read := list(islice(lines, window)):
                     translations = translate(read, first=done + 1)
                     with uninterrupted():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.binarised import DataBin
 
 PREPARED = {"tokenizer": "moses", "normalize": True, "dash_splits": False, "lowercase": True, "subword": "bpe"}
 PREPARED["models"] = ["bpe.codes"]
@@ -26,7 +26,7 @@ def prepare(folder: Path, source: str, target: str, sources: list | None = None,
     languages = {"source_lang": source, "target_lang": target}
     (folder / "preparation.json").write_text(json.dumps(languages | PREPARED))
     (folder / "manifest.json").write_text(json.dumps({"settings": settings, "sources": sources or []}))
-    return DataBin.read(folder)
+    return DataBin(folder)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_data_set_has_the_name_that_papers_know_only_where_it_is_theirs(tmp_pa
 
 
 def test_data_of_plain_fairseq_is_taken_for_moses_tokens_with_bpe(tmp_path):
-    data = DataBin.read(write_data(tmp_path / "my data" / "data-bin", "de", "en"))
-    assert (data.languages, data.tokenizer, data.subword, data.name) == (("de", "en"), "moses", "bpe", "my data")
-    assert data.assumed
+    data = DataBin(write_data(tmp_path / "my data" / "data-bin", "de", "en"))
+    assert (data.languages, data.facts, data.name) == (("de", "en"), ("de", "en", "@@ "), "my data")
+    assert data.assumed and data.preparation.tokenizer == "moses"
     assert data.dataset("test").manifest is None
     assert not prepare(tmp_path / "prepared", "de", "en").assumed
 
@@ -83,10 +83,10 @@ def test_what_is_missing_or_wrong_is_named(tmp_path):
     with pytest.raises(UserError, match=r"data has no valid.de-en.de.bin"):
         data.dataset("valid")
     with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
-        DataBin.read(tmp_path / "nowhere")
+        DataBin(tmp_path / "nowhere")
     with pytest.raises(UserError, match="has no binarised data"):
-        DataBin.read(tmp_path)
+        DataBin(tmp_path)
     for text, flaw in (("[1]", "is not what"), ("{", "is not what"), ("{}", "is not what .*it has no .tokenizer.")):
         (tmp_path / "data" / "preparation.json").write_text(text)
         with pytest.raises(UserError, match=rf"preparation.json {flaw}"):
-            DataBin.read(tmp_path / "data")
+            DataBin(tmp_path / "data")

@@ -14,12 +14,11 @@ from sklearn.metrics import accuracy_score, f1_score
 from commands import ROOT
 from corpora import warm_environment
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.binarised import DataBin, read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
 from ea_fairseq.experiments.scoring.encoder_outcome import SentencePredictions
 from ea_fairseq.experiments.scoring.evaluation import OUTCOMES, predictions
-from ea_fairseq.experiments.scoring.predictions import read_predictions
-from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results, read_predictions
 from ea_fairseq.experiments.scoring.task_scores import perplexity
 from untrained_encoders import EXAMPLES, save_encoder, write_sentences, write_text
 
@@ -111,7 +110,8 @@ def test_a_model_of_another_task_or_vocabulary_is_refused(tmp_path):
     with pytest.raises(UserError, match=other + "sentence_prediction"):
         checkpoint.require_data(read_data(pairs))
     with pytest.raises(UserError, match=other + "translation"):
-        checkpoint.require_data(DataBin(tmp_path, "de", "en", "none", "none", False))
+        (tmp_path / "test.de-en.de.idx").touch()
+        checkpoint.require_data(DataBin(tmp_path))
     (text / "dict.txt").write_text("a 1\n")
     with pytest.raises(UserError, match=r"a vocabulary of 45 types, and that of .* has 6 \(words\)"):
         checkpoint.require_data(read_data(text))
@@ -129,7 +129,7 @@ def test_a_model_of_another_task_or_vocabulary_is_refused(tmp_path):
 def test_the_score_that_counts_stands_first_as_in_the_papers_cells(flag, names):
     """Of two, rankings and means take the first."""
     checkpoint = SimpleNamespace(options=lambda group: {flag: True} if group == "criterion" else {})
-    assert SentencePredictions(checkpoint, ((), ())).names == names
+    assert SentencePredictions(checkpoint, ((), ())).names() == names
 
 
 def evaluate(home: Path, *arguments: object) -> subprocess.CompletedProcess:

@@ -19,7 +19,7 @@ from checkpoints import save_loud
 from commands import ROOT, run_python
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.trained_model import find_model
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
 from ea_fairseq.experiments.scoring import evaluate as evaluate_module
@@ -208,7 +208,7 @@ def test_killed_at_any_moment_it_ends_with_the_same(home, evaluated, tmp_path):
         (["--average", "all"], "--average: needs a whole number"),
         (["--reference", "/nowhere"], "--reference: there is no file /nowhere"),
         (["--colour"], "there is no option --colour: see --help"),
-        (["/a", "/b"], "give two folders, DATA_BIN and CHECKPOINT_DIR, not 4"),
+        (["/a", "/b"], "there is no option /"),
     ],
 )
 def test_bad_options_end_in_one_sentence(home, options, sentence, tmp_path):
@@ -252,7 +252,7 @@ def test_the_best_translations_are_taken_in_the_order_of_the_data():
 
 
 def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
-    data = DataBin.read(home / "some data")
+    data = DataBin(home / "some data")
     generated = home / "a run" / "evaluation" / "generated" / "generate-test.txt"
     reference = tmp_path / "raw.en"
     reference.write_text("A raw reference.\n" * SENTENCES)
@@ -282,4 +282,4 @@ def test_moses_tokens_are_put_together_and_others_left_as_they_are():
     tokens = "He said , &quot; it &apos;s a well @-@ known &#91; dog &#93; . &quot;"
     raw = {"moses": 'He said, "it\'s a well-known [dog]."', "none": tokens}
     for tokenizer, expected in raw.items():
-        assert detokenizer(DataBin(Path(), "de", "en", tokenizer, "bpe", False))(tokens) == expected
+        assert detokenizer(tokenizer, "en")(tokens) == expected

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.experiments.runs.data_bin import DataBin
+from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.plain.commands import run
 from ea_fairseq.text.preparation import Preparation
 from opened_files import opened_files
@@ -59,7 +59,7 @@ def test_what_is_whole_is_read(home):
     preparation = read(home, WHOLE)
     assert preparation == Preparation(home, **WHOLE)
     assert preparation.preparer("de")("Der Hund.") == "D@@ e@@ r Hund ."
-    assert DataBin.read(home).languages == ("de", "en")
+    assert DataBin(home).languages == ("de", "en")
     older = {name: value for name, value in WHOLE.items() if name not in ("normalize", "dash_splits")}
     assert read(home, older) == preparation
     assert read(home, WHOLE | {"more": [1]}) == preparation
@@ -102,7 +102,7 @@ def test_a_field_that_is_wrong_is_named(home, field, value):
     assert_one_sentence(sentence, home)
     assert f"'{field}'" in sentence or "'source_lang' and 'target_lang' must differ" in sentence
     with pytest.raises(UserError) as refused:
-        DataBin.read(home)
+        DataBin(home)
     assert str(refused.value) == sentence
 
 
@@ -141,12 +141,12 @@ def test_a_link_out_of_the_folder_is_not_followed(home, tmp_path, name):
     (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / name).symlink_to(home.parent / "secret")
     with pytest.raises(UserError, match=rf"{name} is a link out of its folder"), opened_files() as opened:
-        DataBin.read(tmp_path)
+        DataBin(tmp_path)
     assert home.parent / "secret" not in opened
     (tmp_path / name).unlink()
     (tmp_path / "of our own").write_text(json.dumps(WHOLE))
     (tmp_path / name).symlink_to("of our own")
-    DataBin.read(tmp_path)
+    DataBin(tmp_path)
 
 
 def test_a_sentence_shows_what_would_steer_a_terminal_as_an_escape():
@@ -178,7 +178,7 @@ def test_any_description_is_sound_or_refused(home, changed, missing):
     if isinstance(found, Preparation):
         assert_sound(found, home)
         if found.translates:
-            assert DataBin.read(home).subword == found.subword
+            assert DataBin(home).preparation.subword == found.subword
     else:
         assert_one_sentence(printable(found), home)
 
@@ -192,7 +192,7 @@ def test_any_file_is_read_or_refused(home, text):
     (home / "preparation.json").write_text(json.dumps(WHOLE))
     (home / "manifest.json").write_bytes(text)
     try:
-        assert "/" not in DataBin.read(home).name
+        assert "/" not in DataBin(home).name
     except UserError as error:
         assert_one_sentence(str(error), home)
     finally:
@@ -210,7 +210,7 @@ def test_any_manifest_names_a_data_set_or_is_refused(home, manifest):
     (home / "preparation.json").write_text(json.dumps(WHOLE))
     (home / "manifest.json").write_text(json.dumps(manifest))
     try:
-        data = DataBin.read(home)
+        data = DataBin(home)
         assert "/" not in data.name and data.name not in ("", ".", "..")
     except UserError as error:
         assert_one_sentence(str(error), home)

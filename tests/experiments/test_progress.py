@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ea_fairseq.experiments.runs.progress import PARTS, Progress
-from ea_fairseq.experiments.runs.training_log import NAME
+from ea_fairseq.experiments.runs.training_log import NAME, PARTS, Progress
 
 UPDATES = 1500
 

@@ -14,9 +14,8 @@ from scipy.stats import rankdata
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import compare
 from ea_fairseq.experiments.reports.task_table import difference_table
-from ea_fairseq.experiments.scoring.exchange import OtherExamplesError, exchange_p_value, scores_of
-from ea_fairseq.experiments.scoring.predictions import read_predictions
-from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
+from ea_fairseq.experiments.scoring.randomization import OtherExamplesError, randomization_p_value, scores_of
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results, read_predictions
 from ea_fairseq.experiments.scoring.task_scores import METRICS, task_score
 from fake_encoder_results import write_encoder_results
 
@@ -110,7 +109,7 @@ def test_p_is_the_part_of_all_exchanges_that_make_as_large_a_difference(tmp_path
 
     observed = difference([False] * 5)
     expected = np.mean([difference(swaps) >= observed - 1e-9 for swaps in product((False, True), repeat=5)])
-    assert exchange_p_value(*sides, name) == pytest.approx(min(1.0, expected), abs=1e-9)
+    assert randomization_p_value(*sides, name) == pytest.approx(min(1.0, expected), abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_seeds_with_validation_sets_of_their_own_have_differences_and_no_p(tmp_p
 
     sides = [[write(model, seed) for seed in labels] for model in families]
     with pytest.raises(OtherExamplesError, match="with --split-seed all seeds have the same"):
-        exchange_p_value(*sides, "accuracy")
+        randomization_p_value(*sides, "accuracy")
     table = difference_table(compare([*sides[0], *sides[1]]))
     assert any("each seed has other examples" in cell for row in table.rows for cell in row)
 
@@ -147,10 +146,10 @@ def test_models_that_are_not_scored_on_the_same_examples_are_not_compared(tmp_pa
     labels, predictions = read_predictions(results[0].folder)
     other = write_encoder_results(tmp_path / "b", "b", 3, labels=labels[::-1], predictions=predictions)
     with pytest.raises(UserError, match="were scored on different examples: evaluate both again"):
-        exchange_p_value([results[0]], [other], "accuracy")
+        randomization_p_value([results[0]], [other], "accuracy")
     altered = replace(results[1], scores={"accuracy": replace(results[1].scores["accuracy"], score=1.0)})
     with pytest.raises(UserError, match=r"and results\.json says 1\.00 accuracy: evaluate the model again"):
-        exchange_p_value([results[0]], [altered], "accuracy")
+        randomization_p_value([results[0]], [altered], "accuracy")
 
 
 @pytest.mark.parametrize("text", ["", "label\tprediction\n", "label\tprediction\n1\n", "a\tb\n1\t2\t3\n", "\xff"])

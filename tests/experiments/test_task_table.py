@@ -12,7 +12,7 @@ from ea_fairseq.experiments.reports.encoder_papers import PRINTED
 from ea_fairseq.experiments.reports.kept_p_value import NAME
 from ea_fairseq.experiments.reports.results_page import keep
 from ea_fairseq.experiments.reports.task_table import difference_table, task_table
-from ea_fairseq.experiments.scoring.exchange import exchange_p_value
+from ea_fairseq.experiments.scoring.randomization import randomization_p_value
 from ea_fairseq.experiments.scoring.results import PREDICTIONS
 from ea_fairseq.experiments.tables import NONE, Table
 from fake_encoder_results import write_encoder_results
@@ -92,7 +92,7 @@ def test_differences_are_of_common_seeds_and_tested_over_examples(comparison):
         assert found["difference"] == f"{statistics.fmean(differences):+.2f} ± {statistics.stdev(differences):.2f}"
         assert found["best seed"] == f"{max(scores[EVOLVING].values()):.2f}" and found["seeds"] == "3"
         sides = [list(comparison.results(model, task).values()) for model in (PLAIN, EVOLVING)]
-        assert found["p"] == f"{exchange_p_value(*sides, names[0]):.3f}" and float(found["p"]) < 0.01
+        assert found["p"] == f"{randomization_p_value(*sides, names[0]):.3f}" and float(found["p"]) < 0.01
         assert rows[PLAIN, task]["difference"] == rows[PLAIN, task]["p"] == NONE
     assert rows["pa_bert_mini", "glue-cola"]["difference"] == NONE  # one seed
 

@@ -218,14 +218,14 @@ def test_a_model_is_not_given_data_of_other_words(tmp_path):
     run = TrainingRun("m", "r", [], ["fairseq-train"], [start], None, data_checksum(tmp_path), dictionaries(tmp_path))
     earlier = replace(run, dictionaries=None)  # which did not note them
     (tmp_path / "manifest.json").write_text("of other sentences")
-    run.require_words_of(tmp_path)
+    run.require_dictionaries_of(tmp_path)
     with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
-        earlier.require_words_of(tmp_path)
+        earlier.require_dictionaries_of(tmp_path)
     (tmp_path / "dict.en.txt").write_text("b 1\na 1\n")
     with pytest.raises(UserError, match="is not what the model was trained on, or was made anew since"):
-        run.require_words_of(tmp_path)
+        run.require_dictionaries_of(tmp_path)
     (tmp_path / "manifest.json").unlink()
-    earlier.require_words_of(tmp_path)  # nobody knows
+    earlier.require_dictionaries_of(tmp_path)  # nobody knows
 
 
 def test_a_start_that_failed_before_it_saved_anything_is_forgotten(project, tmp_path):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ea_fairseq.experiments.scoring.predictions import write_predictions
-from ea_fairseq.experiments.scoring.results import PREDICTIONS, Dataset, Results
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Dataset, Results, write_predictions
 from ea_fairseq.experiments.scoring.task_scores import task_score
 from projects import results
 

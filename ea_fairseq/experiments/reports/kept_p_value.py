@@ -54,7 +54,7 @@ def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, see
     Raises:
         UserError: where neither predictions nor a kept value of this comparison are there.
     """
-    from ea_fairseq.experiments.scoring.exchange import exchange_p_value  # takes a second
+    from ea_fairseq.experiments.scoring.randomization import randomization_p_value  # takes a second
 
     ours, theirs = comparison.results(model, dataset), comparison.results(baseline, dataset)
     score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
@@ -63,7 +63,7 @@ def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, see
         of_this = (found.baseline, found.score) == (baseline, score) and {*found.seeds} <= {*seeds}
         if of_this and len(found.seeds) > 1 and found.scores == scores_of(score, found.seeds, theirs, ours):
             return found
-    p = exchange_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
+    p = randomization_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
     return KeptPValue(baseline, score, seeds, scores_of(score, seeds, theirs, ours), p)
 
 

@@ -107,7 +107,7 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
 
 def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPValue]:
     """Of each model and data set with a baseline and several seeds and one set of examples, as predictions tell."""
-    from ea_fairseq.experiments.scoring.exchange import OtherExamplesError  # takes a second
+    from ea_fairseq.experiments.scoring.randomization import OtherExamplesError  # takes a second
 
     found = {}
     for model, dataset in comparison.by_seed:

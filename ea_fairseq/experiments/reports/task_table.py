@@ -86,7 +86,7 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
 
 def p_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
     """The p-value of a difference, and of which seeds it is where these are not all."""
-    from ea_fairseq.experiments.scoring.exchange import OtherExamplesError  # takes a second
+    from ea_fairseq.experiments.scoring.randomization import OtherExamplesError  # takes a second
 
     try:
         found = p_value(comparison, model, baseline, dataset, seeds)

@@ -29,7 +29,7 @@ def parser() -> Parser:
     usage = f"{PROGRAM} ablation [options] DATA_BIN [-- flags of fairseq-train for all]"
     options = Parser("ablation", DESCRIPTION, EXAMPLE, usage=usage)
     add = options.add_argument
-    add("data", type=Path, nargs="*", metavar="DATA_BIN", help="the binarised data")
+    add("data", type=Path, metavar="DATA_BIN", help="the binarised data")
     text = "recipe of the full model (default: DATASET/ea_transformer_lite for data/DATASET/data-bin)"
     add("--recipe", metavar="NAME", help=text)
     add("--baseline-recipe", metavar="NAME", help="recipe of the baseline (default: the same without ea_)")
@@ -41,21 +41,17 @@ def parser() -> Parser:
 
 def main() -> None:
     """Trains and evaluates the rows of the table."""
-    words, of_all = split_flags(sys.argv[1:])
-    args = parser().parse_intermixed_args(words)
-    if len(args.data) > 1:
-        raise UserError(f"name one folder of data, not {args.data[0]} and {args.data[1]}: see --help.")
-    if not args.data:
-        raise UserError("name the folder of the binarised data: see --help for an example.")
-    if not args.data[0].is_dir():
-        raise UserError(f"there is no folder {args.data[0]}: make it with a script of data-prep.")
-    data = require_path(args.data[0].absolute())
+    arguments, of_all = split_flags(sys.argv[1:])
+    args = parser().parse_intermixed_args(arguments)
+    if not args.data.is_dir():
+        raise UserError(f"there is no folder {args.data}: make it with a script of data-prep.")
+    data = require_path(args.data.absolute())
     name = args.recipe or f"{data.parent.name}/ea_transformer_lite"
     full = Recipe.find(name)
     baseline = Recipe.find(args.baseline_recipe or name.replace("ea_transformer", "transformer", 1))
     if full.place == baseline.place:
         raise UserError(f"--recipe and --baseline-recipe are both {full.place}: name a recipe for each.")
-    rows = [(recipe.name.rpartition("/")[2], recipe, []) for recipe in (baseline, full)]
+    rows = [(recipe.name.rpartition("/")[2], recipe, list[str]()) for recipe in (baseline, full)]
     for label, flags in ablation().items():
         if not args.encoder or not any(part in flag for part in OF_DECODERS for flag in flags):
             rows.append((label, full, flags))

@@ -2,19 +2,20 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
 from math import isfinite
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.runs.binarised import read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.data_bin import read_data
 from ea_fairseq.plain.commands import Parser, at_least
 
 EPOCH = re.compile(r"checkpoint(\d+)\.pt")
@@ -23,14 +24,11 @@ ANY = re.compile(r"checkpoint.*\.pt")
 EXAMPLE = "ea-fairseq average runs/multi30k/ea_transformer_lite --last 5 --output average.pt"
 
 
-def last(folder: Path, count: int, *patterns: re.Pattern) -> list[Checkpoint]:
+def last(folder: Path, count: int, *patterns: re.Pattern[str]) -> list[Checkpoint]:
     """The last checkpoints by the number in their names, which have the first pattern that any has; no averages."""
-    for pattern in patterns:
-        names = filter(None, (pattern.fullmatch(path.name) for path in folder.iterdir()))
-        paths = [folder / name[0] for name in sorted(names, key=lambda name: int(name[1]), reverse=True)]
-        if paths:
-            break
-    found = list(islice(trained(paths), count))
+    matches = ([match for path in folder.iterdir() if (match := pattern.fullmatch(path.name))] for pattern in patterns)
+    names = sorted(next(filter(None, matches), []), key=lambda name: int(name[1]), reverse=True)
+    found = list(islice(trained(folder / name[0] for name in names), count))
     require(folder, found, count)
     return found[::-1]
 
@@ -39,10 +37,12 @@ def best(folder: Path, count: int) -> list[Checkpoint]:
     """The best checkpoints by validation; of those saved under several names one, and of equals the later."""
     paths = sorted((path for path in folder.iterdir() if ANY.fullmatch(path.name)), reverse=True)
     by_updates = {checkpoint.updates: checkpoint for checkpoint in trained(paths)}
-    validated = [found for found in by_updates.values() if found.validation is not None and isfinite(found.validation)]
-    require(folder, validated, count)
-    sign = 1 if validated[0].options("checkpoint").get("maximize_best_checkpoint_metric") else -1
-    return sorted(validated, key=lambda checkpoint: (sign * checkpoint.validation, checkpoint.updates))[-count:]
+    scored = [(found.validation, found) for found in by_updates.values() if found.validation is not None]
+    scored = [(score, found) for score, found in scored if isfinite(score)]
+    require(folder, scored, count)
+    sign = 1 if scored[0][1].options("checkpoint").get("maximize_best_checkpoint_metric") else -1
+    ranked = sorted(scored, key=lambda pair: (sign * pair[0], pair[1].updates))
+    return [found for _, found in ranked[-count:]]
 
 
 def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
@@ -50,7 +50,7 @@ def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
     return (checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state)
 
 
-def require(folder: Path, found: list, count: int) -> None:
+def require(folder: Path, found: Sequence[object], count: int) -> None:
     """Raises UserError where a folder has fewer checkpoints than wanted."""
     if not found and (folder / "checkpoint_last.pt").is_file():
         raise UserError(
@@ -68,7 +68,7 @@ def in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
     return sorted(checkpoints, key=lambda checkpoint: (checkpoint.updates, checkpoint.path.resolve()))
 
 
-def average(checkpoints: list[Checkpoint], half: bool = False) -> dict:
+def average(checkpoints: list[Checkpoint], half: bool = False) -> dict[str, Any]:
     """The state of the last checkpoint with the mean of all in the place of its model, and without its optimizer.
 
     Args:
@@ -81,7 +81,8 @@ def average(checkpoints: list[Checkpoint], half: bool = False) -> dict:
     latest = checkpoints[-1]
     for other in checkpoints[:-1]:
         require_same_model(other, latest)
-    means, model = {}, latest.state["model"].copy()
+    means: dict[tuple[object, ...], Tensor] = {}
+    model = latest.state["model"].copy()
     for name in model:
         tensors = [checkpoint.state["model"][name] for checkpoint in checkpoints]
         place = tuple((tensor.data_ptr(), tensor.shape) for tensor in tensors)  # tied parameters stay tied

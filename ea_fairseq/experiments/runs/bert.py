@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -11,20 +10,23 @@ from torch import Tensor
 
 from ea_fairseq.analysis.cost import UNUSED_POSITIONS
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.models.encoder_options import MOST_SEGMENTS
 from ea_fairseq.plain.records import as_record, read_json
 from ea_fairseq.subwords.wordpiece import SYMBOLS
 
 FORMAT = 3.0  # of an encoder's parameters, as fairseq counts
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
 ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
-EMBEDDINGS = {  # BERT's names of modules, and fairseq's
+MODULES = {  # BERT's names of modules, and fairseq's
     "embeddings.word_embeddings": f"{ENCODER}.embed_tokens",
     "embeddings.position_embeddings": f"{ENCODER}.embed_positions",
     "embeddings.token_type_embeddings": f"{ENCODER}.segment_embeddings",
     "embeddings.LayerNorm": f"{ENCODER}.layernorm_embedding",
+    "pooler.dense": "pooler.dense",
+    "cls.predictions.transform.dense": f"{HEAD}.dense",
+    "cls.predictions.transform.LayerNorm": f"{HEAD}.layer_norm",
+    "cls.predictions": HEAD,
 }
-LAYER = {
+IN_LAYERS = {
     "attention.self.query": "self_attn.q_proj",
     "attention.self.key": "self_attn.k_proj",
     "attention.self.value": "self_attn.v_proj",
@@ -34,21 +36,20 @@ LAYER = {
     "output.dense": "fc2",
     "output.LayerNorm": "final_layer_norm",
 }
-HEADS = {
-    "pooler.dense": "pooler.dense",
-    "cls.predictions.transform.dense": f"{HEAD}.dense",
-    "cls.predictions.transform.LayerNorm": f"{HEAD}.layer_norm",
-    "cls.predictions": HEAD,
-}
-HEAD_PARAMETERS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
-IN_A_LAYER = re.compile(r"encoder\.layer\.(0|[1-9]\d{0,2})\.(.+)")
+LAYER = re.compile(r"encoder\.layer\.(0|[1-9]\d{0,2})\.(.+)")
 UNREAD = re.compile(r"embeddings\.position_ids|cls\.(seq_relationship|predictions\.decoder)\.(weight|bias)")
 TIED = {  # fairseq has the latter in the place of both
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
+SIZES = {  # of config.json, and the options of fairseq that are the same
+    "num_hidden_layers": "encoder_layers",
+    "hidden_size": "encoder_embed_dim",
+    "intermediate_size": "encoder_ffn_embed_dim",
+    "max_position_embeddings": "max_positions",
+    "type_vocab_size": "segments",
+}
 OLD = {"gamma": "weight", "beta": "bias"}  # of layer norms in TensorFlow
-MATRICES = ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.fc1")  # whose sizes are the model's
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,8 @@ class Config:
             config = as_record(cls, read_json(path))
             if not 0 < config.layer_norm_eps < 1:
                 raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
-            for name in ("is_decoder", "add_cross_attention"):
-                if getattr(config, name):
-                    raise ValueError(f"'{name}' is true, and a BERT is an encoder")
+            if config.is_decoder or config.add_cross_attention:
+                raise ValueError("'is_decoder' or 'add_cross_attention' is true, and a BERT is an encoder")
         except ValueError as error:
             raise UserError(f"{path} is not of a BERT that can be imported: {error}.") from None
         return config
@@ -88,10 +88,15 @@ class Config:
 
 @dataclass(frozen=True)
 class Bert:
-    """A BERT's parameters, float32, by fairseq's names, rows of embeddings still in BERT's order."""
+    """A BERT's parameters, float32, by fairseq's names, rows of embeddings still in BERT's order.
+
+    Args:
+        sizes: of the model, as config.json calls them, by the shapes of the weights.
+    """
 
     config: Config
     parameters: dict[str, Tensor]
+    sizes: dict[str, int]
 
     @classmethod
     def read(cls, path: Path) -> "Bert":
@@ -101,7 +106,8 @@ class Bert:
             UserError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
         """
         config = Config.read(path.with_name("config.json"))
-        parameters, tensors = {}, read_tensors(path)
+        parameters: dict[str, Tensor] = {}
+        tensors = read_tensors(path)
         require_tied(tensors, path)
         for name, tensor in tensors.items():
             renamed = fairseq_name(name)
@@ -111,73 +117,27 @@ class Bert:
                 parameters[renamed] = finite(tensor, f"{path}: its {name}")
             elif not UNREAD.search(name):
                 raise UserError(f"{path} has {printable(name)[:100]}, which no BERT has: give the weights of a BERT.")
-        bert = cls(config, parameters)
-        bert.require_whole(path)
-        return bert
-
-    def require_whole(self, path: Path) -> None:
-        """Raises UserError where a parameter is missing, or a model of its sizes would be larger than the file."""
-        inside = [f"{name}.{part}" for name in LAYER.values() for part in ("weight", "bias")]
-        layers = [f"{ENCODER}.layers.{number}." for number in range(max(self.layers, 1))]
-        wanted = [layer + name for layer in layers for name in inside]
-        wanted += [f"{name}.weight" for name in EMBEDDINGS.values()] + [f"{EMBEDDINGS['embeddings.LayerNorm']}.bias"]
-        for name in wanted:
-            if name not in self.parameters:
-                raise UserError(f"{path} is no whole BERT: it has nothing for {name}.")
-        for name in MATRICES:
-            if self.weight(name).dim() != 2 or not self.weight(name).numel():
-                raise UserError(f"{path} is no BERT: what it has for {name} is no matrix.")
-        width = self.weight("layers.0.fc1").size(1)
-        if self.weight("layers.0.self_attn.q_proj").shape != (width, width):
-            raise UserError(f"{path} is no BERT: its queries have another width than its layers, {width}.")
-        for layer, name in product(layers, inside):
-            if self.parameters[layer + name].shape != self.parameters[layers[0] + name].shape:
-                raise UserError(f"{path} is no BERT: {layer}{name} has another shape than in the first layer.")
-        if len(self.weight("segment_embeddings")) > MOST_SEGMENTS:
-            raise UserError(f"{path} has more than {MOST_SEGMENTS:,} types of tokens.")
-        self.require_sizes(path)
-
-    def require_sizes(self, path: Path) -> None:
-        """Raises UserError where config.json gives another size than the weights have."""
-        inner, width = self.weight("layers.0.fc1").shape
-        sizes = {"num_hidden_layers": self.layers, "hidden_size": width, "intermediate_size": inner}
-        sizes["vocab_size"] = len(self.weight("embed_tokens"))
-        sizes["max_position_embeddings"] = len(self.weight("embed_positions"))
-        sizes["type_vocab_size"] = len(self.weight("segment_embeddings"))
+        sizes = sizes_of(parameters, path)
         for name, size in sizes.items():
-            if getattr(self.config, name) not in (None, size):
+            if (named := getattr(config, name)) not in (None, size):
                 raise UserError(
-                    f"{path} and its config.json are of two models: '{name}' is {getattr(self.config, name):,} there, "
-                    f"and the weights have {size:,}."
+                    f"{path} and its config.json are of two models: '{name}' is {named:,} there, and the weights have "
+                    f"{size:,}."
                 )
-
-    def weight(self, module: str) -> Tensor:
-        """The weight of a module of the encoder."""
-        return self.parameters[f"{ENCODER}.{module}.weight"]
-
-    @property
-    def layers(self) -> int:
-        """The number of layers."""
-        numbers = (re.match(rf"{ENCODER}\.layers\.(\d+)", name) for name in self.parameters)
-        return 1 + max((int(number[1]) for number in numbers if number), default=-1)
+        return cls(config, parameters, sizes)
 
     @property
     def has_head(self) -> bool:
         """Whether it has the language model's head whole."""
-        return all(f"{HEAD}.{name}" in self.parameters for name in HEAD_PARAMETERS)
+        names = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
+        return all(f"{HEAD}.{name}" in self.parameters for name in names)
 
     def options(self) -> dict[str, object]:
         """fairseq's options of a model of this size."""
-        inner, width = self.weight("layers.0.fc1").shape
-        return {
-            "encoder_layers": self.layers,
-            "encoder_embed_dim": width,
-            "encoder_ffn_embed_dim": inner,
+        return {option: self.sizes[name] for name, option in SIZES.items()} | {
             "encoder_attention_heads": self.config.num_attention_heads,
             "activation_fn": ACTIVATIONS[self.config.hidden_act],
             "layer_norm_eps": self.config.layer_norm_eps,
-            "max_positions": len(self.weight("embed_positions")),
-            "segments": len(self.weight("segment_embeddings")),
         }
 
     def state(self, pieces: list[str]) -> dict[str, Tensor]:
@@ -188,23 +148,49 @@ class Bert:
         Raises:
             UserError: where the embeddings are not of so many pieces.
         """
-        parameters, tokens = dict(self.parameters), self.weight("embed_tokens")
-        if len(tokens) != len(pieces):
-            raise UserError(f"the model has embeddings of {len(tokens):,} pieces, and its vocabulary {len(pieces):,}.")
+        parameters, width, types = dict(self.parameters), self.sizes["hidden_size"], self.sizes["vocab_size"]
+        if types != len(pieces):
+            raise UserError(f"the model has embeddings of {types:,} pieces, and its vocabulary {len(pieces):,}.")
         if not self.has_head:
-            width = tokens.size(1)
             start = {"dense.weight": torch.eye(width), "dense.bias": torch.zeros(width)}
             start |= {"layer_norm.weight": torch.ones(width), "layer_norm.bias": torch.zeros(width)}
-            start |= {"bias": torch.zeros(len(tokens))}
+            start |= {"bias": torch.zeros(types)}
             parameters |= {f"{HEAD}.{name}": tensor for name, tensor in start.items()}
         row = {piece: number for number, piece in enumerate(pieces)}
         rows = torch.tensor([row[piece] for piece in in_order(pieces)])
-        tied = parameters[f"{ENCODER}.embed_tokens.weight"] = tokens[rows]
-        positions = f"{ENCODER}.embed_positions.weight"
+        embeddings, positions = (f"{ENCODER}.{name}.weight" for name in ("embed_tokens", "embed_positions"))
+        tied = parameters[embeddings] = parameters[embeddings][rows]
         parameters[positions] = torch.nn.functional.pad(parameters[positions], (0, 0, UNUSED_POSITIONS, 0))
         if parameters[f"{HEAD}.bias"].shape == rows.shape:
             parameters[f"{HEAD}.bias"] = parameters[f"{HEAD}.bias"][rows]
         return parameters | {f"{HEAD}.weight": tied, f"{ENCODER}.version": torch.tensor([FORMAT])}
+
+
+def sizes_of(parameters: dict[str, Tensor], path: Path) -> dict[str, int]:
+    """The sizes of a model, as config.json calls them.
+
+    Raises:
+        UserError: where what they are read from is not there, or the model would have more parameters than the file.
+    """
+    shapes = {}
+    for name in ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.fc1"):
+        weight = parameters.get(f"{ENCODER}.{name}.weight")
+        if weight is None or weight.dim() != 2 or not weight.numel():
+            raise UserError(f"{path} is no whole BERT: it has no matrix {ENCODER}.{name}.weight.")
+        shapes[name] = weight.shape
+    numbers = (re.match(rf"{ENCODER}\.layers\.(\d+)", name) for name in parameters)
+    layers = 1 + max(int(number[1]) for number in numbers if number)
+    inner, width = shapes["layers.0.fc1"]
+    if layers * (4 * width + 2 * inner) * width > sum(map(Tensor.numel, parameters.values())):
+        raise UserError(f"{path} is no whole BERT: it has too few parameters for {layers} layers of width {width}.")
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "vocab_size": shapes["embed_tokens"][0],
+        "max_position_embeddings": shapes["embed_positions"][0],
+        "type_vocab_size": shapes["segment_embeddings"][0],
+    }
 
 
 def in_order(pieces: list[str]) -> list[str]:
@@ -244,10 +230,9 @@ def fairseq_name(name: str) -> str | None:
     part = OLD.get(part, part) if module.endswith("LayerNorm") else part
     if part not in ("weight", "bias"):
         return None
-    if found := IN_A_LAYER.fullmatch(module):
-        return f"{ENCODER}.layers.{found[1]}.{LAYER[found[2]]}.{part}" if found[2] in LAYER else None
-    modules = EMBEDDINGS | HEADS
-    return f"{modules[module]}.{part}" if module in modules else None
+    if found := LAYER.fullmatch(module):
+        return f"{ENCODER}.layers.{found[1]}.{IN_LAYERS[found[2]]}.{part}" if found[2] in IN_LAYERS else None
+    return f"{MODULES[module]}.{part}" if module in MODULES else None
 
 
 def finite(tensor: Tensor, what: str) -> Tensor:

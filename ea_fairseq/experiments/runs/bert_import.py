@@ -4,6 +4,7 @@ import shutil
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
@@ -63,7 +64,7 @@ def dictionary(pieces: list[str]) -> Dictionary:
     return found
 
 
-def checkpoint(bert: Bert, pieces: list[str]) -> dict:
+def checkpoint(bert: Bert, pieces: list[str]) -> dict[str, Any]:
     """The state of a checkpoint of a plain ``ea_bert``, whose skip connection and convolution weigh nothing.
 
     Raises:
@@ -87,7 +88,7 @@ def require_fit(args: Namespace, parameters: dict[str, Tensor], pieces: list[str
     MODELS[ARCH].build_model(args, Namespace(source_dictionary=words)).load_state_dict(dict(parameters))
 
 
-def write(args: Namespace, state: dict, pieces: list[str]) -> None:
+def write(args: Namespace, state: dict[str, Any], pieces: list[str]) -> None:
     """Writes the folder: complete, or not at all."""
     unfinished = args.out.with_name(f"{args.out.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)

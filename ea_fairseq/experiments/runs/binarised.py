@@ -1,56 +1,24 @@
-"""Folders of binarised data, whichever of fairseq's tasks they are for."""
+"""Folders of binarised data, one class for each of fairseq's tasks."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from ea_fairseq.data.manifest import sha256
+from ea_fairseq.data.manifest import MANIFEST, Layout, dictionary_sizes, sha256
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.data_checksum import MANIFEST
 from ea_fairseq.experiments.scoring.results import Dataset
 from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, FileName, as_record, read_json
+from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
+from ea_fairseq.text.preparation import PREPARATION, Preparation
 
-OWN = "prepare-corpus"
+OWN = FileName("prepare-corpus")
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-MASK = 1  # fairseq's tasks add <mask> to the dictionary
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a preparation was told: the script, and how many pairs to draw where it was to draw some."""
-
-    dataset: FileName = OWN
-    subsample: int | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """What data was made from; only archives have names."""
-
-    archive: str = ""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The part of manifest.json that tells data sets apart."""
-
-    settings: Settings = Settings()
-    sources: list[Source] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, folder: Path) -> "Manifest":
-        """Reads that of a folder; data without is of one's own."""
-        path = folder / MANIFEST
-        if not path.is_file():
-            return cls()
-        file = own_file(path, 10 * MEGABYTE)
-        try:
-            return as_record(cls, read_json(file, 10 * MEGABYTE))
-        except ValueError as error:
-            raise UserError(f"{path} is not what a preparation writes ({error}): copy it from the data.") from None
+REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
+SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
+NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 
 
 class Binarised:
@@ -61,26 +29,30 @@ class Binarised:
 
     Attributes:
         task: fairseq's ``--task`` that reads it.
+        languages: source and target; None where there is no translation.
+        facts: what evaluating depends on beside the task and the checksums.
     """
 
     task: ClassVar[str]
-    folder: Path
+    languages: tuple[str | None, str | None] = None, None
+    facts: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file_names(self, subset: str) -> list[str]:
+        """The dictionaries and the files of a subset, relative to the folder."""
+        raise NotImplementedError
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """Of each dictionary the parameter whose rows are its types, its name in errors, and its size."""
+        raise NotImplementedError
 
     @property
     def name(self) -> str:
         """The data set's name in tables: that of the folder that was given to the preparation."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == "data-bin" else folder.name
-
-    @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """Source and target; None where there is no translation."""
-        return None, None
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """What ea-fairseq evaluate must know of the data beside its task and its checksums."""
-        return ()
 
     def dataset(self, subset: str) -> Dataset:
         """What results say of the data; raises UserError, naming the first file of the subset that is not there."""
@@ -91,58 +63,50 @@ class Binarised:
             digest.update(f"{name} {sha256(self.folder / name)}\n".encode())
         manifest = self.folder / MANIFEST
         checksum = sha256(manifest) if manifest.is_file() else None
-        return Dataset(self.name, *self.languages, subset, checksum, digest.hexdigest())
+        return Dataset(FileName(self.name), *self.languages, subset, checksum, digest.hexdigest())
 
 
-@dataclass(frozen=True)
-class SentenceData(Binarised):
+class EncoderData(Binarised):
+    """Data of a task of encoders, whose words are in one dictionary."""
+
+    dictionary: ClassVar[str]
+    words: ClassVar[str]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """The dictionary of words, special symbols included; fairseq's tasks add ``<mask>``."""
+        from fairseq.data import Dictionary
+
+        yield EMBEDDING, self.words, len(Dictionary.load(str(self.folder / self.dictionary))) + 1
+
+
+class SentenceData(EncoderData):
     """Sentences, or pairs of them, with labels or scores: ``input0/``, for pairs ``input1/``, and ``label/``."""
 
-    task = "sentence_prediction"
-    folder: Path
+    task, dictionary, words = "sentence_prediction", "input0/dict.txt", "input0"
 
     def file_names(self, subset: str) -> list[str]:
         """The dictionaries and the files of a subset; a regression has scores in text and no dictionary of labels."""
         inputs = ["input0", *(["input1"] if (self.folder / "input1").is_dir() else [])]
-        names = ["input0/dict.txt", *(f"{part}/{subset}.{kind}" for part in inputs for kind in ("bin", "idx"))]
+        names = [self.dictionary, *(f"{part}/{subset}.{kind}" for part in inputs for kind in ("bin", "idx"))]
         if (self.folder / "label" / f"{subset}.label").is_file():
             return [*names, f"label/{subset}.label"]
         return [*names, "label/dict.txt", *(f"label/{subset}.{kind}" for kind in ("bin", "idx"))]
 
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """That of words."""
-        yield EMBEDDING, "input0", dictionary_size(self.folder / "input0" / "dict.txt")
 
-
-@dataclass(frozen=True)
-class TextData(Binarised):
+class TextData(EncoderData):
     """Text of one language, for models of masked words."""
 
-    task = "masked_lm"
-    folder: Path
+    task, dictionary, words = "masked_lm", "dict.txt", "words"
 
     def file_names(self, subset: str) -> list[str]:
         """The dictionary and the files of a subset."""
-        return ["dict.txt", f"{subset}.bin", f"{subset}.idx"]
-
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """That of words."""
-        yield EMBEDDING, "words", dictionary_size(self.folder / "dict.txt")
+        return [self.dictionary, f"{subset}.bin", f"{subset}.idx"]
 
 
-def dictionary_size(path: Path) -> int:
-    """The types of a dictionary as fairseq's tasks of encoders read it, special symbols included."""
-    from fairseq.data import Dictionary
-
-    return len(Dictionary.load(str(path))) + MASK
-
-
-@dataclass(frozen=True)
 class SeriesData(Binarised):
     """Time series with classes, or with numbers to predict."""
 
     task = "time_series_prediction"
-    folder: Path
 
     @staticmethod
     def is_in(folder: Path) -> bool:
@@ -162,3 +126,111 @@ class SeriesData(Binarised):
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
         """None: series have no words."""
         yield from ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The script of a preparation, and how many pairs it was to draw, if not all."""
+
+    dataset: FileName = OWN
+    subsample: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What data was made from; only archives have names."""
+
+    archive: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The part of manifest.json that tells data sets for translation apart."""
+
+    settings: Settings = Settings()
+    sources: list[Source] = field(default_factory=list)
+
+
+class DataBin(Binarised):
+    """Binarised sentence pairs, as preparation.json and manifest.json describe them.
+
+    Data without these files is taken for Moses' tokens with BPE, of a data set of one's own.
+
+    Raises:
+        UserError: naming the folder or file that is not there or is something else.
+    """
+
+    task = "translation"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        if not folder.is_dir():
+            raise UserError(f"there is no folder {folder}: give that of the binarised data, DATA_BIN.")
+        self.manifest = Manifest()
+        if (path := folder / MANIFEST).is_file():
+            file = own_file(path, 10 * MEGABYTE)
+            with written_by("a preparation", path, "copy it from the data"):
+                self.manifest = as_record(Manifest, read_json(file, 10 * MEGABYTE))
+        self.assumed = not (folder / PREPARATION).is_file()
+        if self.assumed:
+            source, target = languages_of(folder)
+            self.preparation = Preparation(folder, "moses", False, "bpe", [], source_lang=source, target_lang=target)
+        else:
+            self.preparation = Preparation.read(folder).require_languages()
+        self.languages: tuple[str, str] = str(self.preparation.source_lang), str(self.preparation.target_lang)
+        self.facts = *self.languages, REMOVE_BPE[self.preparation.subword]
+
+    @property
+    def name(self) -> str:
+        """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
+        settings = self.manifest.settings
+        if settings.dataset == OWN:
+            return super().name
+        name = settings.dataset.removeprefix("prepare-")
+        if any(source.archive == "nc-v12" for source in self.manifest.sources):
+            name = name.replace("wmt14", "wmt17")
+        if "-" not in name:
+            name += f"-{''.join(self.languages)}"
+        return name if settings.subsample is None else f"{name}-{settings.subsample}-pairs"
+
+    def file_names(self, subset: str) -> list[str]:
+        """The dictionaries and the files of a subset."""
+        stem = f"{subset}.{'-'.join(self.languages)}"
+        names = [f"dict.{language}.txt" for language in self.languages]
+        return names + [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """Those of both languages."""
+        sizes = dictionary_sizes(self.folder, Layout(self.languages))
+        for side, language in zip(("encoder", "decoder"), self.languages, strict=True):
+            yield f"{side}.embed_tokens.weight", language, sizes[language]
+
+    def require_compounds(self) -> None:
+        """Raises UserError unless compound-split BLEU is what papers report of this data."""
+        dataset = self.manifest.settings.dataset
+        if (dataset, *self.languages) != ("prepare-wmt14-ende", "en", "de"):
+            reason = SPLIT_ALREADY if dataset == "prepare-wmt14-enfr" else NOT_SPLIT
+            raise UserError(f"--compound-split is not for {self.name}: {reason}.")
+
+
+def languages_of(folder: Path) -> tuple[Language, Language]:
+    """Source and target language, from the names of files such as ``test.de-en.de.idx``."""
+    for path in sorted(folder.iterdir()):
+        if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
+            return Language(found[1]), Language(found[2])
+    raise UserError(f"{folder} has no binarised data, such as test.de-en.de.idx: give another DATA_BIN.")
+
+
+def read_data(folder: Path) -> Binarised:
+    """Binarised data of whichever task; folders that are none of the others' are taken for translation.
+
+    Raises:
+        UserError: naming the folder or file that is not there or is something else.
+    """
+    if (folder / "input0").is_dir():
+        return SentenceData(folder)
+    if (folder / "dict.txt").is_file():
+        return TextData(folder)
+    if folder.is_dir() and SeriesData.is_in(folder):
+        return SeriesData(folder)
+    return DataBin(folder)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ class Checkpoint:
     """A checkpoint; its tensors stay in the file until they are used."""
 
     path: Path
-    state: dict
+    state: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "Checkpoint":
@@ -68,7 +69,7 @@ class Checkpoint:
         """The names of the checkpoints that this one is the average of."""
         return self.state.get("averaged", [self.path.name])
 
-    def options(self, group: str) -> dict:
+    def options(self, group: str) -> dict[str, Any]:
         """fairseq's options of a group, such as ``task``."""
         return entries(self.state["cfg"].get(group) if self.state.get("cfg") else self.state.get("args"))
 
@@ -86,11 +87,12 @@ class Checkpoint:
                 "give the data that it was trained on."
             )
         task = self.options("task")
-        languages = tuple(task.get(f"{side}_lang") or known for side, known in zip(SIDES, data.languages, strict=True))
-        if languages != data.languages:
+        ours = [str(task.get(f"{side}_lang") or known) for side, known in zip(SIDES, data.languages, strict=True)]
+        theirs = list(map(str, data.languages))
+        if ours != theirs:
             raise UserError(
-                f"{self.path} translates {'-'.join(languages)}, and {data.folder} is {'-'.join(data.languages)}: give "
-                "the data that it was trained on."
+                f"{self.path} translates {'-'.join(ours)}, and {data.folder} is {'-'.join(theirs)}: give the data that "
+                "it was trained on."
             )
         for parameter, name, size in data.vocabularies():
             embedding = self.state["model"].get(parameter)

@@ -4,9 +4,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from ea_fairseq.data.manifest import sha256
+from ea_fairseq.data.manifest import MANIFEST, sha256
 
-MANIFEST = "manifest.json"
 OF_FILES = "files:"  # before a checksum of the data's own files
 READ = re.compile("dict|train|valid", re.IGNORECASE)  # in the names of what a training reads
 TESTED = re.compile("test", re.IGNORECASE)
@@ -52,6 +51,6 @@ def ends(path: Path) -> str:
 
 def is_same(one: str | None, other: str | None) -> bool | None:
     """Whether two checksums are of the same data; None where nobody knows, for they are of different kinds."""
-    if None in (one, other) or one.startswith(OF_FILES) != other.startswith(OF_FILES):
+    if one is None or other is None or one.startswith(OF_FILES) != other.startswith(OF_FILES):
         return None
     return one == other

@@ -9,7 +9,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
@@ -83,7 +84,7 @@ class Recipe:
         Raises:
             UserError: naming the line that is none of a recipe, in whichever section.
         """
-        found = []
+        found: list[str] = []
         for number, of, line in self.lines():
             if of != section:
                 continue
@@ -177,12 +178,9 @@ def names() -> list[str]:
 
 def described() -> str:
     """All recipes for people: data sets that have the same models in one block, their models beneath."""
-    of_dataset: dict[str, list[str]] = {}
-    for dataset, model in (name.split("/") for name in names()):
-        of_dataset.setdefault(dataset, []).append(model)
     sharing: dict[str, list[str]] = {}
-    for dataset, found in of_dataset.items():
-        sharing.setdefault(" ".join(found), []).append(dataset)
+    for dataset, found in groupby((name.split("/") for name in names()), key=itemgetter(0)):
+        sharing.setdefault(" ".join(model for _, model in found), []).append(dataset)
     return "\n".join(
         textwrap.fill(text, 116, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
         for found, datasets in sharing.items()

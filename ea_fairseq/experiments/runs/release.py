@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
@@ -20,6 +21,7 @@ from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.project import PROJECT, portable
+from ea_fairseq.plain.records import Command
 from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 MODEL, CHECKSUMS = "model.pt", "SHA256SUMS"
@@ -32,6 +34,7 @@ ELSEWHERE = "The model itself is not published, because its data belongs to othe
 
 
 def main() -> None:
+    """Releases a model."""
     parser = Parser(
         "release",
         "Turns an evaluated training into a folder for ea-fairseq translate: the model in float16 and\n"
@@ -61,7 +64,7 @@ def main() -> None:
     data = args.data or recorded_data(evaluated_model, Checkpoint.read(evaluated_model).state)
     require_replaceable(args, data)
     results = evaluated(args, halved(args.run), data)
-    commands = [*trained.commands, portable(shlex.join([PROGRAM, "release", *sys.argv[1:]]))]
+    commands = [*trained.commands, Command(portable(shlex.join([PROGRAM, "release", *sys.argv[1:]])))]
     release(args, replace(results, checkpoints=trained.checkpoints, commands=commands), data)
 
 
@@ -75,9 +78,10 @@ def halved(run: Path) -> Path:
     return checkpoint.path
 
 
-def forget_places(options: dict | None) -> None:
+def forget_places(options: dict[str, Any] | None) -> None:
     """Makes paths in this project relative to its folder: others have it elsewhere."""
-    for name, value in (options or {}).items():
+    options = options or {}
+    for name, value in options.items():
         if isinstance(value, str):
             options[name] = value.replace(f"{PROJECT}/", "")
 
@@ -85,15 +89,9 @@ def forget_places(options: dict | None) -> None:
 def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
     """The results of the model as it is released."""
     out = args.run / RELEASED
-    words = [
-        "--checkpoint",
-        checkpoint.name,
-        "--out",
-        out,
-        *(["--reference", args.reference] if args.reference else []),
-    ]
+    reference = ["--reference", str(args.reference)] if args.reference else []
     with redirect_stdout(StringIO()):
-        evaluate([*map(str, words), str(data), str(args.run)])
+        evaluate(["--checkpoint", checkpoint.name, "--out", str(out), *reference, str(data), str(args.run)])
     return Results.read(out)
 
 

@@ -23,12 +23,10 @@ EXAMPLE = f"""\
 
 
 def parser() -> Parser:
-    """The options, of which ``--try`` is taken out before: its flags would look like options."""
+    """The options, among them ``--try`` for the help alone: its flags would look like options to argparse."""
     usage = f"{PROGRAM} sweep RECIPE --try FLAG VALUE... [--try FLAG VALUE...] [options] [-- flags of fairseq-train]"
     options = Parser("sweep", DESCRIPTION, EXAMPLE, usage=usage)
-    options.add_argument(
-        "recipes", nargs="*", metavar="RECIPE", help=f"which `{PROGRAM} train --help` lists, or a file"
-    )
+    options.add_argument("recipe", metavar="RECIPE", help=f"which `{PROGRAM} train --help` lists, or a file")
     text = "values of a flag of fairseq-train to try"
     options.add_argument("--try", nargs="+", metavar=("FLAG", "VALUE"), help=text)
     add_options(options, "1")
@@ -41,23 +39,19 @@ def parser() -> Parser:
 
 def main() -> None:
     """Trains and evaluates all combinations, and prints them."""
-    words, of_all = split_flags(sys.argv[1:])
-    words, tried = split_tried(words)
-    args = parser().parse_intermixed_args(words)
-    if len(args.recipes) > 1:
-        raise UserError(f"name one recipe, not {' and '.join(args.recipes[:2])}: see --help.")
-    if not args.recipes:
-        raise UserError(f"name a recipe, DATASET/MODEL, which `{PROGRAM} train --help` lists.")
+    arguments, of_all = split_flags(sys.argv[1:])
+    arguments, tried = split_tried(arguments)
+    args = parser().parse_intermixed_args(arguments)
     if not tried:
         raise UserError("say what to try, such as --try --lr 5e-4 1e-3: see --help.")
-    recipe = Recipe.find(args.recipes[0])
+    recipe = Recipe.find(args.recipe)
     data = find_data(args.data, recipe)
     out = OutputFolder(args.out or PROJECT / "runs/sweep" / recipe.name, "sweep")
     with out.opened():
         jobs = Jobs(out, data, args, of_all, "valid")
-        for flags in product(*tried):
-            words = [word for flag in flags for word in flag]
-            jobs.add(" ".join(word.removeprefix("--") for word in words), recipe, [recipe.place, *words])
+        for combination in product(*tried):
+            flags = [word for flag in combination for word in flag]
+            jobs.add(" ".join(word.removeprefix("--") for word in flags), recipe, [recipe.place, *flags])
         jobs.run()
         if jobs.done():
             from ea_fairseq.experiments.reports.comparison_table import ranking_table
@@ -66,26 +60,24 @@ def main() -> None:
         jobs.report_failures()
 
 
-def split_tried(words: list[str]) -> tuple[list[str], list[list[list[str]]]]:
-    """The words without those after each ``--try``, and of each flag that is tried itself with each value."""
-    others, tried = [], []
-    words = list(words)
-    while words:
-        word = words.pop(0)
-        if word != "--try":
+def split_tried(arguments: list[str]) -> tuple[list[str], list[list[list[str]]]]:
+    """The arguments without those after each ``--try``, and of each flag to try the flag with each of its values."""
+    others: list[str] = []
+    tried: list[list[list[str]]] = []
+    rest = list(arguments)
+    while rest:
+        if (word := rest.pop(0)) != "--try":
             others.append(word)
             continue
-        taken = []
-        while words and (not taken or not words[0].startswith("--")):
-            taken.append(words.pop(0))
-        flag, *values = taken or [""]
+        end = next((place for place, word in enumerate(rest) if place and word.startswith("--")), len(rest))
+        flag, *values = rest[:end] or [""]
         if not flag.startswith("--") or not values:
-            raise UserError(
-                f"--try needs a flag and its values, such as --try --lr 5e-4 1e-3, not '{' '.join(taken)}'."
-            )
+            given = " ".join(rest[:end])
+            raise UserError(f"--try needs a flag and its values, such as --try --lr 5e-4 1e-3, not '{given}'.")
         if flag in NOT_IN_NAMES:
             raise UserError(
                 f"--try: {flag} does not change the model, so there is nothing to rank; give seeds with --seeds."
             )
         tried.append([[flag, value] for value in values])
+        del rest[:end]
     return others, tried

@@ -18,6 +18,7 @@ from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from ea_fairseq.plain.output_folder import say, wait_for_lock
 from ea_fairseq.plain.processes import program
 from ea_fairseq.plain.project import PACKAGE, PROJECT, portable
+from ea_fairseq.plain.records import Command
 from ea_fairseq.plain.whole_files import replacing
 
 # Flags of the seed, the code, the device, the speed and the log, which are not part of a run's name.
@@ -84,7 +85,7 @@ def main() -> None:
             overrides=overrides,
             command=command,
             starts=[],
-            called=portable(shlex.join([PROGRAM, "train", *sys.argv[1:]])),
+            called=Command(portable(shlex.join([PROGRAM, "train", *sys.argv[1:]]))),
             data=data_checksum(data),
             dictionaries=dictionaries(data),
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.fairseq_path import require_path
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ea_fairseq.hub.encoder import EncoderHub
     from ea_fairseq.hub.files import ModelFiles
     from ea_fairseq.hub.translation import TranslationHub
+
+
+Hub = TypeVar("Hub", "EncoderHub", "TranslationHub")
 
 
 def find_model(folder: Path, names: str | None = None, data: Path | None = None) -> "ModelFiles":
@@ -26,15 +29,15 @@ def find_model(folder: Path, names: str | None = None, data: Path | None = None)
     Raises:
         UserError: naming what is not there, or is not what the model was trained on.
     """
-    from ea_fairseq.experiments.runs.training_run import require_words
+    from ea_fairseq.experiments.runs.training_run import require_dictionaries
     from ea_fairseq.hub.files import ModelFiles
 
     files = ModelFiles.read(require_path(folder), names, data and require_path(data.absolute()))
-    require_words(folder, require_path(files.data))
+    require_dictionaries(folder, require_path(files.data))
     return files
 
 
-def load_translation(files: "ModelFiles", cpu: bool = False, **options) -> "TranslationHub":
+def load_translation(files: "ModelFiles", cpu: bool = False, **options: Any) -> "TranslationHub":
     """A model, or an ensemble, that translates raw text.
 
     Args:
@@ -61,11 +64,11 @@ def load_encoder(files: "ModelFiles", cpu: bool = False) -> "EncoderHub":
     return on_device(EncoderHub.load(files), cpu)
 
 
-def on_device(hub, cpu: bool):
+def on_device(hub: Hub, cpu: bool) -> Hub:
     """A model, moved to a GPU where there is one, unless it is to stay on the CPU."""
     import torch
 
-    return hub.cuda() if torch.cuda.is_available() and not cpu else hub
+    return hub if cpu or not torch.cuda.is_available() else hub.cuda()
 
 
 def require_same_task(models: "Sequence[TranslationHub]", paths: Sequence[Path]) -> None:

@@ -12,17 +12,15 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
+from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_log import length
 from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json
+from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json, written_by
 from ea_fairseq.plain.whole_files import write_whole
 
-NAME = "run.json"
+NAME, LAST = "run.json", "checkpoint_last.pt"
 LENGTHS = ("--max-update", "--max-epoch")
 ENDS = {*LENGTHS, "--patience", "--stop-time-hours"}
-LOG, LAST = "train.log", "checkpoint_last.pt"
-
-
 DATA = "the data"  # what comes before the first flag
 FOLDER, LOG_FILE, USER_DIR, OURS = "--save-dir", "--log-file", "--user-dir", "ea_fairseq"
 SHOWN = 3  # differences
@@ -59,7 +57,7 @@ class TrainingRun:
         model: its name in tables, the same for all seeds.
         recipe: its name or path.
         overrides: the flags given beside the recipe's.
-        command: the exact call of fairseq-train, in words.
+        command: the exact call of fairseq-train, an argument each.
         starts: of this training, in order.
         called: the call of ea-fairseq train, to be typed in the project's folder, where that is known.
         data: its checksum, see data_checksum.py.
@@ -82,13 +80,11 @@ class TrainingRun:
         if not path.is_file():
             return None
         file = own_file(path, MEGABYTE)
-        try:
+        with written_by("ea-fairseq train", path, "give another folder"):
             training = as_record(cls, read_json(file))
             if not training.starts:
                 raise ValueError("it has no start")
-        except ValueError as error:
-            raise UserError(f"{path} is not what ea-fairseq train writes ({error}): give another folder.") from None
-        return training
+            return training
 
     @property
     def project(self) -> Path | None:
@@ -96,7 +92,7 @@ class TrainingRun:
         ours = [Path(word) for flag, word in pairwise(self.command) if flag == USER_DIR and Path(word).name == OURS]
         return ours[0].parent if ours else None
 
-    def require_words_of(self, data: Path) -> None:
+    def require_dictionaries_of(self, data: Path) -> None:
         """Raises UserError where a folder of data has other dictionaries than the model learnt, of one size or not."""
         if self.dictionaries is None:
             same = is_same(self.data, data_checksum(data)) is not False
@@ -112,37 +108,6 @@ class TrainingRun:
         write_whole(folder / NAME, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
-def record(run: TrainingRun, folder: Path) -> bool:
-    """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
-
-    Returns:
-        Whether there is something to train.
-
-    Raises:
-        UserError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
-            the end that is asked for.
-    """
-    before = TrainingRun.read(folder)
-    what, kept = what_else(before, run), any(folder.glob("checkpoint*.pt"))
-    if what and kept:
-        remedy = "" if is_trained(folder) else ", or remove that folder"
-        raise UserError(f"{folder} holds {what}: give another --out{remedy}.")
-    other_end = False
-    if what or not kept:
-        (folder / LOG).unlink(missing_ok=True)
-        before = None
-    elif other_end := not ENDS.isdisjoint(differences(before.command, run.command)):
-        require_later_end(run, folder)
-    if is_trained(folder):
-        if not other_end:
-            require_last(run, folder)
-            return False
-        with (folder / LOG).open("a", encoding="utf-8") as log:  # whose last line said that all is trained
-            log.write("to another end\n")
-    replace(run, starts=[*(before.starts if before else []), Start.now()]).write(folder)
-    return True
-
-
 def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
     """What ea-fairseq train calls the models in folders, or else other names; their paths where two are alike.
 
@@ -154,33 +119,72 @@ def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
     return names if len({*names}) == len(names) else list(map(str, paths))
 
 
-def require_words(folder: Path, data: Path) -> None:
+def require_dictionaries(folder: Path, data: Path) -> None:
     """Raises UserError where a folder of data has other dictionaries than ea-fairseq train trained on in a folder."""
-    training = TrainingRun.read(folder)
-    if training:
-        training.require_words_of(data)
+    if training := TrainingRun.read(folder):
+        training.require_dictionaries_of(data)
 
 
-def what_else(before: TrainingRun | None, run: TrainingRun) -> str | None:
+def record(run: TrainingRun, folder: Path) -> bool:
+    """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
+
+    Returns:
+        Whether there is something to train.
+
+    Raises:
+        UserError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
+            the end that is asked for.
+    """
+    before, log = TrainingRun.read(folder), folder / LOG
+    different, saved = difference(before, run), any(folder.glob("checkpoint*.pt"))
+    if different and saved:
+        remedy = "" if is_trained(folder) else ", or remove that folder"
+        raise UserError(f"{folder} holds {different}: give another --out{remedy}.")
+    starts: list[Start] = []
+    other_end = False
+    if before and saved:
+        starts = before.starts
+        other_end = not ENDS.isdisjoint(different_flags(before.command, run.command))
+        if other_end:
+            require_later_end(run, folder)
+    else:
+        log.unlink(missing_ok=True)
+    if is_trained(folder):
+        if not other_end:
+            require_last(run, folder)
+            return False
+        with log.open("a", encoding="utf-8") as file:  # whose last line said that all is trained
+            file.write("to another end\n")
+    replace(run, starts=[*starts, Start.now()]).write(folder)
+    return True
+
+
+def difference(before: TrainingRun | None, run: TrainingRun) -> str | None:
     """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
     if before is None:
         return "other checkpoints"
     same_data = is_same(before.data, run.data)
     ignored = ENDS | ({DATA} if same_data else set())
-    found = differences(before.command, run.command)
-    different = {flag: values for flag, values in found.items() if flag not in ignored}
-    if different:
-        return f"a training by another command ({told(different)})"
+    found = sorted(item for item in different_flags(before.command, run.command).items() if item[0] not in ignored)
+    if found:
+        parts = [f"{flag} {shown(there)} there, {shown(here)} here" for flag, (there, here) in found[:SHOWN]]
+        parts += [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        return f"a training by another command ({'; '.join(parts)})"
     if same_data is False:
         return f"a training on what {run.command[1]} was before it was made anew"
     return None
 
 
+def shown(values: Values) -> str:
+    """The values of a flag, to read."""
+    return "not given" if values is None else shlex.join(values) or "given"
+
+
 def require_later_end(run: TrainingRun, folder: Path) -> None:
     """Raises UserError where a command ends before what is trained: it would not have made the model that is there."""
-    asked_for = flags_of(run.command)
+    flags = flags_of(run.command)
     for flag, trained in zip(LENGTHS, length(folder), strict=True):
-        asked = "".join(asked_for.get(flag, ()))
+        asked = "".join(flags.get(flag, ()))
         if asked.isdecimal() and 0 < int(asked) < trained:
             raise UserError(f"{folder} is trained beyond {flag} {asked}, to {trained}: give another --out.")
 
@@ -203,7 +207,8 @@ def is_trained(folder: Path) -> bool:
 
 def flags_of(command: list[str]) -> dict[str, tuple[str, ...]]:
     """The last values of each flag of a call of fairseq-train."""
-    found, name = {}, DATA
+    found: dict[str, tuple[str, ...]] = {}
+    name = DATA
     for word in command[1:]:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
@@ -213,40 +218,28 @@ def flags_of(command: list[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def differences(before: list[str], now: list[str]) -> dict[str, tuple[Values, Values]]:
+def different_flags(before: list[str], now: list[str]) -> dict[str, tuple[Values, Values]]:
     """The values of the flags that two calls differ in, but for the folder of the training and our own user-dir.
 
     A path is the same where it leads to the same place, or to the same place as seen from the folder of the training.
     """
     calls = flags_of(before), flags_of(now)
-    folders = [call.get(FOLDER, ())[-1:] for call in calls]
+    folders = ["".join(call.pop(FOLDER, ())[-1:]) for call in calls]
     for call in calls:
+        call.pop(LOG_FILE, None)
         if Path(*call.get(USER_DIR, ())).name == OURS:
             del call[USER_DIR]
-    found = {}
-    for flag in (calls[0] | calls[1]).keys() - {FOLDER, LOG_FILE}:
-        one, other = values = calls[0].get(flag), calls[1].get(flag)
-        if None in values or len(one) != len(other) or not all(map(is_same_word, one, other, [folders] * len(one))):
-            found[flag] = values
+
+    def are_same(one: str, other: str) -> bool:
+        if one == other or not (one.startswith("/") and other.startswith("/")):
+            return one == other
+        if Path(one).resolve() == Path(other).resolve():
+            return True
+        return all(folders) and relpath(one, folders[0]) == relpath(other, folders[1])
+
+    found: dict[str, tuple[Values, Values]] = {}
+    for flag in calls[0].keys() | calls[1].keys():
+        one, other = calls[0].get(flag), calls[1].get(flag)
+        if one is None or other is None or len(one) != len(other) or not all(map(are_same, one, other)):
+            found[flag] = one, other
     return found
-
-
-def is_same_word(one: str, other: str, folders: list[tuple[str, ...]]) -> bool:
-    """Whether two words are the same, or lead to the same place."""
-    if one == other or not (one.startswith("/") and other.startswith("/")):
-        return one == other
-    if Path(one).resolve() == Path(other).resolve():
-        return True
-    return all(folders) and relpath(one, *folders[0]) == relpath(other, *folders[1])
-
-
-def told(different: dict[str, tuple[Values, Values]]) -> str:
-    """The first differences, with both values."""
-    parts = [f"{flag} {shown(there)} there, {shown(here)} here" for flag, (there, here) in sorted(different.items())]
-    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
-    return "; ".join([*parts[:SHOWN], *more])
-
-
-def shown(values: Values) -> str:
-    """The values of a flag, to read."""
-    return "not given" if values is None else shlex.join(values) or "given"

@@ -1,25 +1,26 @@
 """Evaluation of encoders: what they predict of masked words, sentences and time series, and its scores."""
 
 import math
+from abc import abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import Tensor
 
 from ea_fairseq.analysis.cost import Cost, Pass, series_cost, traced_macs
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
-from ea_fairseq.experiments.scoring.predictions import Column, read_predictions
-from ea_fairseq.experiments.scoring.results import PREDICTIONS, Score
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Column, Score, Setting, read_predictions
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.dc_transformer import DCTransformer
@@ -30,6 +31,7 @@ from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTa
 SETTINGS = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "encoder_layers", "dropout")
 LENGTH = 30  # tokens of the sentence whose FLOPs are counted
 SEED = 1  # of the masks
+Row = tuple[object, object]  # of predictions.tsv
 MASKS = {  # the options of --task masked_lm that make masks, and what signatures call them
     "mask_prob": "masked",
     "leave_unmasked_prob": "kept",
@@ -45,26 +47,20 @@ REPORTED = {  # scores by the flag of fairseq's criterion that trainings report 
 
 
 class EncoderOutcome(Outcome):
-    """What an encoder predicted; ``predict(model, task, sample)`` yields the rows of predictions.tsv of a batch.
+    """What an encoder predicted.
 
     Attributes:
         header: of predictions.tsv.
         noun: what an example is.
         overrides: options of the task that evaluation sets, whatever the training had.
-        names: the scores that papers report of such a task, the first before the others.
-        head: the classification head in use; None where words are predicted.
-        signature: what scores depend on beside labels and predictions.
     """
 
     definitions = DEFINITIONS
-    header: ClassVar[tuple[str, str]]
+    header: ClassVar[tuple[str, str]] = ("label", "prediction")
     noun: ClassVar[str]
     overrides: ClassVar[Mapping[str, object]] = MappingProxyType({})
-    names: Sequence[str]
-    head: str | None
-    signature = ""
 
-    def __init__(self, checkpoint: Checkpoint, columns: tuple[Column, Column]):
+    def __init__(self, checkpoint: Checkpoint, columns: tuple[Column, Column]) -> None:
         self.checkpoint, self.columns = checkpoint, columns
 
     @classmethod
@@ -72,7 +68,23 @@ class EncoderOutcome(Outcome):
         """Reads predictions.tsv; raises UserError where it is not there."""
         return cls(checkpoint, read_predictions(args.out))
 
-    @property
+    @staticmethod
+    @abstractmethod
+    def predict(model: Any, task: Any, sample: dict[str, Any]) -> Iterator[Row]:
+        """The rows of predictions.tsv of a batch."""
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The scores that papers report of such a task, the first before the others."""
+
+    @abstractmethod
+    def head(self) -> str | None:
+        """The classification head in use; None where words are predicted."""
+
+    def signature(self) -> str:
+        """What scores depend on beside labels and predictions."""
+        return ""
+
     def size(self) -> str:
         """Examples."""
         return f"{len(self.columns[0]):,} {self.noun}"
@@ -80,22 +92,26 @@ class EncoderOutcome(Outcome):
     def scores(self) -> dict[str, Score]:
         """Those of ``names``."""
         try:
-            return {name: task_score(name, *self.columns, self.signature) for name in self.names}
+            return {name: task_score(name, *self.columns, self.signature()) for name in self.names()}
         except ValueError as error:
-            raise UserError(
-                f"{PREDICTIONS} has values that {', '.join(self.names)} cannot be counted of ({error})."
-            ) from None
+            names = ", ".join(self.names())
+            raise UserError(f"{PREDICTIONS} has values that {names} cannot be counted of ({error}).") from None
 
     def describe(self, model: RobertaModel) -> Description:
         """What tables say of the model; one whose mechanism is switched off has none."""
         found = {name: getattr(model.args, name) for name in SETTINGS}
-        family = model.family if isinstance(model, MechanismRoberta) and not is_plain(model) else None
-        if family:
-            found |= asdict(family.attention.options.from_namespace(model.args))
-        return Description(family and family.name, found, encoder_cost(model, self.head))
+        return described(model, found, encoder_cost(model, self.head()))
 
 
-def is_plain(model: MechanismRoberta) -> bool:
+def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Description:
+    """What tables say of an encoder: its own settings, and those of its mechanism if one is at work."""
+    if not isinstance(model, MechanismRoberta | DCTransformer) or is_plain(model):
+        return Description(None, settings, cost)
+    options = model.family.attention.options.from_namespace(model.args)
+    return Description(model.family.name, settings | asdict(options), cost)
+
+
+def is_plain(model: MechanismRoberta | DCTransformer) -> bool:
     """Whether no mechanism is at work in a model."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     return model.family.attention is Attention or (bool(attentions) and all(each.is_plain for each in attentions))
@@ -108,7 +124,7 @@ def encoder_cost(model: RobertaModel, head: str | None) -> Cost:
     the papers print them. FLOPs are twice the multiply-accumulates that torchprofile counts on a sentence of 30 tokens,
     or of as many as the model takes.
     """
-    unread = () if head is None else ("encoder.lm_head.",)
+    unread: tuple[str, ...] = () if head is None else ("encoder.lm_head.",)
     if isinstance(model, SentenceClassifier):
         unread += ("encoder.sentence_encoder.embed_tokens.",)
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
@@ -124,11 +140,9 @@ class MaskedWords(EncoderOutcome):
     header = ("words", "bits")
     noun = "blocks of text"
     overrides = MappingProxyType({"seed": SEED})
-    names = ("perplexity",)
-    head = None
 
     @staticmethod
-    def predict(model: RobertaModel, task: MaskedLMTask, sample: dict) -> Iterator[tuple[int, str]]:
+    def predict(model: RobertaModel, task: MaskedLMTask, sample: dict[str, Any]) -> Iterator[Row]:
         """The number of masked words in each block, and the sum of their losses in bits."""
         targets = sample["target"]
         masked = targets.ne(task.source_dictionary.pad())
@@ -140,43 +154,48 @@ class MaskedWords(EncoderOutcome):
         for words, loss in zip(masked.sum(dim=1).tolist(), bits.tolist(), strict=True):
             yield words, f"{loss:.6f}"
 
-    @property
+    def names(self) -> tuple[str, ...]:
+        """The perplexity."""
+        return ("perplexity",)
+
+    def head(self) -> None:
+        """None."""
+
     def signature(self) -> str:
         """How the text is cut and masked."""
         options = self.checkpoint.options("task")
-        parts = [f"{name}:{options[option]}" for option, name in MASKS.items() if options.get(option) is not None]
-        return "|".join([f"seed:{SEED}", *parts])
+        masks = [f"{name}:{options[option]}" for option, name in MASKS.items() if options.get(option) is not None]
+        return "|".join([f"seed:{SEED}", *masks])
+
+
+def labelled(targets: Tensor, output: Tensor, names: Sequence[str] | None) -> Iterator[Row]:
+    """Targets, (B,), and predictions of a head's output, (B, classes): by their names, or both as numbers."""
+    if names is None:
+        yield from zip(targets.tolist(), output.float().view(-1).tolist(), strict=True)
+        return
+    for target, prediction in zip(targets.tolist(), output.argmax(dim=1).tolist(), strict=True):
+        yield names[target], names[prediction]
 
 
 class SentencePredictions(EncoderOutcome):
     """Labels, or scores of a regression."""
 
-    header = ("label", "prediction")
     noun = "examples"
 
     @staticmethod
-    def predict(
-        model: RobertaModel, task: SentencePredictionTask, sample: dict
-    ) -> Iterator[tuple[str, str] | tuple[float, float]]:
+    def predict(model: RobertaModel, task: SentencePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
         """Label and prediction of each example; of a regression the scores in the units of the data."""
         output, _ = model(
             **sample["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
         )
-        targets = sample["target"].view(-1).tolist()
-        if task.cfg.regression_target:
-            yield from zip(targets, output.float().view(-1).tolist(), strict=True)
-            return
-        labels = task.label_dictionary
-        for label, prediction in zip(targets, output.argmax(dim=1).tolist(), strict=True):
-            yield labels[label + labels.nspecial], labels[prediction + labels.nspecial]
+        names = None if task.cfg.regression_target else task.label_dictionary.symbols[task.label_dictionary.nspecial :]
+        return labelled(sample["target"].view(-1), output, names)
 
-    @property
     def names(self) -> tuple[str, ...]:
         """By the criterion's options; the accuracy where they name nothing else."""
         options = self.checkpoint.options("criterion")
         return next((names for flag, names in REPORTED.items() if options.get(flag)), ("accuracy",))
 
-    @property
     def head(self) -> str:
         """The head that was trained."""
         return self.checkpoint.options("task").get("classification_head_name") or "sentence_classification_head"
@@ -185,32 +204,22 @@ class SentencePredictions(EncoderOutcome):
 class SeriesPredictions(EncoderOutcome):
     """Labels of series, or numbers."""
 
-    header = ("label", "prediction")
     noun = "series"
-    head = HEAD
 
     @staticmethod
-    def predict(
-        model: TimeSeriesModel, task: TimeSeriesPredictionTask, sample: dict
-    ) -> Iterator[tuple[str, str] | tuple[float, float]]:
+    def predict(model: TimeSeriesModel, task: TimeSeriesPredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
         """Label and prediction of each series, or both numbers in the units of the file."""
         output, _ = model(**sample["net_input"], classification_head_name=HEAD)
-        labels, targets = task.description.labels, sample["target"].tolist()
-        if labels is None:
-            yield from zip(targets, output.float().view(-1).tolist(), strict=True)
-            return
-        for label, prediction in zip(targets, output.argmax(dim=1).tolist(), strict=True):
-            yield labels[label], labels[prediction]
+        return labelled(sample["target"], output, task.description.labels)
 
-    @property
-    def names(self) -> tuple[str]:
+    def names(self) -> tuple[str, ...]:
         """Accuracy, and of numbers RMSE."""
         return ("RMSE" if self.checkpoint.options("criterion").get("regression_target") else "accuracy",)
 
+    def head(self) -> str:
+        """The one head that there is."""
+        return HEAD
+
     def describe(self, model: TimeSeriesModel) -> Description:
         """What tables say of the model; FLOPs are of one series of the longest there are."""
-        found, family = asdict(model.options.from_namespace(model.args)), None
-        if isinstance(model, DCTransformer) and not is_plain(model):
-            family = model.family
-            found |= asdict(family.attention.options.from_namespace(model.args))
-        return Description(family and family.name, found, series_cost(model))
+        return described(model, asdict(model.options.from_namespace(model.args)), series_cost(model))

@@ -16,7 +16,7 @@ from ea_fairseq.experiments.environment import versions
 from ea_fairseq.experiments.runs.binarised import Binarised
 from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_run import NAME as RUN
-from ea_fairseq.experiments.runs.training_run import require_words
+from ea_fairseq.experiments.runs.training_run import require_dictionaries
 from ea_fairseq.experiments.scoring import results
 from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
 from ea_fairseq.plain.commands import imported_user_dir
@@ -49,7 +49,7 @@ def evaluate(words: list[str]) -> None:
     args, data = options_of(words)
     checkpoints = named_checkpoints(args)
     dataset = data.dataset(args.subset)
-    require_words(args.folder, args.data)
+    require_dictionaries(args.folder, args.data)
     with OutputFolder(args.out, "evaluate").opened() as out:
         facts = [data.task, dataset.manifest, dataset.checksum, *data.facts]
         of_checkpoints = "\n".join(map(str, [args.selection, *map(identity, checkpoints), *facts]))

@@ -11,32 +11,33 @@ from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
+from ea_fairseq.experiments.runs.binarised import read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.data_bin import read_data
 from ea_fairseq.experiments.runs.recipe import RECIPE, data_command
 from ea_fairseq.experiments.runs.training_log import curves
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.experiments.scoring.encoder_outcome import (
     EncoderOutcome,
     MaskedWords,
+    Row,
     SentencePredictions,
     SeriesPredictions,
 )
 from ea_fairseq.experiments.scoring.outcome import Outcome
-from ea_fairseq.experiments.scoring.predictions import write_predictions
-from ea_fairseq.experiments.scoring.results import NAME, Results
+from ea_fairseq.experiments.scoring.results import NAME, Results, write_predictions
 from ea_fairseq.experiments.scoring.task_scores import digits_of
 from ea_fairseq.experiments.scoring.translation import Translations
 from ea_fairseq.hub.files import ModelFiles
 from ea_fairseq.plain.project import PROJECT, portable
+from ea_fairseq.plain.records import Command
 from ea_fairseq.plain.text_lines import writing
 
-OUTCOMES: dict[str, type[Outcome]] = {
-    "translation": Translations,
+ENCODERS: dict[str, type[EncoderOutcome]] = {
     "sentence_prediction": SentencePredictions,
     "masked_lm": MaskedWords,
     "time_series_prediction": SeriesPredictions,
 }
+OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, **ENCODERS}
 
 
 def evaluate(args: Namespace) -> tuple[Results, Outcome]:
@@ -66,10 +67,10 @@ def evaluate(args: Namespace) -> tuple[Results, Outcome]:
         flops=described.cost.flops,
         dataset=data.dataset(args.subset),
         checkpoints=checkpoint.averaged,
-        search=outcome.search,
+        search=outcome.search(),
         scores=outcome.scores(),
-        training_command=portable(shlex.join(training.command), training.project) if training else None,
-        commands=[portable(command) for command in commands(args, training) if command],
+        training_command=Command(portable(shlex.join(training.command), training.project)) if training else None,
+        commands=[Command(portable(command)) for command in commands(args, training) if command],
         training_device=training.starts[-1].device if training else None,
         device=processor() if args.cpu else ", ".join(gpus()) or processor(),
         versions=versions(),
@@ -99,7 +100,7 @@ def table(results: Results, outcome: Outcome) -> str:
     made_with += [f"beam {search['beam']}", f"length penalty {search['lenpen']:g}"] if search else []
     lines = [
         f"{results.model}, seed {results.seed}, {results.updates:,} updates, on {dataset.subset} of {dataset.name} "
-        f"({outcome.size})",
+        f"({outcome.size()})",
         ", ".join(made_with),
         "",
     ]
@@ -131,7 +132,7 @@ def predictions(
     subset: str,
     max_tokens: int,
     device: torch.device,
-) -> list[tuple[object, object]]:
+) -> list[Row]:
     """The rows of predictions.tsv, in the order of the data.
 
     Raises:
@@ -142,7 +143,7 @@ def predictions(
     require_short(max(map(dataset.num_tokens, range(len(dataset)))), model.max_positions(), max_tokens)
     batches = task.get_batch_iterator(dataset, max_tokens=max_tokens, required_batch_size_multiple=1)
     model.to(device).eval()
-    rows: dict[int, tuple[object, object]] = {}
+    rows: dict[int, Row] = {}
     for sample in batches.next_epoch_itr(shuffle=False):
         if device.type == "cuda":
             sample = utils.move_to_cuda(sample)
@@ -164,7 +165,7 @@ def require_short(longest: int, positions: int, max_tokens: int) -> None:
 def predict(data: Path, checkpoint: Path, output: Path, subset: str, max_tokens: int, cpu: bool) -> None:
     """Writes predictions.tsv."""
     files = ModelFiles.read(checkpoint.parent, checkpoint.name, data.absolute())
-    outcome = OUTCOMES[files.task_name]
+    outcome = ENCODERS[files.task_name]
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
     with files.built(dict(outcome.overrides)) as ((model,), _, task):
         write_predictions(output, outcome.header, predictions(outcome, model, task, subset, max_tokens, device))

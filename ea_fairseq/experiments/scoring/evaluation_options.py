@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import Binarised
-from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
+from ea_fairseq.experiments.runs.binarised import Binarised, DataBin, read_data
 from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.results import RELEASED
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
@@ -34,15 +33,15 @@ EXAMPLE = f"""\
 OF_RECIPES = dict.fromkeys(
     ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
 ) | {"--compound-split": False, "--cpu": False}
-OF_TRANSLATIONS = ("beam", "lenpen", "reference")
+OF_TRANSLATIONS = ("beam", "lenpen", "reference", "compound-split")
 
 
 def parser() -> Parser:
     """The options."""
     options = Parser("evaluate", DESCRIPTION, EXAMPLE, usage=f"{PROGRAM} evaluate [options] DATA_BIN CHECKPOINT_DIR")
     add = options.add_argument
-    text = "the binarised data, and the folder of a training"
-    add("folders", type=Path, nargs="*", metavar="DATA_BIN CHECKPOINT_DIR", help=text)
+    add("data", type=Path, metavar="DATA_BIN", help="the binarised data")
+    add("folder", type=Path, metavar="CHECKPOINT_DIR", help="the folder of a training")
     for flag, which, text in (
         ("--average", "last", "the last N epochs, or the last N saved by updates if no epoch was saved"),
         ("--average-best", "best", "the N best checkpoints by validation"),
@@ -68,7 +67,7 @@ def parser() -> Parser:
 
 def average_of(which: str, text: str) -> tuple[str, int]:
     """The last or the best checkpoints, and how many."""
-    return which, at_least(1)(text)
+    return which, int(at_least(1)(text))
 
 
 def checkpoint_name(text: str) -> str:
@@ -78,26 +77,22 @@ def checkpoint_name(text: str) -> str:
     return text
 
 
-def options_of(words: list[str]) -> tuple[Namespace, Binarised]:
-    """The options, those of the recipe beside the checkpoints where the words have none, and the data.
+def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
+    """The options, those of the recipe beside the checkpoints where the arguments have none, and the data.
 
     Raises:
         UserError: naming the option or folder that is not there or is something else.
     """
-    args = parser().parse_intermixed_args(words)
-    if len(args.folders) != 2:
-        count = len(args.folders)
-        raise UserError(f"give two folders, DATA_BIN and CHECKPOINT_DIR, not {count}: see --help for an example.")
-    data, folder = args.folders
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give the --save-dir of a training, CHECKPOINT_DIR.")
-    folder = folder.absolute()
+    args = parser().parse_intermixed_args(arguments)
+    if not args.folder.is_dir():
+        raise UserError(f"there is no folder {args.folder}: give the --save-dir of a training, CHECKPOINT_DIR.")
+    folder = args.folder.absolute()
     if recipe := Recipe.beside(folder):
-        args = parser().parse_intermixed_args([*recipe.flags("evaluate", OF_RECIPES), *words])
-    if not data.is_dir():
-        raise UserError(f"there is no folder {data}: give that of the binarised data, DATA_BIN.")
-    args.data, args.folder = require_path(data.absolute()), folder
-    args.command = portable(shlex.join([PROGRAM, "evaluate", *words]))
+        args = parser().parse_intermixed_args([*recipe.flags("evaluate", OF_RECIPES), *arguments])
+    if not args.data.is_dir():
+        raise UserError(f"there is no folder {args.data}: give that of the binarised data, DATA_BIN.")
+    args.data, args.folder = require_path(args.data.absolute()), folder
+    args.command = portable(shlex.join([PROGRAM, "evaluate", *arguments]))
     args.out = args.out or own_folder(folder / "evaluation")
     OutputFolder(args.out, "evaluate")  # which refuses others' folders
     if args.reference and not args.reference.is_file():
@@ -108,15 +103,14 @@ def options_of(words: list[str]) -> tuple[Namespace, Binarised]:
     args.user_dir = args.user_dir and args.user_dir.absolute()
     args.selection = args.selection or usual_checkpoint(folder)
     data = read_data(args.data)
-    if args.compound_split and not isinstance(data, DataBin):
-        raise UserError(f"--compound-split is for translations, and {data.folder} is for --task {data.task}.")
-    if args.compound_split:
-        data.require_compounds()
-    for name in () if data.task == "translation" else OF_TRANSLATIONS:
-        if getattr(args, name) is not None:
-            raise UserError(f"--{name} is for translations, and {data.folder} has data for --task {data.task}.")
-    if data.task == "translation":
+    if isinstance(data, DataBin):
+        if args.compound_split:
+            data.require_compounds()
         args.beam, args.lenpen = args.beam or 5, 1.0 if args.lenpen is None else args.lenpen
+        return args, data
+    for flag, value in {name: getattr(args, name.replace("-", "_")) for name in OF_TRANSLATIONS}.items():
+        if value not in (None, False):
+            raise UserError(f"--{flag} is for translations, and {data.folder} has data for --task {data.task}.")
     return args, data
 
 

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json
+from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json, written_by
+from ea_fairseq.plain.text_lines import writing
 from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
@@ -18,9 +20,11 @@ REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
 PREDICTIONS = "predictions.tsv"  # of encoders
+AGAIN = "evaluate the model again"
 COLUMNS, MOST = 10, 1 << 31  # of counts.tsv, and what is never counted
 LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
 Setting = str | int | float | bool | None
+Column = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -172,12 +176,10 @@ class Results:
         if not path.is_file():
             raise UserError(f"there is no {path}: evaluate the model first, with ea-fairseq evaluate.")
         file = own_file(path, LARGEST)
-        try:
+        with written_by("ea-fairseq evaluate", path, "evaluate again"):
             found = as_record(cls, shown(read_json(file, LARGEST)), folder=path.parent)
             found.check()
             return found
-        except ValueError as error:
-            raise UserError(f"{path} is not what ea-fairseq evaluate writes ({error}): evaluate again.") from None
 
     def check(self) -> None:
         """Raises ValueError where tables cannot be made of what it says."""
@@ -202,15 +204,15 @@ class Results:
 
     def raw(self) -> tuple[list[str], list[str]]:
         """Raw translations and references, line by line; raises UserError where they are not beside results.json."""
-        return self._lines(TRANSLATION), self._lines(REFERENCE)
+        return lines_of(self.folder, TRANSLATION), lines_of(self.folder, REFERENCE)
 
     def tokens(self) -> tuple[list[str], list[str]]:
         """The same as tokens of the data with subwords joined."""
-        return self._lines(TOKENIZED[0]), self._lines(TOKENIZED[1])
+        return lines_of(self.folder, TOKENIZED[0]), lines_of(self.folder, TOKENIZED[1])
 
     def counts(self) -> list[list[int]]:
         """What tokenized BLEU counts of each sentence; raises UserError where counts.tsv is not beside results.json."""
-        lines = self._lines(COUNTS)
+        lines = lines_of(self.folder, COUNTS)
         try:
             rows = [list(map(int, line.split("\t"))) for line in lines]
             if not all(len(row) == COLUMNS and all(0 <= number < MOST for number in row) for row in rows):
@@ -223,15 +225,37 @@ class Results:
         """Whether a file lies beside results.json."""
         return (self.folder / name).is_file()
 
-    def _lines(self, name: str) -> list[str]:
-        path = self.folder / name
-        if not self.has(name):
-            raise UserError(f"there is no {path}: keep it next to {NAME}, or evaluate the model again.")
-        file = own_file(path, LARGEST_TEXT)
-        try:
-            return file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        except UnicodeDecodeError:
-            raise UserError(f"{path} is not UTF-8: evaluate the model again.") from None
+
+def lines_of(folder: Path, name: str, largest: int = LARGEST_TEXT) -> list[str]:
+    """The lines of a text beside results.json; raises UserError where it is not there, or is no text."""
+    path = folder / name
+    if not path.is_file():
+        raise UserError(f"there is no {path}: keep it next to {NAME}, or {AGAIN}.")
+    try:
+        return own_file(path, largest).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not what ea-fairseq evaluate writes, for it is not UTF-8: {AGAIN}.") from None
+
+
+def write_predictions(path: Path, header: tuple[str, str], rows: Iterable[tuple[object, object]]) -> None:
+    """Writes predictions.tsv: a line for each example, what was to be predicted and what was."""
+    with writing(path) as write_line:
+        for row in (header, *rows):
+            write_line("\t".join(map(str, row)))
+
+
+def read_predictions(folder: Path) -> tuple[Column, Column]:
+    """The two columns of a folder's predictions.tsv, of which the first is what was to be predicted.
+
+    Raises:
+        UserError: naming the file, where it is not there or not what ea-fairseq evaluate writes.
+    """
+    _, *lines = lines_of(folder, PREDICTIONS, LARGEST)
+    try:
+        labels, predictions = zip(*(line.split("\t") for line in lines), strict=True)
+    except ValueError:
+        raise UserError(f"{folder / PREDICTIONS} is not what ea-fairseq evaluate writes: {AGAIN}.") from None
+    return labels, predictions
 
 
 def shown(found: object) -> object:

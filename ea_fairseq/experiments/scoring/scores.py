@@ -4,6 +4,7 @@ import math
 import re
 from functools import reduce
 from operator import add
+from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
@@ -58,7 +59,7 @@ def multi_bleu() -> BLEU:
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
-def sentence_counts(metric: Metric, translations: Lines, references: Lines) -> list[list]:
+def sentence_counts(metric: Metric, translations: Lines, references: Lines) -> list[list[Any]]:
     """What a metric counts of each sentence and adds up for its score.
 
     Of BLEU: words of translation and reference, n-grams that match, n-grams that there are, for n from 1 to 4.

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from typing import Any
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
@@ -42,7 +43,7 @@ def p_value(baseline: Results, model: Results, score: str) -> float:
     return 1.0 if equal else recounts[1].p_value
 
 
-def counts_of(results: Results, score: str) -> list[list]:
+def counts_of(results: Results, score: str) -> list[list[Any]]:
     """What the score counts of each sentence, from the texts or, of tokenized BLEU, as it was counted of them."""
     if score == "tokenized BLEU" and results.has(COUNTS) and not all(map(results.has, TOKENIZED)):
         return results.counts()
@@ -56,10 +57,10 @@ def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
     """Translations and references as the score counts them."""
     if score in METRICS:
         return results.raw()
-    tokens = results.tokens()
+    translations, references = results.tokens()
     if score == "compound-split BLEU":
-        tokens = tuple(map(split_compounds, tokens))
-    return tuple(map(hidden, tokens))
+        translations, references = split_compounds(translations), split_compounds(references)
+    return hidden(translations), hidden(references)
 
 
 def metric_of(score: str) -> Metric:

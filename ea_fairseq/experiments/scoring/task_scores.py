@@ -39,8 +39,8 @@ class Metric:
             raise ValueError("a number is not finite")
         return values
 
-    def count(self, labels: np.ndarray, predictions: np.ndarray) -> float:
-        """The score of labels and predictions, (examples,) each.
+    def count(self, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+        """The score of labels and predictions, (examples,) each; errors also of (..., examples).
 
         A correlation with predictions that are all alike is not defined; here it is zero.
         """

@@ -4,7 +4,7 @@ import gzip
 import re
 import zlib
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from fairseq.models.transformer import TransformerModel
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.data.manifest import Layout, count_tokens
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Score
 from ea_fairseq.experiments.scoring.scores import DEFINITIONS, Lines, all_scores, hidden, multi_bleu, sentence_counts
@@ -42,7 +42,7 @@ class Texts:
         sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
         tokens = best_lines(text, "H", sentences), best_lines(text, "T", sentences)
-        detokenize = detokenizer(data)
+        detokenize = detokenizer(data.preparation.tokenizer, data.languages[1])
         translations, references = ([detokenize(line) for line in side] for side in tokens)
         if reference:
             references = own_references(reference)
@@ -78,13 +78,13 @@ def best_lines(generated: str, kind: str, sentences: int) -> Lines:
     return [lines[number] for number in range(sentences)]
 
 
-def detokenizer(data: DataBin) -> Callable[[str], str]:
-    """A function from tokens of the target language to raw text."""
-    if data.tokenizer != "moses":
+def detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
+    """A function from tokens of a language to raw text."""
+    if tokenizer != "moses":
         return tidy
     from sacremoses import MosesDetokenizer
 
-    moses = MosesDetokenizer(lang=data.target_lang)
+    moses = MosesDetokenizer(lang=language)
     return lambda line: tidy(moses.detokenize(line.split()))
 
 
@@ -103,7 +103,7 @@ class Translations(Outcome):
     @classmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Translations":
         """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
-        data = DataBin.read(args.data)
+        data = DataBin(args.data)
         generated = args.out / "generated" / f"generate-{args.subset}.txt"
         return cls(args, data, Texts.read(generated, data, args.subset, args.reference))
 
@@ -113,18 +113,16 @@ class Translations(Outcome):
         family = model.family if isinstance(model, MechanismTransformer) else None
         if family:
             found |= asdict(family.attention.options.from_namespace(model.args))
-        return Description(family and family.name, found, cost(model))
+        return Description(family.name if family else None, found, cost(model))
 
     def scores(self) -> dict[str, Score]:
         """Those of scores.py."""
         return all_scores(self.texts.tokens, self.texts.raw, self.args.compound_split)
 
-    @property
     def size(self) -> str:
         """Sentences."""
         return f"{len(self.texts.raw[0]):,} sentences"
 
-    @property
     def search(self) -> dict[str, float]:
         """The options of the beam search."""
         return {"beam": self.args.beam, "lenpen": self.args.lenpen}
@@ -138,13 +136,13 @@ class Translations(Outcome):
         )
         if self.data.assumed:
             notes.append("The data has no preparation.json, so its tokens are taken for Moses' with BPE ('@@ ').")
-        if self.args.compound_split and self.data.dash_splits:
+        if self.args.compound_split and self.data.preparation.dash_splits:
             notes.append(
                 "The data's words are split at their hyphens already, so that the tokenized BLEU is compound-split; to "
                 "split '@-@' once more, as the script does, counts hyphens thrice."
             )
         return notes
 
-    def files(self) -> dict[str, Lines]:
+    def files(self) -> Mapping[str, Lines]:
         """The texts, and what tokenized BLEU counts of them."""
         return self.texts.files()

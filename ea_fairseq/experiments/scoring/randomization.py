@@ -1,4 +1,4 @@
-"""Approximate randomisation: whether encoders differ by more than the choice of the examples explains."""
+"""The paired randomization test: whether encoders differ by more than the choice of the examples explains."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,14 +8,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import permutation_test, rankdata
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.scoring.predictions import read_predictions
-from ea_fairseq.experiments.scoring.results import Results
+from ea_fairseq.experiments.scoring.results import Results, read_predictions
 from ea_fairseq.experiments.scoring.significance import ALTERED, RESAMPLES, SEED
 from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, METRICS, digits_of
 
-BATCH = 100  # exchanges at once
+BATCH = 100  # resamples at once
 DECIMALS = 9  # of differences: more are rounding, by which equal ones must not differ
-DISTANCES = {  # of SciPy, which are one less the score: so many exchanges are scored at once
+DISTANCES = {  # of SciPy, which are one less the score: so many resamples are scored at once
     "accuracy": "hamming",
     "F1": "dice",
     "Matthews": "correlation",  # of two classes
@@ -28,11 +27,11 @@ class OtherExamplesError(UserError):
     """The seeds of a model are scored on examples of their own, as where the seed draws the validation set."""
 
 
-def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], score: str) -> float:
+def randomization_p_value(baselines: Sequence[Results], models: Sequence[Results], score: str) -> float:
     """The probability that the difference of two models' mean scores is chance, all seeds of both together.
 
-    What the two models predict of an example is exchanged or not, at random, for all seeds alike; p is the part of such
-    exchanges that make the means differ as much, in either direction (Noreen 1989).
+    What the two models predict of an example is exchanged or not, at random, in the same way for all seeds; p is the
+    part of such exchanges that make the means differ as much, in either direction (Noreen 1989).
 
     Args:
         baselines, models: of the same seeds, in the same order.
@@ -44,26 +43,22 @@ def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], sc
     """
     first, second = ([columns_of(result, score) for result in side] for side in (baselines, models))
     labels = first[0][0]
-    if all(np.array_equal(theirs, ours) for (theirs, _), (ours, _) in zip(first, second, strict=True)):
-        for result, (others, _) in zip(baselines, first, strict=True):
-            if not np.array_equal(others, labels):
-                raise OtherExamplesError(
-                    f"{baselines[0].folder} and {result.folder} were scored on different examples: with --split-seed "
-                    "all seeds have the same validation set."
-                )
+    are_paired = all(np.array_equal(ours, theirs) for (ours, _), (theirs, _) in zip(first, second, strict=True))
     for result, (others, _) in zip((*baselines, *models), (*first, *second), strict=True):
-        if not np.array_equal(others, labels):
-            raise UserError(
-                f"{baselines[0].folder} and {result.folder} were scored on different examples: evaluate both again."
-            )
-    predictions = [np.concatenate([theirs, ours]) for (_, theirs), (_, ours) in zip(first, second, strict=True)]
+        if np.array_equal(others, labels):
+            continue
+        what = f"{baselines[0].folder} and {result.folder} were scored on different examples"
+        if are_paired:
+            raise OtherExamplesError(f"{what}: with --split-seed all seeds have the same validation set.")
+        raise UserError(f"{what}: evaluate both again.")
+    predictions = [np.concatenate([ours, theirs]) for (_, ours), (_, theirs) in zip(first, second, strict=True)]
     if METRICS[score].kind is str:
         values = np.unique(np.concatenate([labels, *predictions]))
         labels, *predictions = (np.searchsorted(values, column) for column in (labels, *predictions))
 
     def mean_scores(examples: np.ndarray) -> np.ndarray:
-        numbers = np.atleast_2d(examples).astype(int)
-        return np.mean([scores_of(score, labels, seed[numbers]) for seed in predictions], axis=0)
+        rows = np.atleast_2d(examples).astype(int)
+        return np.mean([scores_of(score, labels, seed[rows]) for seed in predictions], axis=0)
 
     def difference(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
         return np.squeeze(np.round(mean_scores(second) - mean_scores(first), DECIMALS))
@@ -75,7 +70,7 @@ def exchange_p_value(baselines: Sequence[Results], models: Sequence[Results], sc
 
 
 def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """The scores of many predictions, (exchanges, examples), of the same labels, (examples,); zero where undefined."""
+    """The scores of many predictions, (resamples, examples), of the same labels, (examples,); zero where undefined."""
     if score in LOW_IS_GOOD:
         return METRICS[score].count(labels, predictions)
     if score == "Matthews" and len(np.union1d(labels, predictions)) > 2:
