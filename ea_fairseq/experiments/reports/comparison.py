@@ -117,6 +117,28 @@ class Comparison:
         nearest = min(sorted(distance), key=distance.__getitem__, default=None)
         return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
 
+    def pair(self, model: str, dataset: str) -> "Pair | None":
+        """A model and its baseline on a data set, seed by seed; None unless they have two seeds or more in common.
+
+        Raises:
+            UserError: where one of them was trained several times and they have no seed in common.
+        """
+        baseline = self.baseline_of(model, dataset)
+        if baseline is None:
+            return None
+        ours, theirs = self.results(model, dataset), self.results(baseline, dataset)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds and max(len(ours), len(theirs)) > 1:
+            raise UserError(
+                f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by "
+                "seed: train one with a seed of the other."
+            )
+        if len(seeds) < 2:  # scores vary with the seed, so one seed shows no difference
+            return None
+        return Pair(
+            baseline, self.names(dataset)[0], seeds, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
+        )
+
     def parameters(self, model: str, dataset: str) -> int:
         """Of a model on a data set, which may ask for an output or an input of its own size."""
         return next(iter(self.results(model, dataset).values())).parameters
@@ -146,6 +168,33 @@ class Spread:
         """Mean and sample deviation; without the latter for a single value."""
         values = list(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model and its baseline on a data set, over the seeds that both have.
+
+    Args:
+        baseline: its name.
+        score: the name of the score that is compared.
+        ours, theirs: the results of the model and of the baseline, in the order of the seeds.
+    """
+
+    baseline: str
+    score: str
+    seeds: list[int]
+    ours: list[Results]
+    theirs: list[Results]
+
+    @property
+    def scores(self) -> list[list[float]]:
+        """The scores of the baseline and of the model, by seed."""
+        return [[result.scores[self.score].score for result in side] for side in (self.theirs, self.ours)]
+
+    @property
+    def difference(self) -> Spread:
+        """How much higher the model scores than its baseline, over seeds."""
+        return Spread.of(ours - theirs for theirs, ours in zip(*self.scores, strict=True))
 
 
 def compare(results: Sequence[Results], score: str | None = None, baseline: str | None = None) -> Comparison:

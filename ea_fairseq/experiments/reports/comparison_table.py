@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import mean
 
-from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread, require_same_data
+from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread, require_same_data
 from ea_fairseq.experiments.reports.papers import CONVENTION, PAPER
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.seed_range import SeedRange, seed_range
@@ -117,40 +116,21 @@ def bleu_in_paper(model: str) -> dict[str, float]:
     return PAPER[model].bleu if model in PAPER else {}
 
 
-def difference_cells(comparison: Comparison, model: str, dataset: str, p_cell: Callable | None) -> list[str]:
-    """The difference to the baseline over the seeds that both have, and a p-value; none of single trainings.
-
-    Args:
-        p_cell: makes the p-value's cell of the comparison, the model, its baseline, the data set and the seeds.
-    """
-    baseline = comparison.baseline_of(model, dataset)
-    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
-    seeds = []
-    if max(map(len, trained), default=1) > 1:
-        seeds = common_seeds(comparison, model, baseline, dataset)
-    if len(seeds) < 2:  # another seed moves the score of either
+def difference_cells(
+    comparison: Comparison, model: str, dataset: str, p_cell: Callable[[Pair], str] | None
+) -> list[str]:
+    """The difference to the baseline and, with ``p_cell``, its p-value."""
+    pair = comparison.pair(model, dataset)
+    if pair is None:
         return [NONE, *[NONE] * bool(p_cell)]
-    ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
-    digits = digits_of(comparison.names(dataset)[0])
-    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
-    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_cell else cells
+    return [signed(pair.difference, digits_of(pair.score)), *([p_cell(pair)] if p_cell else [])]
 
 
-def bootstrap_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+def bootstrap_cell(pair: Pair) -> str:
     """A p-value for each seed."""
-    ours, theirs = (comparison.results(name, dataset) for name in (model, baseline))
-    return " / ".join(f"{p_value(theirs[seed], ours[seed], comparison.score):.3f}" for seed in seeds)
-
-
-def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str) -> list[int]:
-    """The seeds that a model and its baseline have; raises UserError where there are none."""
-    common = sorted(comparison.results(model, dataset).keys() & comparison.results(baseline, dataset).keys())
-    if not common:
-        raise UserError(
-            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
-            "train one with a seed of the other."
-        )
-    return common
+    return " / ".join(
+        f"{p_value(theirs, ours, pair.score):.3f}" for theirs, ours in zip(pair.theirs, pair.ours, strict=True)
+    )
 
 
 def spread(value: Spread, digits: int = 2) -> str:
