@@ -52,7 +52,7 @@ class Comparison:
         require_same_models(comparison.all_results())
         require_same_references(comparison.all_results())
         if baseline is not None:
-            comparison.require_baseline()
+            comparison.require_baseline(baseline)
         return comparison
 
     def all_results(self) -> list[Results]:
@@ -146,12 +146,12 @@ class Comparison:
     def _has_mechanism(self, model: str) -> bool:
         return self.example(model).has_mechanism
 
-    def require_baseline(self) -> None:
+    def require_baseline(self, baseline: str) -> None:
         """Raises UserError where a data set has no results of the baseline that was asked for."""
         for dataset in self.datasets:
-            if not self.results(self.baseline, dataset):
+            if not self.results(baseline, dataset):
                 raise UserError(
-                    f"--baseline: there are no results of {self.baseline} on {dataset}; there are those of "
+                    f"--baseline: there are no results of {baseline} on {dataset}; there are those of "
                     f"{', '.join(name for name in self.models if self.results(name, dataset))}."
                 )
 
@@ -225,7 +225,7 @@ def find_results(places: Iterable[Path]) -> list[Results]:
     Raises:
         UserError: naming the place where there is none.
     """
-    files = {}
+    files: dict[Path, Path] = {}
     for place in places:
         below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
         found = sorted(below) if place.is_dir() else [place]

@@ -134,7 +134,8 @@ def mean_of_ours(comparison: Comparison, model: str) -> str:
 def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
     """The same of a paper's row; the papers' own means do not always add up."""
     first = [first_number(printed.scores.get(dataset, "")) for dataset in datasets]
-    return NONE if None in first else f"{Spread.of(first).mean:.2f}"
+    numbers = [number for number in first if number is not None]
+    return f"{Spread.of(numbers).mean:.2f}" if len(numbers) == len(first) else NONE
 
 
 def shown_rows(comparison: Comparison) -> list[PrintedRow]:
