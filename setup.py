@@ -39,7 +39,7 @@ setup(
         "ea_fairseq.kernels.cpu": ["*.[ch]"],  # from which ctypes learns of structs
         "ea_fairseq.data": ["*.tsv", "*.tar.bz2"],
         "ea_fairseq.explorer": ["*.html", "*.css", "*.js"],
-        "ea_fairseq.experiments": ["*.js", "recipes/*.tsv", "recipes/*/*.recipe"],
+        "ea_fairseq.experiments": ["*.js", "recipes/*.tsv", "recipes/*/*.recipe", "reports/*.tsv"],
         "ea_fairseq.experiments.demo": ["*.html", "*.css", "*.js"],
     },
     entry_points={"console_scripts": ["ea-fairseq = ea_fairseq.cli:main"]},

@@ -79,7 +79,7 @@ def test_a_model_translates_the_source_itself_and_stands_beside_another(home, sh
 )
 def test_what_changes_nothing_is_named_and_not_drawn(home, checkpoint, attention, labels):
     model = load_translation(find_model(home / checkpoint), cpu=True)
-    maps = SentenceMaps.of_model("a model", model, model.encode("abc d"), model.encode_target("fd a"))
+    maps = SentenceMaps.of("a model", model.attention("abc d", "fd a"), model.subword)
     rows = evolution(maps, attention, "1", STAGES)
     assert [row.label for row in rows] == labels
     axes = maps.axes(attention)

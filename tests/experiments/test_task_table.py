@@ -8,8 +8,8 @@ import pytest
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
 from ea_fairseq.experiments.reports.comparison_table import ranking
-from ea_fairseq.experiments.reports.encoder_papers import PRINTED
 from ea_fairseq.experiments.reports.kept_p_value import NAME
+from ea_fairseq.experiments.reports.papers import PRINTED
 from ea_fairseq.experiments.reports.results_page import keep
 from ea_fairseq.experiments.reports.task_table import difference_table, task_table
 from ea_fairseq.experiments.scoring.randomization import randomization_p_value

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 from ea_fairseq.errors import UserError
@@ -25,17 +26,18 @@ class Browser:
     """A page of its own; ends with its context."""
 
     def __init__(self, width: int = 1280, height: int = 1000, *flags: str):
+        if not (CHROMIUM and CHROMEDRIVER):
+            raise UserError("this needs Chromium: apt-get install chromium chromium-driver.")
         self.process = subprocess.Popen(
             [CHROMEDRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        line = next(line for line in self.process.stdout if "started successfully on port" in line)
-        port = re.search(r"on port (\d+)", line)[1]
+        port = first_match(self.process, r"started successfully on port (\d+)")
         self.address = f"http://127.0.0.1:{port}/session"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--window-size={width},{height}", *flags]}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         self.address += "/" + self.send("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
 
-    def send(self, path: str, body: dict | None = None, method: str = "POST"):
+    def send(self, path: str, body: dict | None = None, method: str = "POST") -> Any:
         """What chromedriver answers to a command."""
         content = None if method == "GET" else json.dumps(body or {}).encode()
         request = Request(self.address + path, content, {"Content-Type": "application/json"}, method=method)
@@ -45,14 +47,14 @@ class Browser:
     def open(self, address: str) -> None:
         self.send("/url", {"url": address})
 
-    def run(self, script: str, *arguments):
+    def run(self, script: str, *arguments: object) -> Any:
         """What a script returns."""
         return self.send("/execute/sync", {"script": script, "args": arguments})
 
     def text(self, selector: str) -> str:
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
-    def wait_for(self, script: str, seconds: float = 30.0):
+    def wait_for(self, script: str, seconds: float = 30.0) -> Any:
         """What a script returns, once that is true."""
         end = time.monotonic() + seconds
         while not (found := self.run(script)):
@@ -101,7 +103,7 @@ class Browser:
     def __enter__(self) -> "Browser":
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             self.send("", method="DELETE")
         finally:
@@ -109,19 +111,22 @@ class Browser:
             self.process.wait()
 
 
+def first_match(process: subprocess.Popen[str], pattern: str) -> str:
+    """What the first line of a program's output that matches has in the parentheses of the pattern."""
+    matches = (re.search(pattern, line) for line in process.stdout or ())
+    return next(match[1] for match in matches if match)
+
+
 def main() -> None:
     """Writes explorer.png and demo.png."""
     parser = Parser("pictures", __doc__, "ea-fairseq pictures docs/figures")
     parser.add_argument("out", type=Path, help="folder of the pictures")
     args = parser.parse_args()
-    if not (CHROMIUM and CHROMEDRIVER):
-        raise UserError("this needs Chromium: apt-get install chromium chromium-driver.")
     args.out.mkdir(parents=True, exist_ok=True)
     command = own_command("demo", "--port", "0", "--cpu")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own_environment()) as demo:
         try:
-            address = next(line for line in demo.stdout if line.startswith("open ")).split()[1]
-            draw(address, args.out)
+            draw(first_match(demo, r"^open (\S+)"), args.out)
         finally:
             demo.terminate()
     print(*(args.out / f"{name}.png" for name in ("demo", "explorer")), sep="\n")

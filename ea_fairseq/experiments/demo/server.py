@@ -42,7 +42,8 @@ class Demo:
 
     def __init__(self, answer: Callable[[str], Answer], facts: dict):
         self.answer, self.facts, self.waiting = answer, facts, 0
-        self.turn, self.pages = asyncio.Lock(), OrderedDict()
+        self.turn = asyncio.Lock()
+        self.pages: OrderedDict[str, str] = OrderedDict()
 
     async def translate(self, request: Request) -> Response:
         """``{"text": ...}`` -> translations, and the address of the page of their attention."""

@@ -74,5 +74,5 @@ class Translators:
                 Hypothesis(tidy(model.decode(one["tokens"].cpu())), float(one["score"])) for one in hypotheses
             ]
             target = hypotheses[0]["tokens"].cpu() if target is None else target
-            maps.append(SentenceMaps.of_model(name, model, model.encode(text), target))
+            maps.append(SentenceMaps.of(name, model.attention_of_tokens(model.encode(text), target), model.subword))
         return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))

@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,13 +50,13 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
             )
     if args.attention not in (None, ("encoder",)):
         raise UserError(f"--attention: {args.checkpoint} has the attention encoder alone.")
-    models = [load_encoder(found, args.cpu) for found in files]
-    if models[0].dictionary != models[-1].dictionary:
+    encoders = [load_encoder(found, args.cpu) for found in files]
+    if encoders[0].dictionary != encoders[-1].dictionary:
         raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
-    return named(paths, models)
+    return named(paths, encoders)
 
 
-def named(paths: list[Path], models: list) -> "Models":
+def named(paths: list[Path], models: "Sequence[TranslationHub | EncoderHub]") -> "Models":
     """The models by their names."""
     return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
 
@@ -75,32 +76,39 @@ def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list
     """Draws the maps of a sentence or a pair, says how the models read it, and returns the files."""
     from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw, model_maps, write_explorer
 
-    first = next(iter(models.values()))
-    if is_encoder(first):
-        tokens = (first.encode(args.source, args.second),)
-        read = {"tokens": " ".join(first.dictionary[token] for token in tokens[0])}
+    encoders, translators = by_kind(models)
+    if encoders:
+        encoder = next(iter(encoders.values()))
+        tokens = encoder.encode(args.source, args.second)
+        read = {"tokens": " ".join(encoder.dictionary[token] for token in tokens)}
+        maps = [SentenceMaps.of(name, one.attention_of_tokens(tokens), one.subword) for name, one in encoders.items()]
     else:
-        source = first.encode(args.source)
+        translator = next(iter(translators.values()))
+        source = translator.encode(args.source)
         if args.target is None:
-            target = first.generate(source, beam=5)[0]["tokens"].cpu()
+            target = translator.generate(source, beam=5)[0]["tokens"].cpu()
         else:
-            target = first.encode_target(args.target)
-        tokens = source, target
-        read = {"source": first.src_dict.string(source), "target": first.tgt_dict.string(target)}
-    maps = [SentenceMaps.of_model(name, model, *tokens) for name, model in models.items()]
+            target = translator.encode_target(args.target)
+        read = {"source": translator.src_dict.string(source), "target": translator.tgt_dict.string(target)}
+        maps = [
+            SentenceMaps.of(name, one.attention_of_tokens(source, target), one.subword)
+            for name, one in translators.items()
+        ]
     for what, text in read.items():
         print(f"{what}: {printable(text)}")
     if args.html is not None:
         return write_explorer(list(map(model_maps, maps)), f"Attention of “{args.source}”", args.html)
-    attentions = ("encoder",) if is_encoder(first) else args.attention or ATTENTIONS
+    attentions = ("encoder",) if encoders else args.attention or ATTENTIONS
     return draw(maps, attentions, args.heads, stages_of(args), out)
 
 
-def is_encoder(model: "TranslationHub | EncoderHub") -> bool:
-    """Whether a model is an encoder alone."""
+def by_kind(models: "Models") -> "tuple[dict[str, EncoderHub], dict[str, TranslationHub]]":
+    """The models that are encoders alone, and those that translate; one of the two is empty."""
     from ea_fairseq.hub.encoder import EncoderHub
+    from ea_fairseq.hub.translation import TranslationHub
 
-    return isinstance(model, EncoderHub)
+    encoders = {name: model for name, model in models.items() if isinstance(model, EncoderHub)}
+    return encoders, {name: model for name, model in models.items() if isinstance(model, TranslationHub)}
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -114,20 +122,22 @@ def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]
     from ea_fairseq.experiments.maps.statistics_files import draw_statistics, table, write_statistics
     from ea_fairseq.experiments.maps.word_alignment import AttentionAlignment, read_alignments
 
-    subset, first, statistics = args.subset or "test", next(iter(models.values())), {}
-    about = {"checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True)), "subset": subset}
-    if is_encoder(first):
-        sentences = first.subset(subset)[: args.max_pairs]
-        for name, model in models.items():
-            batches = model.recorded_batches(sentences)
-            statistics[name] = statistics_of(batches, len(sentences), model.dictionary.pad())
+    subset, statistics = args.subset or "test", {}
+    about: dict[str, object] = {"checkpoints": dict(zip(models, map(str, checkpoints(args)), strict=True))}
+    about["subset"] = subset
+    encoders, translators = by_kind(models)
+    if encoders:
+        sentences = next(iter(encoders.values())).subset(subset)[: args.max_pairs]
+        for name, encoder in encoders.items():
+            batches = encoder.recorded_batches(sentences)
+            statistics[name] = statistics_of(batches, len(sentences), encoder.dictionary.pad())
         about |= {"sentences": len(sentences)}
         said = f"{len(sentences)} sentences or pairs of {subset}."
     else:
-        sources, targets = first.pairs(subset)
+        sources, targets = next(iter(translators.values())).pairs(subset)
         gold = None if args.alignment is None else read_alignments(args.alignment, len(sources))
         sources, targets, left_out = sources[: args.max_pairs], targets[: args.max_pairs], 0
-        for name, model in models.items():
+        for name, model in translators.items():
             alignment = None if gold is None else AttentionAlignment(model, gold)
             statistics[name] = map_statistics(model, sources, targets, alignment)
             left_out = 0 if alignment is None else alignment.left_out
@@ -141,6 +151,7 @@ def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]
 
 
 def main() -> None:
+    """Draws or measures what the command line asks for."""
     args = parse_arguments()
     require_matplotlib()
     logging.disable(logging.INFO)

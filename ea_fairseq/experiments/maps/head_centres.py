@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -79,7 +79,10 @@ def heads_of(checkpoint: Checkpoint) -> Iterator[HeadCentre]:
         )
     for name in terms:
         attention = name.partition(".terms.")[0]
-        kind, layer = kind_of(attention), int(NAME.fullmatch(attention)[2])
+        match, kind = NAME.fullmatch(attention), kind_of(attention)
+        if match is None or kind is None:
+            raise UserError(f"{checkpoint.path} has a quadratic attention that is of no Transformer: {attention}.")
+        layer = int(match[2])
         term = QuadraticPositions(Place(kind, layer), 0, len(model[name + CENTRE]))
         term.load_state_dict({key: model[f"{name}.{key}"] for key in term.state_dict()})
         for head, numbers in enumerate(zip(term.centres.tolist(), term.widths.tolist(), strict=True), 1):
@@ -108,7 +111,7 @@ def draw(found: list[HeadCentre], stem: Path) -> list[Path]:
         return save(figure, stem)
 
 
-def draw_head(panel: Axes, moments: list[HeadCentre], **look) -> None:
+def draw_head(panel: Axes, moments: list[HeadCentre], **look: Any) -> None:
     """Draws a head's centre over updates, and one width on both sides."""
     updates, centres, widths = (
         np.array([getattr(head, name) for head in moments]) for name in ("update", "centre", "width")

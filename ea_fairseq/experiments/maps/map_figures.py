@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from ea_fairseq.experiments.figures import OKABE_ITO, PAGE, STYLE, literal, save
 
@@ -46,7 +47,7 @@ class Row:
     maps: list[np.ndarray]
     diverging: bool
 
-    def draw(self, panel: Panel, layer: int, most: float):
+    def draw(self, panel: Panel, layer: int, most: float) -> AxesImage:
         """Draws the map of a layer, logits by ``most`` about 0 and probabilities from 0 to it; returns the image."""
         colours = colormaps["RdBu_r" if self.diverging else "viridis"].with_extremes(bad=BLANK)
         low = -most if self.diverging else 0.0
@@ -158,12 +159,12 @@ def draw_strip(panel: Panel, series: np.ndarray, upright: bool) -> None:
     steps, count = np.arange(len(series)), len(series)
     for channel, colour in zip(series.T, cycle(OKABE_ITO), strict=False):
         panel.plot(*((channel, steps) if upright else (steps, channel)), color=colour, linewidth=0.5)
-    ends = {"ticks": [0, count - 1], "labels": [1, count], "fontsize": 6}
+    ticks, labels = [0, count - 1], ["1", str(count)]
     if upright:
         panel.set(ylim=(count - 0.5, -0.5), xticks=[])
-        panel.set_yticks(**ends)
+        panel.set_yticks(ticks, labels, fontsize=6)
         panel.invert_xaxis()
     else:
         panel.set(xlim=(-0.5, count - 0.5), yticks=[])
-        panel.set_xticks(**ends)
+        panel.set_xticks(ticks, labels, fontsize=6)
     panel.spines[:].set_visible(False)

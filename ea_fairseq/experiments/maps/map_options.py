@@ -8,7 +8,10 @@ from ea_fairseq.plain.commands import Parser, at_least, some_of
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
 COMPARED = ("logits", "probabilities")
-NEEDED = dict.fromkeys(("target", "second", "attention"), ("source",))  # of each option, one that it goes with
+# Of each option, those that it goes with.
+NEEDED: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("target", "second", "attention"), ("source",)
+)  # of each option, one that it goes with
 NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
 NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
 NEEDED["subset"] = ("statistics", "series")

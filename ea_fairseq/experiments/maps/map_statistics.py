@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ Statistics = dict[str, dict[str, Curve]]  # by measure and attention
 class QueryMean:
     """The mean over all queries that are words."""
 
-    total: Tensor | float = 0.0
+    total: Tensor = field(default_factory=lambda: torch.tensor(0.0))
     queries: int = 0
 
     def add(self, values: Tensor, real: Tensor) -> None:
@@ -92,7 +92,7 @@ def statistics_of(
         batches: fairseq's, each with what an attention recorded, by its name.
         pad: the padding's token id.
     """
-    means = defaultdict(QueryMean)
+    means: dict[tuple[str, str], QueryMean] = defaultdict(QueryMean)
     with tqdm(total=total, unit=" sentences", desc="attention_maps", leave=False) as progress:
         for batch, records in batches:
             for attention, layers in by_layer(records).items():
@@ -107,7 +107,7 @@ def statistics_of(
     rates = {key: mean.rate() for key, mean in means.items()}
     if alignment is not None:
         rates["alignment error", "cross"] = alignment.errors.rate()
-    statistics = defaultdict(dict)
+    statistics: Statistics = defaultdict(dict)
     for (measure, attention), values in rates.items():
         statistics[measure][attention] = Curve(values[:, :-1], values[:, -1])
     return dict(statistics)

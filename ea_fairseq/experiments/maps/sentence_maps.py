@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ea_fairseq.attention.maps import AttentionMaps, by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
 from ea_fairseq.experiments.maps.subwords import labels
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
-from ea_fairseq.hub.encoder import EncoderHub
-from ea_fairseq.hub.translation import TranslationHub
+from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.plain.whole_files import replacing
 
 STAGES = {
@@ -47,9 +45,9 @@ class SentenceMaps:
     subword: str
 
     @classmethod
-    def of_model(cls, name: str, model: TranslationHub | EncoderHub, *tokens: Tensor) -> "SentenceMaps":
-        """The maps while a model reads token sequences: a source and its translation, or what an encoder reads."""
-        return cls(name, by_layer(model.attention_of_tokens(*tokens)), model.subword)
+    def of(cls, name: str, maps: AttentionByName, subword: str) -> "SentenceMaps":
+        """The maps that a model returns by the names of its attentions."""
+        return cls(name, by_layer(maps), subword)
 
     def axes(self, attention: str) -> Axes:
         """Cross-attention is shown by the target words that are predicted, self-attention by those that are read."""
@@ -85,13 +83,25 @@ def draw(
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for attention, head in chosen:
-        shown = "mean over heads" if head == "mean" else f"head {head}"
-        title, rows = f"{TITLES[attention]}, {shown}", comparison(models, attention, head, stages)
-        if len(models) == 1:
-            title, rows = f"{models[0].name}: {title}", evolution(models[0], attention, head, stages)
-        stem = out / f"{attention}-{shown.split(' over ')[0].replace(' ', '-')}"
-        paths += draw_maps(title, rows, models[0].axes(attention), stem)
+        title, rows = rows_of(models, attention, head, stages, TITLES[attention])
+        paths += draw_maps(title, rows, models[0].axes(attention), out / file_name(attention, head))
     return paths
+
+
+def file_name(subject: str, head: str) -> str:
+    """The name, without its ending, of the figure of a head or of the mean over heads."""
+    return f"{subject}-{'mean' if head == 'mean' else f'head-{head}'}"
+
+
+def rows_of(
+    models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...], subject: str
+) -> tuple[str, list[Row]]:
+    """The title and the rows of a figure of one model, or of several above each other."""
+    title = f"{subject}, {'mean over heads' if head == 'mean' else f'head {head}'}"
+    if len(models) == 1:
+        return f"{models[0].name}: {title}", evolution(models[0], attention, head, stages)
+    rows = [model.row(attention, stage, head, f"{model.name}: {stage}") for stage in stages for model in models]
+    return title, rows
 
 
 def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | None) -> list[str]:
@@ -110,18 +120,13 @@ def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | 
 
 def evolution(model: SentenceMaps, attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
     """The stages of a model's maps; one that equals the stage before it is named there instead."""
-    rows = []
+    rows: list[Row] = []
     for stage in stages:
         row = model.row(attention, stage, head, STAGES[stage])
         if rows and same(row, rows[-1]):
             row = Row(f"{rows.pop().label}, {LACKS[stage]}", row.maps, row.diverging)
         rows.append(row)
     return rows
-
-
-def comparison(models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
-    """Each stage of the models' maps, one model above the other."""
-    return [model.row(attention, stage, head, f"{model.name}: {stage}") for stage in stages for model in models]
 
 
 def same(row: Row, other: Row) -> bool:

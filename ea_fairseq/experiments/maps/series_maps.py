@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from ea_fairseq import EATimeSeries
-from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.maps.map_figures import draw_series_maps
-from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, choose_heads, comparison, evolution
+from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, choose_heads, file_name, rows_of
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.hub.maps import AttentionByName
@@ -51,15 +50,13 @@ def draw_series(
     found: dict[str, AttentionByName], number: int, heads: list[str] | None, stages: tuple[str, ...], out: Path
 ) -> list[Path]:
     """Draws a figure for each head, the series along both axes of the maps; returns the files."""
-    maps = [SentenceMaps(name, by_layer(of_model), "none") for name, of_model in found.items()]
+    maps = [SentenceMaps.of(name, of_model, "none") for name, of_model in found.items()]
     shown = next(iter(found.values())).series
+    if shown is None:
+        raise UserError("these maps are not of a time series.")
     chosen, paths = choose_heads(maps, "encoder", heads), []
     out.mkdir(parents=True, exist_ok=True)
     for head in chosen:
-        label = "mean over heads" if head == "mean" else f"head {head}"
-        title, rows = f"series {number}, {label}", comparison(maps, "encoder", head, stages)
-        if len(maps) == 1:
-            title, rows = f"{maps[0].name}: {title}", evolution(maps[0], "encoder", head, stages)
-        stem = out / f"series-{number}-{'mean' if head == 'mean' else f'head-{head}'}"
-        paths += draw_series_maps(title, rows, shown, stem)
+        title, rows = rows_of(maps, "encoder", head, stages, f"series {number}")
+        paths += draw_series_maps(title, rows, shown, out / file_name(f"series-{number}", head))
     return paths

@@ -3,19 +3,19 @@
 import csv
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from ea_fairseq.experiments.figures import PAGE, PLOTS, literal, looks, save
-from ea_fairseq.experiments.maps.map_statistics import DEFINITIONS, Curve, Statistics
+from ea_fairseq.experiments.maps.map_statistics import DEFINITIONS, Statistics
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.whole_files import replacing, write_whole
 
 UNITS = {"entropy": "entropy, bits", "similarity": "cosine to next layer", "alignment error": "alignment error rate"}
 
@@ -42,27 +42,20 @@ def values_of(models: dict[str, Statistics]) -> Iterator[Value]:
         for measure, curves in statistics.items():
             for attention, curve in curves.items():
                 for layer, (heads, mean) in enumerate(zip(curve.heads.tolist(), curve.mean.tolist(), strict=True), 1):
-                    for head, value in [*enumerate(heads, 1), ("mean", mean)]:
+                    for head, value in enumerate(heads, 1):
                         yield Value(model, measure, attention, layer, head, value)
+                    yield Value(model, measure, attention, layer, "mean", mean)
 
 
 def write_statistics(models: dict[str, Statistics], about: dict[str, object], out: Path) -> list[Path]:
     """Writes statistics.csv and, with ``about`` and the definitions, statistics.json; returns their paths."""
     values = list(values_of(models))
-
-    def write_csv(file: IO[str]) -> None:
+    table, record = out / "statistics.csv", out / "statistics.json"
+    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([Value._fields, *values])
-
-    def write_json(file: IO[str]) -> None:
-        found = {**about, "definitions": DEFINITIONS, "values": [value._asdict() for value in values]}
-        file.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-
-    paths = []
-    for name, write in (("statistics.csv", write_csv), ("statistics.json", write_json)):
-        with replacing(out / name) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-            write(file)
-        paths.append(out / name)
-    return paths
+    found = {**about, "definitions": DEFINITIONS, "values": [value._asdict() for value in values]}
+    write_whole(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return [table, record]
 
 
 def table(models: dict[str, Statistics]) -> str:
@@ -97,42 +90,26 @@ def draw_statistics(models: dict[str, Statistics], out: Path) -> list[Path]:
 
 
 def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list[Path]:
-    """Draws one measure of some models, a panel for each kind of attention and view; returns the files."""
+    """Draws a measure by layer: a panel for each attention of the heads, and one of the mean of the heads' maps."""
     attentions = list(next(iter(models.values()))[measure])
-    views = {"heads: mean, lowest to highest": draw_heads, "mean of the heads' maps": draw_mean}
+    views = ("heads: mean, lowest to highest", "mean of the heads' maps")
     shape = (len(views), len(attentions)) if len(attentions) > 1 else (1, len(views))
     with matplotlib.rc_context(PLOTS):
         figure = Figure(figsize=(PAGE, 0.5 + 2.1 * shape[0]))
-        panels = iter(figure.subplots(*shape, sharex="col", sharey="row").flat)
-        for view, draw in views.items():
-            for attention in attentions:
-                panel = next(panels)
-                for name, look in looks(list(models)).items():
-                    draw(panel, models[name][measure][attention], label=literal(name), **look)
-                dress(panel, f"{TITLES[attention]}\n{view}", UNITS[measure])
+        panels = figure.subplots(*shape, sharex="col", sharey="row").flat
+        for panel, (view, attention) in zip(panels, product(views, attentions), strict=True):
+            for name, look in looks(list(models)).items():
+                curve = models[name][measure][attention]
+                layers = range(1, len(curve.mean) + 1)
+                of_heads = view == views[0]
+                panel.plot(layers, curve.heads.mean(1) if of_heads else curve.mean, label=literal(name), **look)
+                if of_heads:
+                    lowest, highest = curve.heads.aminmax(dim=1)
+                    panel.fill_between(layers, lowest, highest, color=look["color"], alpha=0.2, linewidth=0)
+            panel.set(title=f"{TITLES[attention]}\n{view}", xlabel="layer", ylabel=UNITS[measure])
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         for panel in figure.axes:
             panel.label_outer()
         columns = len(models) if max(map(len, models)) < 50 else 1
         figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns)
         return save(figure, out / measure.replace(" ", "-"))
-
-
-def draw_heads(panel: Axes, curve: Curve, **look) -> None:
-    """Draws the mean over heads by layer, and a band from the lowest to the highest; heads (layers, heads)."""
-    layers = range(1, len(curve.heads) + 1)
-    panel.plot(layers, curve.heads.mean(1), **look)
-    lowest, highest = curve.heads.aminmax(dim=1)
-    panel.fill_between(layers, lowest, highest, color=look["color"], alpha=0.2, linewidth=0)
-
-
-def draw_mean(panel: Axes, curve: Curve, **look) -> None:
-    """Draws what the mean of the heads' maps has, by layer."""
-    panel.plot(range(1, len(curve.mean) + 1), curve.mean, **look)
-
-
-def dress(panel: Axes, title: str, unit: str) -> None:
-    """Gives a panel its title and its axes."""
-    panel.set_title(title)
-    panel.set_xlabel("layer")
-    panel.set_ylabel(unit)
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))

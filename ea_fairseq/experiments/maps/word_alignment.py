@@ -80,8 +80,8 @@ class AlignmentError:
     1 - (|A & S| + |A & P|) / (|A| + |S|) for the links A found, the sure S and the possible P, over all pairs.
     """
 
-    def __init__(self):
-        self.hits: Tensor | int = 0
+    def __init__(self) -> None:
+        self.hits = torch.tensor(0)
         self.links = 0
 
     def add(self, words: Tensor, gold: WordAlignment) -> None:

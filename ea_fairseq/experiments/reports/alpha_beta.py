@@ -49,7 +49,8 @@ def differences(grids: list[list[Results]]) -> list[list[str]]:
 
 def place(result: Results) -> tuple[float, float]:
     """Alpha and beta of a result."""
-    return tuple(float(result.settings[name]) for name in EVOLUTION)
+    alpha, beta = (float(str(result.settings[name])) for name in EVOLUTION)
+    return alpha, beta
 
 
 def alpha_beta_figure(grid: list[Results], score: str) -> Figure:

@@ -52,7 +52,7 @@ class Comparison:
         require_same_models(comparison.all_results())
         require_same_references(comparison.all_results())
         if baseline is not None:
-            comparison.require_baseline()
+            comparison.require_baseline(baseline)
         return comparison
 
     def all_results(self) -> list[Results]:
@@ -117,6 +117,28 @@ class Comparison:
         nearest = min(sorted(distance), key=distance.__getitem__, default=None)
         return nearest if nearest is not None and distance[nearest] <= SAME_SIZE else None
 
+    def pair(self, model: str, dataset: str) -> "Pair | None":
+        """A model and its baseline on a data set, seed by seed; None unless they have two seeds or more in common.
+
+        Raises:
+            UserError: where one of them was trained several times and they have no seed in common.
+        """
+        baseline = self.baseline_of(model, dataset)
+        if baseline is None:
+            return None
+        ours, theirs = self.results(model, dataset), self.results(baseline, dataset)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds and max(len(ours), len(theirs)) > 1:
+            raise UserError(
+                f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by "
+                "seed: train one with a seed of the other."
+            )
+        if len(seeds) < 2:  # scores vary with the seed, so one seed shows no difference
+            return None
+        return Pair(
+            baseline, self.names(dataset)[0], seeds, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
+        )
+
     def parameters(self, model: str, dataset: str) -> int:
         """Of a model on a data set, which may ask for an output or an input of its own size."""
         return next(iter(self.results(model, dataset).values())).parameters
@@ -124,12 +146,12 @@ class Comparison:
     def _has_mechanism(self, model: str) -> bool:
         return self.example(model).has_mechanism
 
-    def require_baseline(self) -> None:
+    def require_baseline(self, baseline: str) -> None:
         """Raises UserError where a data set has no results of the baseline that was asked for."""
         for dataset in self.datasets:
-            if not self.results(self.baseline, dataset):
+            if not self.results(baseline, dataset):
                 raise UserError(
-                    f"--baseline: there are no results of {self.baseline} on {dataset}; there are those of "
+                    f"--baseline: there are no results of {baseline} on {dataset}; there are those of "
                     f"{', '.join(name for name in self.models if self.results(name, dataset))}."
                 )
 
@@ -146,6 +168,33 @@ class Spread:
         """Mean and sample deviation; without the latter for a single value."""
         values = list(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model and its baseline on a data set, over the seeds that both have.
+
+    Args:
+        baseline: its name.
+        score: the name of the score that is compared.
+        ours, theirs: the results of the model and of the baseline, in the order of the seeds.
+    """
+
+    baseline: str
+    score: str
+    seeds: list[int]
+    ours: list[Results]
+    theirs: list[Results]
+
+    @property
+    def scores(self) -> list[list[float]]:
+        """The scores of the baseline and of the model, by seed."""
+        return [[result.scores[self.score].score for result in side] for side in (self.theirs, self.ours)]
+
+    @property
+    def difference(self) -> Spread:
+        """How much higher the model scores than its baseline, over seeds."""
+        return Spread.of(ours - theirs for theirs, ours in zip(*self.scores, strict=True))
 
 
 def compare(results: Sequence[Results], score: str | None = None, baseline: str | None = None) -> Comparison:
@@ -176,7 +225,7 @@ def find_results(places: Iterable[Path]) -> list[Results]:
     Raises:
         UserError: naming the place where there is none.
     """
-    files = {}
+    files: dict[Path, Path] = {}
     for place in places:
         below = (file for file in place.rglob(NAME) if file.parent.name != RELEASED)
         found = sorted(below) if place.is_dir() else [place]

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import mean
 
-from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread, require_same_data
+from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread, require_same_data
 from ea_fairseq.experiments.reports.papers import CONVENTION, PAPER
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.seed_range import SeedRange, seed_range
@@ -38,7 +37,7 @@ def comparison_table(
     Raises:
         UserError: where the p-values that are asked for cannot be had.
     """
-    models, datasets = comparison.models, comparison.datasets
+    models, datasets, score = comparison.models, comparison.datasets, comparison.names(comparison.datasets[0])[0]
     in_papers = {dataset for dataset in datasets for model in models if dataset in bleu_in_paper(model)}
     costs_in_papers = any(model in PAPER and PAPER[model].parameters for model in models) and bool(in_papers)
     seeds, compared = single_seeds(comparison), is_compared(comparison)
@@ -47,14 +46,14 @@ def comparison_table(
     header += speeds.header if speeds else ()
     for dataset in datasets:
         prefix = f"{dataset}: " if len(datasets) > 1 else ""
-        header += columns(prefix + comparison.score, dataset in in_papers) + [f"{prefix}loss"] * losses
+        header += columns(prefix + score, dataset in in_papers) + [f"{prefix}loss"] * losses
         header += [prefix + name for name in ("seeds", *[OTHER_SEEDS] * bool(seeds))]
         header += [prefix + name for name in (*["difference"] * compared, *["p"] * p_values)]
     rows = []
     for model in models:
         example, paper = comparison.example(model), PAPER.get(model)
-        row = [model, *beside(short(example.parameters), paper and paper.parameters, costs_in_papers)]
-        row += beside(short(example.flops), paper and paper.flops, costs_in_papers)
+        row = [model, *beside(short(example.parameters), paper.parameters if paper else None, costs_in_papers)]
+        row += beside(short(example.flops), paper.flops if paper else None, costs_in_papers)
         row += speeds.of(model) if speeds else ()
         for dataset in datasets:
             scores = comparison.scores(model, dataset)
@@ -89,7 +88,7 @@ def last_loss(results: Iterable[Results]) -> str:
 def single_seeds(comparison: Comparison) -> dict[tuple[str, str], SeedRange]:
     """Of each model and data set with one training, how far the published seeds lie apart, where that is known."""
     single = {key: next(iter(found.values())) for key, found in comparison.by_seed.items() if len(found) == 1}
-    ranges = {key: seed_range(result, comparison.score) for key, result in single.items()}
+    ranges = {key: seed_range(result, comparison.names(result.dataset.name)[0]) for key, result in single.items()}
     return {key: found for key, found in ranges.items() if found}
 
 
@@ -117,40 +116,21 @@ def bleu_in_paper(model: str) -> dict[str, float]:
     return PAPER[model].bleu if model in PAPER else {}
 
 
-def difference_cells(comparison: Comparison, model: str, dataset: str, p_cell: Callable | None) -> list[str]:
-    """The difference to the baseline over the seeds that both have, and a p-value; none of single trainings.
-
-    Args:
-        p_cell: makes the p-value's cell of the comparison, the model, its baseline, the data set and the seeds.
-    """
-    baseline = comparison.baseline_of(model, dataset)
-    trained = [comparison.results(name, dataset) for name in (model, baseline)] if baseline else []
-    seeds = []
-    if max(map(len, trained), default=1) > 1:
-        seeds = common_seeds(comparison, model, baseline, dataset)
-    if len(seeds) < 2:  # another seed moves the score of either
+def difference_cells(
+    comparison: Comparison, model: str, dataset: str, p_cell: Callable[[Pair], str] | None
+) -> list[str]:
+    """The difference to the baseline and, with ``p_cell``, its p-value."""
+    pair = comparison.pair(model, dataset)
+    if pair is None:
         return [NONE, *[NONE] * bool(p_cell)]
-    ours, theirs = (comparison.scores(name, dataset) for name in (model, baseline))
-    digits = digits_of(comparison.names(dataset)[0])
-    cells = [signed(Spread.of(ours[seed] - theirs[seed] for seed in seeds), digits)]
-    return [*cells, p_cell(comparison, model, baseline, dataset, seeds)] if p_cell else cells
+    return [signed(pair.difference, digits_of(pair.score)), *([p_cell(pair)] if p_cell else [])]
 
 
-def bootstrap_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+def bootstrap_cell(pair: Pair) -> str:
     """A p-value for each seed."""
-    ours, theirs = (comparison.results(name, dataset) for name in (model, baseline))
-    return " / ".join(f"{p_value(theirs[seed], ours[seed], comparison.score):.3f}" for seed in seeds)
-
-
-def common_seeds(comparison: Comparison, model: str, baseline: str, dataset: str) -> list[int]:
-    """The seeds that a model and its baseline have; raises UserError where there are none."""
-    common = sorted(comparison.results(model, dataset).keys() & comparison.results(baseline, dataset).keys())
-    if not common:
-        raise UserError(
-            f"{model} and its baseline {baseline} have no seed in common on {dataset}, and are compared seed by seed: "
-            "train one with a seed of the other."
-        )
-    return common
+    return " / ".join(
+        f"{p_value(theirs, ours, pair.score):.3f}" for theirs, ours in zip(pair.theirs, pair.ours, strict=True)
+    )
 
 
 def spread(value: Spread, digits: int = 2) -> str:
@@ -165,9 +145,11 @@ def signed(value: Spread, digits: int = 2) -> str:
     return mean if value.deviation is None else f"{mean} ± {value.deviation:.{digits}f}"
 
 
-def notes(comparison: Comparison, seeds: Mapping[object, SeedRange], compared: bool, p_values: bool) -> list[str]:
+def notes(
+    comparison: Comparison, seeds: Mapping[tuple[str, str], SeedRange], compared: bool, p_values: bool
+) -> list[str]:
     """What the columns mean, and what the figures are of."""
-    results, score = comparison.all_results(), comparison.score
+    results, score = comparison.all_results(), comparison.names(comparison.datasets[0])[0]
     found = [
         f"{score}: {DEFINITIONS.get(score, 'as results.json has it')}; "
         f"{listed(result.scores[score].signature for result in results)}.",
@@ -218,13 +200,14 @@ def ranking_table(folders: list[Path]) -> str:
     require_same_data(results)
     ranked, score = ranking(results), first_score(results)
     rows = [[model, spread(Spread.of(scores), digits_of(score)), str(len(scores))] for model, scores in ranked]
-    rows = text_table([["model", score, "seeds"], *rows])
-    return f"{rows}\n{score}: on the validation set, mean over the seeds ± their standard deviation."
+    table = text_table([["model", score, "seeds"], *rows])
+    return f"{table}\n{score}: on the validation set, mean over the seeds ± their standard deviation."
 
 
 def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
     """Each model with its first scores by seed, the best means first; equal ones in the order of their names."""
-    score, by_model = first_score(results), {}
+    score = first_score(results)
+    by_model: dict[str, list[float]] = {}
     for result in sorted(results, key=lambda result: result.seed):
         by_model.setdefault(result.model, []).append(result.scores[score].score)
     sign = 1 if score in LOW_IS_GOOD else -1

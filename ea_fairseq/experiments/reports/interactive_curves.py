@@ -25,7 +25,7 @@ def library() -> str:
 
 def all_interactive_curves(comparison: Comparison) -> dict[str, str]:
     """HTML of all curves that :mod:`plots` draws, by the names of its files."""
-    found = {}
+    found: dict[str, str] = {}
     for dataset in comparison.datasets:
         models = shown_models(comparison, dataset)
         for name in CURVES:

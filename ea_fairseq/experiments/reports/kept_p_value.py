@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison
-from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results
+from ea_fairseq.experiments.reports.comparison import Pair
+from ea_fairseq.experiments.scoring.results import PREDICTIONS
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, as_record, read_json
 
@@ -46,27 +46,23 @@ class KeptPValue:
         path.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
 
-def p_value(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> KeptPValue:
+def p_value(pair: Pair) -> KeptPValue:
     """How likely the choice of the examples alone makes such a difference of an encoder to its baseline.
 
-    Where predictions are not there, it is what was kept of these scores, maybe of some of the seeds.
+    Without predictions it is the stored value of the same scores, which may be of some of the seeds only.
 
     Raises:
-        UserError: where neither predictions nor a kept value of this comparison are there.
+        UserError: where there are neither predictions nor a stored value of this comparison.
     """
     from ea_fairseq.experiments.scoring.randomization import randomization_p_value  # takes a second
 
-    ours, theirs = comparison.results(model, dataset), comparison.results(baseline, dataset)
-    score, kept = comparison.names(dataset)[0], ours[seeds[0]].folder.parent / NAME
-    if not ours[seeds[0]].has(PREDICTIONS) and kept.is_file():
-        found = KeptPValue.read(kept)
-        of_this = (found.baseline, found.score) == (baseline, score) and {*found.seeds} <= {*seeds}
-        if of_this and len(found.seeds) > 1 and found.scores == scores_of(score, found.seeds, theirs, ours):
+    stored = pair.ours[0].folder.parent / NAME
+    if not pair.ours[0].has(PREDICTIONS) and stored.is_file():
+        found = KeptPValue.read(stored)
+        places = [pair.seeds.index(seed) for seed in found.seeds if seed in pair.seeds]
+        scores = [[side[place] for place in places] for side in pair.scores]
+        same_pair = (found.baseline, found.score) == (pair.baseline, pair.score)
+        if same_pair and len(found.seeds) == len(places) > 1 and found.scores == scores:
             return found
-    p = randomization_p_value([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds], score)
-    return KeptPValue(baseline, score, seeds, scores_of(score, seeds, theirs, ours), p)
-
-
-def scores_of(score: str, seeds: list[int], *results: dict[int, Results]) -> list[list[float]]:
-    """The scores of models, each by the seeds."""
-    return [[by_seed[seed].scores[score].score for seed in seeds] for by_seed in results]
+    p = randomization_p_value(pair.theirs, pair.ours, pair.score)
+    return KeptPValue(pair.baseline, pair.score, pair.seeds, pair.scores, p)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -43,8 +44,8 @@ def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable
     A curve that is alone keeps its points. Several are interpolated, at the updates of all of them or, where these are
     many, at some as many as a figure shows; x is the mean over the curves, too.
     """
-    lines = [[(point.updates, x(point), y(point)) for point in curve if y(point) is not None] for curve in curves]
-    lines = [np.array(line, dtype=float).T for line in lines if len(line) > 1]
+    found = [[(point.updates, x(point), y(point)) for point in curve if y(point) is not None] for curve in curves]
+    lines = [np.array(line, dtype=float).T for line in found if len(line) > 1]
     if not lines:
         return None
     if len(lines) == 1:
@@ -108,7 +109,7 @@ def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> 
     return {model: line for model, line in found.items() if line is not None}
 
 
-def draw_band(panel: Axes, line: Band, model: str, style: dict[str, str]) -> None:
+def draw_band(panel: Axes, line: Band, model: str, style: dict[str, Any]) -> None:
     """Draws the mean of the seeds, and a band from the lowest to the highest."""
     panel.plot(line.x, line.middle, label=literal(model), markevery=0.2, **style)
     if not np.array_equal(line.low, line.high):

@@ -1,6 +1,12 @@
-"""The figures that the paper prints: Evolving Attention with Residual Convolutions (Wang et al., ICML 2021)."""
+"""What the papers print of models, to be shown next to our results.
 
+Translation models are those of Evolving Attention with Residual Convolutions (Wang et al., ICML 2021); printed.tsv has
+the rows of the papers' tables of encoders and of time series.
+"""
+
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 
 from ea_fairseq.experiments.runs.recipe import ablation, model_flags
 
@@ -57,3 +63,44 @@ def paper_flags() -> dict[str, list[str]]:
     """The flags of fairseq-train that make each of the models, by its name."""
     found = {model: model_flags(model) for model, row in PAPER.items() if row.source == TABLE_5}
     return found | {label: [*model_flags("ea_transformer_lite"), *flags] for label, flags in ablation().items()}
+
+
+@dataclass(frozen=True)
+class PrintedRow:
+    """A row of a paper's table of encoders or of time series.
+
+    Args:
+        model: its name in the paper, and what it was scored on.
+        family: as in results.json; None for a baseline.
+        beside: the model of ours that it is shown with; if empty, it is shown with all models of its family.
+        parameters: as printed, or empty.
+        source: the paper and its table.
+        scores: as printed, by data set.
+    """
+
+    model: str
+    family: str | None
+    beside: str
+    parameters: str
+    source: str
+    scores: dict[str, str]
+
+
+def printed_rows() -> list[PrintedRow]:
+    """The rows of printed.tsv, whose scores are separated by commas, each after the name of its data set."""
+    with Path(__file__).with_name("printed.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [
+        PrintedRow(
+            model=row["model"],
+            family=row["family"] or None,
+            beside=row["beside"],
+            parameters=row["parameters"],
+            source=row["source"],
+            scores=dict(score.split(" ", 1) for score in row["scores"].split(", ")),
+        )
+        for row in rows
+    ]
+
+
+PRINTED = printed_rows()

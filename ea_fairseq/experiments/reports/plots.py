@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -46,9 +47,10 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
         for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
             caption = f"{dataset}: {score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
             yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, score)
-        if figure := comparison.task(dataset) == "translation" and score_by_size(comparison, dataset, models):
+        translates = comparison.task(dataset) == "translation"
+        if figure := score_by_size(comparison, dataset, models) if translates else None:
             caption = f"{dataset}: {score} by parameters (without embeddings and output projection)."
-            bars = several_seeds(comparison, dataset) and "Bars are standard deviations over seeds."
+            bars = "Bars are standard deviations over seeds." if several_seeds(comparison, dataset) else None
             yield f"{dataset}-parameters", " ".join(filter(None, [caption, bars, remarks[1]])), figure
 
 
@@ -92,7 +94,7 @@ def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Fi
     figure = Figure(figsize=(COLUMN + 1.4, 2.6))
     panel = figure.subplots()
     for model, style in looks(models).items():
-        point = style | {"linestyle": "none", "markersize": 6}
+        point: dict[str, Any] = {**style, "linestyle": "none", "markersize": 6}
         panel.errorbar(sizes[model], spreads[model].mean, spreads[model].deviation, capsize=2, **point)
     panel.margins(x=0.15, y=0.1)
     if max(sizes.values()) > WIDE * min(sizes.values()):
@@ -103,7 +105,7 @@ def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Fi
         panel.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:g}"))
     panel.set_xlabel("parameters (millions)")
-    panel.set_ylabel(literal(comparison.score))
+    panel.set_ylabel(literal(comparison.names(dataset)[0]))
     low, high = panel.get_ylim()
     upwards = sorted(models, key=lambda model: spreads[model].mean)
     heights = apart([(spreads[model].mean - low) / (high - low) for model in upwards], LABEL_GAP)

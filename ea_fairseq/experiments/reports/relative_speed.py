@@ -28,12 +28,15 @@ class RelativeSpeed:
     @classmethod
     def read(cls, paths: list[Path]) -> "RelativeSpeed":
         """From what ea-fairseq benchmark wrote; raises UserError, naming the file, where it is something else."""
-        ratios, notes = {}, []
+        ratios: dict[str, list[str]] = {}
+        notes = []
         for path in paths:
             benchmark = Benchmark.read(path)
             firsts = [next(iter(benchmark.of(part)), None) for part in PARTS]
             for column, found in enumerate(firsts):
-                for variant in found.variants if found else ():
+                if found is None:
+                    continue
+                for variant in found.variants:
                     if variant in (PLAIN, EVOLVING.of_family(variant.family)):
                         family = "transformer" if variant == PLAIN else variant.family
                         speeds = ratios.setdefault(f"{family}_{found.case.size}", [NONE] * len(PARTS))

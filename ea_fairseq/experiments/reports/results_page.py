@@ -14,7 +14,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.page import run_html
 from ea_fairseq.experiments.reports import kept_p_value, relative_speed
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread, compare, find_results
-from ea_fairseq.experiments.reports.comparison_table import common_seeds, listed
+from ea_fairseq.experiments.reports.comparison_table import listed
 from ea_fairseq.experiments.reports.kept_p_value import KeptPValue, p_value
 from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME, Results
@@ -106,16 +106,13 @@ def keep(comparison: Comparison, folder: Path) -> list[Path]:
 
 
 def p_values_of_encoders(comparison: Comparison) -> dict[tuple[str, str], KeptPValue]:
-    """Of each model and data set with a baseline and several seeds and one set of examples, as predictions tell."""
+    """The p-values of models that have a baseline, several seeds and the same examples for all seeds."""
     from ea_fairseq.experiments.scoring.randomization import OtherExamplesError  # takes a second
 
     found = {}
     for model, dataset in comparison.by_seed:
-        baseline = comparison.baseline_of(model, dataset)
-        if comparison.task(dataset) == "translation" or baseline is None:
-            continue
-        seeds = common_seeds(comparison, model, baseline, dataset)
-        if len(seeds) > 1:
+        pair = None if comparison.task(dataset) == "translation" else comparison.pair(model, dataset)
+        if pair is not None:
             with suppress(OtherExamplesError):
-                found[model, dataset] = p_value(comparison, model, baseline, dataset, seeds)
+                found[model, dataset] = p_value(pair)
     return found

@@ -7,7 +7,7 @@ from statistics import fmean
 from scipy.stats import rankdata
 
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread
-from ea_fairseq.experiments.reports.encoder_papers import PrintedRow
+from ea_fairseq.experiments.reports.papers import PrintedRow
 from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.tables import MINUS, NONE
 

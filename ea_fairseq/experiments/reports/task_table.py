@@ -1,14 +1,13 @@
 """The papers' tables of encoders with our own figures: a row for each model, a column for each task."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tqdm import tqdm
 
-from ea_fairseq.experiments.reports.comparison import Comparison, Spread
+from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread
 from ea_fairseq.experiments.reports.comparison_table import comparison_table, difference_cells, listed, pairs, spread
-from ea_fairseq.experiments.reports.encoder_papers import PRINTED, PrintedRow
 from ea_fairseq.experiments.reports.kept_p_value import p_value
+from ea_fairseq.experiments.reports.papers import PRINTED, PrintedRow
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
 from ea_fairseq.experiments.runs.binarised import SeriesData
@@ -34,7 +33,8 @@ def task_table(comparison: Comparison) -> Table:
     """A row for each model, then those that the papers print; a column for each task, and their mean."""
     datasets = comparison.datasets
     averaged = len(datasets) > 1 and not any(map(comparison.low_is_good, datasets))
-    header = ["model", "parameters", "seeds", *(heading(comparison, dataset) for dataset in datasets)]
+    headings = [f"{dataset}: {' / '.join(comparison.names(dataset))}" for dataset in datasets]
+    header = ["model", "parameters", "seeds", *headings]
     rows = [row(comparison, model) for model in comparison.models]
     printed = shown_rows(comparison)
     rows += [printed_row(each, datasets) for each in printed]
@@ -84,21 +84,16 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
     return cells + difference_cells(comparison, model, dataset, p_cell if p_values else None)
 
 
-def p_cell(comparison: Comparison, model: str, baseline: str, dataset: str, seeds: list[int]) -> str:
+def p_cell(pair: Pair) -> str:
     """The p-value of a difference, and of which seeds it is where these are not all."""
     from ea_fairseq.experiments.scoring.randomization import OtherExamplesError  # takes a second
 
     try:
-        found = p_value(comparison, model, baseline, dataset, seeds)
+        found = p_value(pair)
     except OtherExamplesError:
         return f"{NONE} (each seed has other examples)"
-    some = "" if found.seeds == seeds else f" (seeds {', '.join(map(str, found.seeds))})"
+    some = "" if found.seeds == pair.seeds else f" (seeds {', '.join(map(str, found.seeds))})"
     return f"{found.p:.3f}{some}"
-
-
-def heading(comparison: Comparison, dataset: str) -> str:
-    """The data set and its scores."""
-    return f"{dataset}: {' / '.join(comparison.names(dataset))}"
 
 
 def row(comparison: Comparison, model: str) -> list[str]:
@@ -139,7 +134,8 @@ def mean_of_ours(comparison: Comparison, model: str) -> str:
 def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
     """The same of a paper's row; the papers' own means do not always add up."""
     first = [first_number(printed.scores.get(dataset, "")) for dataset in datasets]
-    return NONE if None in first else f"{Spread.of(first).mean:.2f}"
+    numbers = [number for number in first if number is not None]
+    return f"{Spread.of(numbers).mean:.2f}" if len(numbers) == len(first) else NONE
 
 
 def shown_rows(comparison: Comparison) -> list[PrintedRow]:
@@ -153,14 +149,6 @@ def shown_rows(comparison: Comparison) -> list[PrintedRow]:
     ]
 
 
-def by_source(printed: list[PrintedRow]) -> dict[str, list[PrintedRow]]:
-    """Rows by where they are printed."""
-    found = defaultdict(list)
-    for row in printed:
-        found[row.source].append(row)
-    return found
-
-
 def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> list[str]:
     """What the columns mean, and what the figures are of."""
     results = comparison.all_results()
@@ -169,7 +157,8 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
     found.append("Scores are means over seeds, ± the sample standard deviation if there are several.")
     if averaged:
         found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
-    found += [f"{listed(each.model for each in rows)}: {source}." for source, rows in by_source(printed).items()]
+    for source in dict.fromkeys(each.source for each in printed):
+        found.append(f"{listed(each.model for each in printed if each.source == source)}: {source}.")
     found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
     found += sorted(
         {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
