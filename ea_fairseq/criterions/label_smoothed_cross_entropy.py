@@ -23,7 +23,7 @@ from ea_fairseq.models.stack import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss
-FAIRSEQ_METHODS = {  # from words to the loss; a stranger's that overrides one of them gets its logits as usual
+FAIRSEQ_METHODS = {  # from tokens to the loss; a model that overrides one of them has to compute its own logits
     TransformerModelBase: ("forward", "get_targets", "get_normalized_probs", "get_normalized_probs_scriptable"),
     TransformerDecoderBase: ("forward", "output_layer", "get_normalized_probs", "get_normalized_probs_scriptable"),
 }
@@ -54,7 +54,7 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
         Args:
             model: the model, or a wrapper of torch's or fairseq's for several processes around it.
             sample: a batch of fairseq's: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: whether to sum over words.
+            reduce: whether to sum over tokens.
         """
         if reduce and output_weight(model) is not None:
             sample = {**sample, "net_input": {**sample["net_input"], "features_only": True}}
@@ -71,7 +71,7 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
         if has_features(sample):
             weight = output_weight(model)
             assert weight is not None  # or logits were asked for
-            features, target = self.words(net_output, sample)
+            features, target = self.unpadded(net_output, sample)
             return smoothed_loss(features, weight, target, self.eps, product_dtype(weight))
         fairseq_loss = super().compute_loss
         chunks = self.chunks(model, net_output, sample)
@@ -79,23 +79,23 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
         join = sum if reduce else torch.cat
         return join([loss for loss, _ in losses]), join([nll for _, nll in losses])
 
-    def words(self, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
-        """Features (R, C) and targets (R,) of the words that the loss is of: all but padding and an ignored prefix."""
+    def unpadded(self, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
+        """Returns features (R, C) and targets (R,) of the tokens in the loss: not of padding or an ignored prefix."""
         features, target = (whole[:, self.ignore_prefix_size :] for whole in (net_output[0], sample["target"]))
         not_padding = target.ne(self.padding_idx)
         return features[not_padding], target[not_padding]
 
     @torch.no_grad()
     def compute_accuracy(self, model: BaseFairseqModel, net_output: tuple, sample: dict) -> tuple[Tensor, Tensor]:
-        """Number of words that are the model's first choice, and number of all words but padding."""
+        """Returns the number of tokens that the model predicts correctly, and the number of tokens without padding."""
         fairseq_accuracy = super().compute_accuracy
         counts = [fairseq_accuracy(model, *chunk) for chunk in self.chunks(model, net_output, sample)]
-        return sum(correct for correct, _ in counts), sum(words for _, words in counts)
+        return sum(correct for correct, _ in counts), sum(tokens for _, tokens in counts)
 
     def chunks(self, model: BaseFairseqModel, net_output: tuple, sample: dict) -> Iterator[tuple[tuple, dict]]:
-        """Splits a batch by sentences: yields the model's output, always logits, and the sample of each chunk.
+        """Splits a batch into chunks of sentences; yields the model's output, always logits, and the sample of each.
 
-        A model without a decoder, or with targets of its own, gives a single chunk.
+        For a model without a decoder, or with targets of its own, there is a single chunk.
         """
         decoder: Any = getattr(model, "decoder", None)
         target = sample["target"]

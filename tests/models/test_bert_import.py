@@ -142,7 +142,10 @@ FLAWS = {
     "layers": (changed(INNER, lambda old: old[:3].clone()), "layers.1.fc1.weight has another shape"),
     "vector": (changed("embeddings.word_embeddings.weight", lambda old: old[0].clone()), "is no matrix"),
     "pieces": (changed("embeddings.word_embeddings.weight", lambda old: old[1:].clone()), "of 12 pieces.* 13"),
-    "norm": (changed("embeddings.LayerNorm.bias", lambda old: old[1:].clone()), "layernorm_embedding.bias is 7 in it"),
+    "norm": (
+        changed("embeddings.LayerNorm.bias", lambda old: old[1:].clone()),
+        "layernorm_embedding.bias is 7 in the",
+    ),
     "twice": (changed("bert.pooler.dense.bias", lambda _: torch.ones(WIDTH)), "pooler.dense.bias twice"),
 }
 

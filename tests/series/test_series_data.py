@@ -103,8 +103,8 @@ def test_labels_are_those_of_the_training_set_in_whatever_order(tmp_path):
 
 
 REFUSED = {
-    "has 2 channels, and what the model was trained on 1": ([np.ones((2, 2))], [0], ("a",)),
-    "has a series of 3 steps, and models read 2: train with more --max-positions": ([np.ones((3, 1))], [0], ("a",)),
+    "has 2 channels, but the training data has 1": ([np.ones((2, 2))], [0], ("a",)),
+    "has a series of 3 steps, but the model reads at most 2: train with a higher": ([np.ones((3, 1))], [0], ("a",)),
     "has the class 'c', which the training set does not have": ([np.ones((2, 1))], [0], ("a", "c")),
     "has numbers to predict, and the training set classes": ([np.ones((2, 1))], [0.5], None),
 }
