@@ -1,4 +1,4 @@
-"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's in less time and memory, and with options of speed."""
+"""The criterion ``ea_label_smoothed_cross_entropy``: fairseq's with less time and memory, and with options of speed."""
 
 import inspect
 from collections.abc import Iterator
@@ -38,21 +38,21 @@ class EALabelSmoothedCrossEntropyConfig(SpeedConfig, fairseq_criterion.LabelSmoo
 class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, computed a chunk of the batch at a time.
 
-    Loss, gradients and logged figures are fairseq's. Where the model ends in a plain linear layer, the logits of only
-    one chunk exist at a time. The class has the name of fairseq's, because fairseq compares that name to decide whether
-    a checkpoint's optimizer state fits.
+    Loss, gradients and logging outputs are fairseq's. If the model ends in a plain linear layer, the logits of only one
+    chunk exist at a time. The class has the name of fairseq's, because fairseq compares these names to decide whether a
+    checkpoint's optimizer state fits.
     """
 
     def __init__(self, task: FairseqTask, cfg: EALabelSmoothedCrossEntropyConfig):
-        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
+        """Raises UserError if ``--autocast bf16`` is combined with fairseq's flags of half precision."""
         super().__init__(task, cfg.sentence_avg, cfg.label_smoothing, cfg.ignore_prefix_size, cfg.report_accuracy)
         self.speed_up(cfg)
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
-        """Loss (a scalar, or (B * T, 1) without ``reduce``), sample size and logged figures of a batch, as fairseq's.
+        """Returns loss (a scalar, or (B * T, 1) without ``reduce``), sample size and logging output of a batch.
 
         Args:
-            model: the model, or a wrapper of torch's or fairseq's for several processes around it.
+            model: the model, or its wrapper of torch or fairseq for several processes.
             sample: a batch of fairseq's: ``net_input``, ``target`` (B, T), ``ntokens``.
             reduce: whether to sum over tokens.
         """
@@ -63,16 +63,18 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
     def compute_loss(
         self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood in nats: sums over words, or (B * T, 1) without ``reduce``.
+        """Returns loss and negative log-likelihood in nats: sums over tokens, or (B * T, 1) without ``reduce``.
 
         Args:
-            net_output: the model's output, of which the first is logits (B, T, V) or features (B, T, C).
+            net_output: the model's output, which starts with logits (B, T, V) or features (B, T, C).
         """
+        # Features: compute the loss from the output projection, without the logits of the whole batch.
         if has_features(sample):
             weight = output_weight(model)
-            assert weight is not None  # or logits were asked for
+            assert weight is not None  # else the model returns logits
             features, target = self.unpadded(net_output, sample)
             return smoothed_loss(features, weight, target, self.eps, product_dtype(weight))
+        # Logits, or a projection that is not plain: fairseq's loss of each chunk, recomputed in the backward pass.
         fairseq_loss = super().compute_loss
         chunks = self.chunks(model, net_output, sample)
         losses = [checkpoint(fairseq_loss, model, *chunk, reduce, use_reentrant=False) for chunk in chunks]
@@ -110,15 +112,15 @@ class LabelSmoothedCrossEntropyCriterion(Speed, fairseq_criterion.LabelSmoothedC
 
 
 def has_features(sample: dict) -> bool:
-    """Whether the model was asked for features (B, T, C) instead of logits (B, T, V)."""
+    """Whether the model returns features (B, T, C) instead of logits (B, T, V)."""
     return sample["net_input"].get("features_only", False)
 
 
 def output_weight(model: nn.Module) -> Tensor | None:
-    """Weight (V, C) of the output projection if it is a plain linear layer without bias or hooks, else None.
+    """Returns the weight (V, C) of the output projection if it is a plain linear layer without bias or hooks.
 
-    None, too, where model or decoder override fairseq's way from features to loss, where the dtype is none of
-    ``DTYPES``, and under ``--find-unused-parameters``.
+    Returns None otherwise, and if model or decoder override a method of fairseq between features and loss, if the dtype
+    is none of ``DTYPES``, and with ``--find-unused-parameters``.
     """
     while isinstance(model, WRAPPERS):
         if getattr(model, "find_unused_parameters", False):
@@ -137,11 +139,11 @@ def output_weight(model: nn.Module) -> Tensor | None:
 
 
 def known_methods(kind: type, name: str) -> tuple:
-    """fairseq's method and our decoder's, which differ in decoding alone."""
+    """Returns fairseq's method and that of our decoder, which only differ in decoding."""
     return getattr(kind, name), getattr(MechanismDecoder, name, None)
 
 
 def product_dtype(weight: Tensor) -> torch.dtype:
-    """The dtype in which a matrix product with this weight is computed: autocast's, if that is on."""
+    """Returns the dtype in which a matrix product with this weight is computed: autocast's, if it is on."""
     device = weight.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
