@@ -1,7 +1,7 @@
 """Evolving attention for neural machine translation: a fairseq user-dir (``--user-dir ea_fairseq``).
 
-Models, tasks and criterions are registered with fairseq as soon as both are imported. Until then the package costs
-nothing, so that a command that needs neither fairseq nor PyTorch starts at once.
+Models, tasks and criterions are registered as soon as both this package and fairseq are imported. Importing this
+package alone is fast, so commands that need neither fairseq nor PyTorch start at once.
 """
 
 import sys
@@ -21,17 +21,17 @@ PLUGIN = "ea_fairseq.plugin"
 
 
 class AfterFairseq(MetaPathFinder):
-    """Imports the plugin right after fairseq, whoever imports that."""
+    """An import hook that imports the plugin right after fairseq."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """fairseq's spec, whose loader imports the plugin, too; None for any other module."""
+        """Returns fairseq's spec, whose loader also imports the plugin; None for any other module."""
         if name != "fairseq":
             return None
         sys.meta_path.remove(self)
         try:
             spec = find_spec(name)
         finally:
-            sys.meta_path.insert(0, self)  # who asks for the spec need not import it
+            sys.meta_path.insert(0, self)  # finding a spec need not lead to an import
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
@@ -45,7 +45,7 @@ class AfterFairseq(MetaPathFinder):
 
 
 def __getattr__(name: str) -> Any:
-    """A public class, by which the plugin is imported."""
+    """Returns a public class; this imports the plugin."""
     if name in __all__:
         return getattr(import_module(PLUGIN), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

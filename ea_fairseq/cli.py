@@ -6,7 +6,7 @@ from importlib import import_module
 
 from ea_fairseq.plain.commands import PROGRAM, run
 
-# Of each command, its module and what it does.
+# Module and description of each command.
 COMMANDS = {
     "quickstart": ("experiments.quickstart", "trains a small model and its baseline, and translates with them"),
     "info": ("installation", "prints versions, the attention backend and missing parts, for bug reports"),
@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """What there is to type."""
+    """Returns the help text, which lists all commands."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(
@@ -60,6 +60,6 @@ def main() -> None:
     if name not in COMMANDS:
         sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for a list.")
     if not sys.stdout.isatty():
-        os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between the states of a bar, a line each in a file
-    sys.argv = [name, *arguments]  # as if each command were a program of its own
+        os.environ.setdefault("TQDM_MININTERVAL", "10")  # seconds between updates of a bar; each adds a line to a file
+    sys.argv = [name, *arguments]  # each command parses its arguments as a program
     run(lambda: import_module(f"ea_fairseq.{COMMANDS[name][0]}").main())

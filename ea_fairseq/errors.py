@@ -1,24 +1,24 @@
-"""The error for bad input: commands end with its message, one sentence, instead of a traceback."""
+"""The error for bad input: commands print its message, one sentence, instead of a traceback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class UserError(ValueError):
-    """Bad input that the user can put right; the message is one sentence that names the flag, file or parameter."""
+    """Bad input that the user can correct; the message is one sentence that names the flag, file or parameter."""
 
 
 class FileError(UserError):
-    """Bad input in a file that the message names, whichever file it was read for."""
+    """Bad input in a file; the message names the file, so callers need not add theirs."""
 
 
 @contextmanager
 def flags_refused() -> Iterator[None]:
-    """Turns a ValueError of fairseq about flags, whose message begins with ``--``, into a UserError.
+    """Turns fairseq's ValueErrors about flags, whose messages begin with ``--``, into UserErrors.
 
     Raises:
-        UserError: with fairseq's message, without the configuration that some of them end with.
-        ValueError: any other, as it is.
+        UserError: with fairseq's message, without the configuration at its end.
+        ValueError: all others, unchanged.
     """
     try:
         yield
@@ -29,5 +29,5 @@ def flags_refused() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """The text with characters that do not print escaped, such as \\x1b: it is safe to show in a terminal."""
+    """Escapes unprintable characters of a text, such as \\x1b, so that a terminal can show it safely."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

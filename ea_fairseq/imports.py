@@ -1,7 +1,7 @@
-"""fairseq is imported faster than by itself, where this package is what imports it.
+"""Importing fairseq through this package is faster than importing it directly.
 
-A fifth of the time goes into scikit-learn and SciPy's statistics, which only scores of classifiers need, and another
-fifth into Python's search for garbage, of which an import leaves none.
+A fifth of the time goes into scikit-learn and SciPy's statistics, which only scores of classifiers need; another fifth
+goes into Python's garbage collection, although an import leaves no garbage.
 """
 
 import gc
@@ -12,16 +12,16 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-DEFERRED = ("sklearn", "sklearn.metrics", "scipy.stats")  # modules of which fairseq calls functions, seldom
+LAZY_MODULES = ("sklearn", "sklearn.metrics", "scipy.stats")  # fairseq seldom calls their functions
 
 
-class Deferred(ModuleType):
-    """Stands for a module, or for a function in it, which is imported when it is called."""
+class LazyModule(ModuleType):
+    """A placeholder for a module, or for a function in it, which is imported when the function is called."""
 
-    def __getattr__(self, name: str) -> "Deferred":
+    def __getattr__(self, name: str) -> "LazyModule":
         if name.startswith("__"):
             raise AttributeError(name)
-        return Deferred(f"{self.__name__}.{name}")
+        return LazyModule(f"{self.__name__}.{name}")
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         module, _, name = self.__name__.rpartition(".")
@@ -30,16 +30,16 @@ class Deferred(ModuleType):
 
 @contextmanager
 def quick_import() -> Iterator[None]:
-    """In this context, what fairseq seldom needs is not imported; afterwards all can be imported as ever."""
-    stand_ins = {name: Deferred(name) for name in DEFERRED if name not in sys.modules}
-    collects = gc.isenabled()
+    """Within this context, seldom needed modules are not imported, and garbage is not collected."""
+    placeholders = {name: LazyModule(name) for name in LAZY_MODULES if name not in sys.modules}
+    was_enabled = gc.isenabled()
     gc.disable()
-    sys.modules.update(stand_ins)
+    sys.modules.update(placeholders)
     try:
         yield
     finally:
-        for name, stand_in in stand_ins.items():
-            if sys.modules.get(name) is stand_in:
+        for name, placeholder in placeholders.items():
+            if sys.modules.get(name) is placeholder:
                 del sys.modules[name]
-        if collects:
+        if was_enabled:
             gc.enable()

@@ -1,6 +1,6 @@
 """``ea-fairseq info``: versions, the backend that computes attention, and what is missing, for bug reports.
 
-Works without fairseq and torch, too, to say that they are missing.
+It also works without fairseq and torch, and then reports that they are missing.
 """
 
 import os
@@ -17,8 +17,8 @@ from ea_fairseq.plain.commands import PROGRAM, Parser
 PACKAGE = Path(__file__).parent
 NEEDED = ("torch", "numpy", "sacrebleu", "sacremoses", "sentencepiece", "subword-nmt", "torchprofile")
 USEFUL = ("triton", "matplotlib")  # on a GPU; for figures
-LIMITS = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
-DESCRIPTION = "Prints versions, who computes evolving attention, and what is missing: paste it into a bug report."
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "MKL_NUM_THREADS")
+DESCRIPTION = "Prints versions, the backend of evolving attention, and what is missing: paste it into a bug report."
 
 
 def main() -> None:
@@ -33,18 +33,18 @@ def main() -> None:
 
 
 def report(problem: str | None = None) -> str:
-    """The report: a line for each fact, and a sentence for each thing that is missing; ``~`` for the home folder.
+    """Returns the report: one line per fact, one sentence per missing thing, and ``~`` for the home folder.
 
     Args:
-        problem: why fairseq cannot be used, or None where it can.
+        problem: why fairseq cannot be used, or None if it can.
     """
     computing, lacks = backend_facts()
     installed = {name: installed_version(name) for name in (*NEEDED, *USEFUL)}
     if torch := sys.modules.get("torch"):
-        installed["torch"] = torch.__version__  # tells the build, such as +cpu, as not every wheel's version does
+        installed["torch"] = torch.__version__  # has the build, such as +cpu, which some wheels' versions lack
     blocks = [
         {
-            "ea-fairseq": f"{installed_version('ea-fairseq') or 'not installed, used as it lies'}, in {PACKAGE}",
+            "ea-fairseq": f"{installed_version('ea-fairseq') or 'not installed, imported from source'}, in {PACKAGE}",
             "Python": platform.python_version(),
             "fairseq": fairseq_versions() + (", cannot be used" if problem else ", works"),
             **{name: found or "not installed" for name, found in installed.items()},
@@ -60,7 +60,7 @@ def report(problem: str | None = None) -> str:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package by its name on PyPI, or None where it is not installed."""
+    """Returns a package's version by its name on PyPI, or None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -68,23 +68,23 @@ def installed_version(package: str) -> str | None:
 
 
 def fairseq_versions() -> str:
-    """Name and version of those packages that are installed and bring a module ``fairseq``."""
+    """Returns name and version of the installed packages that provide a module ``fairseq``."""
     versions = {name: installed_version(name) for name in ("fairseq-fixed", "fairseq")}
     return " and ".join(f"{name} {found}" for name, found in versions.items() if found) or "not installed by pip"
 
 
 def system() -> str:
-    """Operating system, kernel, architecture and C library."""
+    """Returns operating system, kernel, architecture and C library."""
     return " ".join([platform.system(), platform.release(), platform.machine(), *platform.libc_ver()])
 
 
 def processor() -> str:
-    """The processor's name, and the number of cores that this process may use."""
+    """Returns the processor's name and the number of cores that this process may use."""
     return f"{processor_name()}, {len(cores())} core{'s' * (len(cores()) != 1)}"
 
 
 def processor_name() -> str:
-    """What the processor is called, or else its architecture."""
+    """Returns the processor's name or, if it is unknown, the architecture."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -92,12 +92,12 @@ def processor_name() -> str:
 
 
 def cores() -> set[int]:
-    """The numbers of the cores that this process may run on."""
+    """Returns the indices of the cores that this process may use."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def backend_facts() -> tuple[dict[str, str], list[str]]:
-    """Facts about the backend: threads, GPUs, native code and what is chosen; and sentences about what it lacks."""
+    """Returns facts about the backend (threads, GPUs, native code) and a sentence for each part that is missing."""
     try:
         import torch
         from torch._subclasses import FakeTensorMode
@@ -106,7 +106,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         from ea_fairseq.kernels.cpu import native_library
     except Exception as error:
         return {"native code": f"unknown: torch cannot be used ({error})"}, []
-    limits = [f"{name}={printable(os.environ[name])}" for name in LIMITS if name in os.environ]
+    limits = [f"{name}={printable(os.environ[name])}" for name in THREAD_VARIABLES if name in os.environ]
     facts = {
         "threads": ", ".join([str(torch.get_num_threads()), *limits]),
         "GPU": gpus(),
@@ -125,7 +125,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
 
 
 def gpus() -> str:
-    """The names of the GPUs that CUDA shows, or why it shows none."""
+    """Returns the names of the GPUs that CUDA lists, or why it lists none."""
     import torch
 
     try:
@@ -136,7 +136,7 @@ def gpus() -> str:
 
 
 def native_code() -> str:
-    """The native library's instruction set, compiler and threads, or that there is none."""
+    """Returns the native library's instruction set, compiler and threads, or a note that there is none."""
     from ea_fairseq.kernels.cpu import native_library
 
     if native_library.LIBRARY is None:
@@ -147,7 +147,7 @@ def native_code() -> str:
 
 
 def models() -> dict[str, str]:
-    """Names of the models that this package registers with fairseq, by what they are for."""
+    """Returns the names of the models that this package registers with fairseq, by purpose."""
     from fairseq.models import MODEL_REGISTRY
 
     kinds = {
@@ -164,7 +164,7 @@ def models() -> dict[str, str]:
 
 
 def without_home(text: str) -> str:
-    """A text with ``~`` in place of the home folder, which may hold the user's name."""
+    """Replaces the home folder, which may contain the user's name, by ``~``."""
     try:
         home = os.fspath(Path.home())
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Command-line options as fields of a dataclass, each with the check that its values have to pass."""
+"""Command-line options as fields of a dataclass, each with a parser that checks its values."""
 
 import argparse
 from collections.abc import Callable
@@ -13,11 +13,12 @@ from ea_fairseq.errors import UserError
 def option(
     default: Any, parse: Callable[[Any], Any], description: str, wanted: str = "", metavar: str | None = None
 ) -> Any:
-    """A field for one flag.
+    """Returns a dataclass field for one flag.
 
     Args:
-        parse: returns the value, and raises ValueError for one that is out of range.
-        wanted: what a value must be, in words, for the error.
+        parse: returns the parsed value, and raises ValueError if it is out of range.
+        description: the help text.
+        wanted: a description of valid values, for the error message.
     """
     return field(default=default, metadata={"parse": parse, "help": description, "wanted": wanted, "metavar": metavar})
 
@@ -39,7 +40,7 @@ def odd(text: str) -> int:
 
 
 def whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
-    """A parser that returns a whole number in [lowest, highest] and raises ValueError for any other."""
+    """Returns a parser for whole numbers in [lowest, highest], which raises ValueError for others."""
 
     def parse(text: str) -> int:
         number = int(text)
@@ -51,7 +52,7 @@ def whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """A parser that returns a text that is among the names and raises ValueError for any other."""
+    """Returns a parser for one of the names, which raises ValueError for other texts."""
 
     def parse(text: str) -> str:
         if text not in names:
@@ -66,7 +67,7 @@ class Options:
     """The flags of an attention mechanism; this one has none.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class Options:
 
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:
-        """Adds a flag for each option, without a default, so that the architecture's defaults count."""
+        """Adds a flag for each option, without a default, so that the architecture's defaults apply."""
         for opt in fields(cls):
             kind: dict[str, Any]
             if opt.type is bool:
@@ -91,12 +92,12 @@ class Options:
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest value of options that sizes depend on, given a checkpoint's parameters: none by default."""
+        """Returns upper limits of the options that determine sizes, from a checkpoint's parameters: none by default."""
         return {}
 
 
 def flag(opt: Field) -> str:
-    """The flag of an option."""
+    """Returns the flag of an option."""
     return name_of_flag(opt.name)
 
 
@@ -114,7 +115,7 @@ def check(opt: Field, value: Any) -> Any:
 
 
 def argument_type(opt: Field) -> Callable[[str], Any]:
-    """The same check in the form argparse asks for."""
+    """Returns a parser with the same check that raises argparse's error."""
 
     def parse(text: str) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What fairseq is given: its bugs mended, then models, tasks, criterions, optimizers and subwords registered."""
+"""Patches fairseq's bugs, then registers models, tasks, criterions, optimizers and subword models with it."""
 
 import ea_fairseq
 from ea_fairseq import fairseq_patches

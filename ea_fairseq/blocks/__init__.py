@@ -1,3 +1,3 @@
-"""What takes a part of a layer's channels beside its self-attention."""
+"""Branches that compute a part of a layer's channels, in parallel to its self-attention."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq

@@ -1,4 +1,4 @@
-"""A branch beside self-attention."""
+"""The interface of a branch that is parallel to self-attention."""
 
 from torch import Tensor, nn
 
@@ -6,12 +6,12 @@ from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class Branch(nn.Module):
-    """Gives the last ``width`` channels of what a layer's attention and branch give; the attention gives the others.
+    """Computes the last ``width`` channels of a layer's output, in parallel to self-attention, which computes the rest.
 
     Args:
         width: C' channels.
-        reads: channels that it reads: these alone, by default, or all of the layer's, which the attention then reads,
-            too.
+        reads: the number of channels that it reads: only the last C' by default, or all of the layer's; self-attention
+            then reads all of them, too.
     """
 
     def __init__(self, width: int, reads: int | None = None):
@@ -19,17 +19,17 @@ class Branch(nn.Module):
         self.width, self.reads = width, reads or width
 
     def share(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the self-attention and what the branch reads of tokens x (T, B, C)."""
+        """Splits tokens x (T, B, C) into the inputs of self-attention and of the branch."""
         if self.reads == x.size(-1):
             return x, x
         attended, rest = x.split((x.size(-1) - self.width, self.width), dim=-1)
         return attended.contiguous(), rest.contiguous()
 
     def forward(self, x: Tensor, masks: AttentionMasks, incremental_state: dict | None) -> Tensor:
-        """What it reads, (T, B, C') or (T, B, C), to (T, B, C')
+        """(T, B, C') or (T, B, C) -> (T, B, C').
 
         Args:
-            x: of whole sentences, or with ``incremental_state`` of one decoding step.
-            masks: those of the self-attention; ``padded_keys`` (B, T) is true at padding.
+            x: whole sentences, or with ``incremental_state`` the tokens of one decoding step.
+            masks: those of self-attention; ``padded_keys`` (B, T) is true at padding.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The configuration in a checkpoint, checked as untrusted input: fairseq evaluates some options and opens others."""
+"""Checks of the configuration in an untrusted checkpoint: fairseq evaluates some options and opens files of others."""
 
 import re
 import reprlib
@@ -23,13 +23,13 @@ from ea_fairseq.series.description import SeriesDescription
 MAX_CHARACTERS = 100_000  # of a string
 MAX_VALUES, MAX_DEPTH = 10_000, 8  # of a configuration
 MAX_INT = 1 << 63
-MAX_POSITION_NUMBERS = 1 << 28  # positions * width of an embedding of positions
-GROUPS = ("model", "task", "dataset", "criterion", "bpe", "tokenizer")  # that building and translating read
+MAX_POSITION_ELEMENTS = 1 << 28  # positions * width of a position embedding
+GROUPS = ("model", "task", "dataset", "criterion", "bpe", "tokenizer")  # groups read in building and translating
 NAMESPACE_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "scoring")  # Namespaces in old files
 WIDTHS = ("embed_dim", "ffn_embed_dim", "input_dim", "output_dim", "attention_heads")
 POSITIONS = {"encoder": "max_source_positions", "decoder": "max_target_positions"}
-OTHER_POSITIONS = {"encoder": ("max_positions", "tokens_per_sample")}  # of encoders alone
-STACKS = (  # number of layers, width and width within, and what fairseq and our series take where they are not given
+OTHER_POSITIONS = {"encoder": ("max_positions", "tokens_per_sample")}  # of encoder-only models
+STACKS = (  # defaults of the number of layers, of the width and of the feed-forward width
     {"encoder_layers": 6, "encoder_embed_dim": 512, "encoder_ffn_embed_dim": 2048},
     {"decoder_layers": 6, "decoder_embed_dim": 512, "decoder_ffn_embed_dim": 2048},
     {"blocks": 3, "width": 64, "ffn_width": 0},
@@ -39,7 +39,6 @@ HEAD = r"classification_heads\.\w+\.(out_proj\.)?weight(_orig)?$"
 
 brief = reprlib.Repr()
 brief.maxstring = brief.maxlong = 120
-
 
 SERIES_HEAD = re.compile(r"classification_heads\.\w+\.weight")
 
@@ -107,12 +106,12 @@ def walk(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, object
 
 
 def entries(options: dict | Namespace | None) -> dict:
-    """Options by their names, whatever they are kept in; empty for None."""
+    """Returns options as a dictionary; empty for None."""
     return options if isinstance(options, dict) else vars(options) if options else {}
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: shortened, control characters escaped; only the type of an object."""
+    """Formats a value for messages: shortened, with control characters escaped; of other objects only the type."""
     return brief.repr(value) if isinstance(value, str | int | float | list | tuple) else f"a {type(value).__name__}"
 
 
@@ -127,7 +126,7 @@ def require_known(state: dict, given: Collection[str] = ()) -> None:
         UserError: naming the first option that its rule does not allow.
     """
     for config in filter(None, (state.get("cfg"), state.get("args"))):
-        flat = isinstance(config, Namespace)  # as checkpoints of old have it
+        flat = isinstance(config, Namespace)  # the format of old checkpoints
         for group, options in () if flat else config.items():
             if not isinstance(options, dict | Namespace | None if group in NAMESPACE_GROUPS else dict | None):
                 raise UserError(f"{group} is {shown(options)}, and must be a group of options")
@@ -139,9 +138,9 @@ def require_known(state: dict, given: Collection[str] = ()) -> None:
                     raise UserError(f"{group}.{name} is {shown(value)}, and must be {rule.wanted}")
         for group in ("args",) if flat else ("model", "task"):
             require_sizes(entries(groups.get(group)), state["model"])
-            require_numbers(entries(groups.get(group)), state["model"])
+            require_stored_elements(entries(groups.get(group)), state["model"])
         options = entries(groups.get("args" if flat else "model"))
-        require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_NUMBERS)
+        require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_ELEMENTS)
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
@@ -160,7 +159,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
         layers = {int(found[2]) for name in tensors if (found := re.match(LAYER, name))}
         width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() == 2), default=1)
         limits |= {f"{side}_{name}": width for name in WIDTHS}
-        limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_NUMBERS // width}
+        limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_ELEMENTS // width}
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
@@ -172,10 +171,10 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
             raise UserError(f"{name} is {size:,}, and the model's parameters allow no more than {limit:,}")
 
 
-def require_numbers(options: dict, parameters: dict[str, Tensor]) -> None:
-    """Checks that the layers that the options describe have no more numbers than the parameters, as far as can be told.
+def require_stored_elements(options: dict, parameters: dict[str, Tensor]) -> None:
+    """Checks that the layers that the options describe have no more elements than the stored parameters.
 
-    A layer has at least the two linear layers of its feed-forward network, and a projection of its attention.
+    The estimate is a lower bound: the two linear layers of a feed-forward network, and one projection of an attention.
 
     Args:
         options, parameters: as for :func:`require_sizes`.
@@ -184,34 +183,34 @@ def require_numbers(options: dict, parameters: dict[str, Tensor]) -> None:
         UserError: naming the number of layers.
     """
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in parameters.values()}
-    held = sum(tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in storages.values())
+    stored = sum(tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in storages.values())
     for stack in STACKS:
         if not stack.keys() & options.keys():
             continue
         layers, width, inner = (options.get(name) or default for name, default in stack.items())
         side = "decoder" if "decoder_layers" in stack else "encoder"
-        if layers * (2 * width * inner + numbers_of_projection(options, side, width)) > held:
+        if layers * (2 * width * inner + min_projection_elements(options, side, width)) > stored:
             raise UserError(
-                f"{next(iter(stack))} is {layers:,}, which needs more numbers than the {held:,} of the parameters"
+                f"{next(iter(stack))} is {layers:,}, which needs more than the {stored:,} elements of the parameters"
             )
 
 
-def numbers_of_projection(options: dict, side: str, width: int) -> int:
-    """The fewest that an attention's projection has: a branch may have half of the width, or all but a share."""
+def min_projection_elements(options: dict, side: str, width: int) -> int:
+    """Returns a lower bound for the elements of an attention's projection; a branch may take part of the width."""
     if not options.get("full_width_heads"):
         return width * width // 4
     share, heads = options.get("attention_share"), options.get(f"{side}_attention_heads") or 8
     return int(heads * width * width * (0.25 if share is None else float(share)))
 
 
-def without_foreign_choices(state: dict, given: Collection[str]) -> None:
-    """Removes from a checkpoint's options, in place, those of beam search and the paths of embedding files.
+def remove_search_and_embedding_options(state: dict, given: Collection[str]) -> None:
+    """Removes the options of beam search and the paths of embedding files from a checkpoint's options, in place.
 
-    How to search is for the user to say, and the embeddings themselves are in the checkpoint.
+    The user chooses how to search, and the embeddings themselves are in the checkpoint.
 
     Args:
-        state: a checkpoint's state, as fairseq has upgraded it.
-        given: names of options that the user gives, which stay.
+        state: a checkpoint's state, upgraded by fairseq.
+        given: names of options that the user gives; these are not removed.
     """
     search = {name: value for name, value in asdict(GenerationConfig()).items() if name not in given}
     embeddings = {f"{side}_embed_path" for side in POSITIONS}.difference(given)
@@ -233,10 +232,10 @@ def require_series(state: dict, parameters: dict[str, Tensor], options: dict, mo
     Args:
         state: of the task.
         options: of the model, by name.
-        most: numbers of a table of positions.
+        most: maximum number of elements of a position embedding.
 
     Raises:
-        UserError: naming what cannot be right.
+        UserError: naming the size that is too large.
     """
     if "series" not in state:
         return
@@ -253,5 +252,5 @@ def require_series(state: dict, parameters: dict[str, Tensor], options: dict, mo
 
 
 def max_size(parameters: dict[str, Tensor]) -> int:
-    """The largest dimension of any parameter."""
+    """Returns the largest dimension of any parameter."""
     return max((size for tensor in parameters.values() for size in tensor.shape), default=1)

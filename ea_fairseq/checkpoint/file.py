@@ -1,4 +1,4 @@
-"""The file of a checkpoint: read as data, and checked before fairseq sees it."""
+"""Reading a checkpoint's file as data, and checking it before fairseq uses it."""
 
 import errno
 import pickle
@@ -24,12 +24,12 @@ DAMAGED = "is not whole: its end is missing or damaged"
 
 
 def read_checkpoint(path: str | Path) -> dict:
-    """Loads a checkpoint's state: ``model``, ``cfg`` or ``args``, and so on; its tensors are mapped, not copied.
+    """Loads a checkpoint's state: ``model``, ``cfg`` or ``args``, and so on; its tensors are memory-mapped.
 
     Raises:
-        UserError: naming the file, where it is damaged, no checkpoint, holds more than data, or has tensors, counts or
-            options that cannot be right.
-        OSError: where it cannot be read.
+        UserError: naming the file, if it is damaged, is no checkpoint, contains more than data, or has invalid tensors,
+            counts or options.
+        OSError: if it cannot be read.
     """
     with refusing(path):
         with Path(path).open("rb") as file:
@@ -43,31 +43,31 @@ def read_checkpoint(path: str | Path) -> dict:
 
 @contextmanager
 def refusing(path: str | Path) -> Iterator[None]:
-    """Turns what is wrong with a checkpoint into a UserError that names the file; other errors pass.
+    """Turns errors about a checkpoint's contents into a UserError that names the file; other errors pass.
 
     Raises:
-        UserError: one sentence, for a UserError or any error that :func:`flaw_behind` explains.
+        UserError: one sentence, for a UserError or any error that :func:`explanation` explains.
     """
     try:
         yield
     except UserError as error:
         raise UserError(f"{path} is refused: {error}.") from None
-    except Exception as error:  # reading a file that is no checkpoint raises any
-        flaw = flaw_behind(error)
-        if flaw is None:
+    except Exception as error:  # a file that is no checkpoint can raise any error
+        reason = explanation(error)
+        if reason is None:
             raise
-        raise UserError(f"{path} {flaw}.") from error
+        raise UserError(f"{path} {reason}.") from error
 
 
 @contextmanager
 def building(paths: str) -> Iterator[None]:
-    """Turns what goes wrong while models are built from checkpoints into a UserError that names the files.
+    """Turns errors in building models from checkpoints into a UserError that names the files.
 
     Args:
         paths: the files, as the message names them.
 
     Raises:
-        UserError: one sentence; MemoryError and OSError pass as they are, but where a file of the data is missing.
+        UserError: one sentence. MemoryError and OSError pass unchanged, except for a missing dictionary.
     """
     try:
         yield
@@ -77,8 +77,8 @@ def building(paths: str) -> Iterator[None]:
         path = Path(error.filename)
         missing = path if str(path).isprintable() and len(str(path)) < 300 else shown(path.name)
         raise UserError(
-            f"there is no dictionary {missing}, which {paths} needs: name the folder that has it, in Python with "
-            "data_name_or_path."
+            f"there is no dictionary {missing}, which {paths} needs: give the folder that has it (in Python, as "
+            "data_name_or_path)."
         ) from error
     except (MemoryError, OSError, FileError):
         raise
@@ -86,13 +86,13 @@ def building(paths: str) -> Iterator[None]:
         if paths in str(error):
             raise
         raise UserError(f"{paths}: {error}") from error
-    except (Exception, SystemExit) as error:  # options that contradict each other raise any; a bad file, SystemExit
+    except (Exception, SystemExit) as error:  # contradictory options can raise any error, a bad file SystemExit
         reason = shown(f"{type(error).__name__}: {' '.join(str(error).split())}")
-        raise UserError(f"{paths}: fairseq makes nothing of its options ({reason}).") from error
+        raise UserError(f"{paths}: fairseq could not build a model from its options ({reason}).") from error
 
 
-def flaw_behind(error: Exception) -> str | None:
-    """What is wrong with a checkpoint, as the end of a sentence; None where the error is the disk's or the memory's."""
+def explanation(error: Exception) -> str | None:
+    """Explains what is wrong with a checkpoint, as the end of a sentence; returns None for errors of disk or memory."""
     foreign = re.search(r"(?i:global) ([\w.]+\.\w+)", f"{error.__context__} {error}")
     if isinstance(error, pickle.UnpicklingError) and foreign:
         return f"is refused: it wants to run {foreign[1]:.80}, and a checkpoint is data"
@@ -105,10 +105,10 @@ def flaw_behind(error: Exception) -> str | None:
 
 
 def require_stored(path: str | Path) -> None:
-    """Checks that a zip archive is stored uncompressed, as torch writes it, so that it cannot grow when it is read.
+    """Checks that a zip archive is stored uncompressed, as torch writes it, so that reading it cannot fill the memory.
 
     Raises:
-        UserError: where it is compressed, or its members are larger than the file or the pickle larger than
+        UserError: if it is compressed, if its members are larger than the file, or if the pickle is larger than
             ``LARGEST_PICKLE``.
     """
     with zipfile.ZipFile(path) as archive:
@@ -129,13 +129,13 @@ def require_state(state: object) -> None:
 
     Raises:
         UserError: naming the part that is wrong.
-        TypeError, AttributeError, LookupError: where a part is of another type; :func:`refusing` takes these, too.
+        TypeError, AttributeError, LookupError: if a part has another type; :func:`refusing` handles these, too.
     """
     if not isinstance(state, dict):
         raise TypeError(type(state).__name__)
     for name, tensor in state["model"].items():
         require_dense(name, tensor)
-    require_own_numbers(state["model"])
+    require_separate_storage(state["model"])
     require_plain("cfg", state.get("cfg"), dict)
     require_plain("args", state.get("args"), Namespace)
     if "series" in entries(state.get("task_state")):
@@ -145,24 +145,24 @@ def require_state(state: object) -> None:
     epoch = (extra.get("train_iterator") or {}).get("epoch", 1)
     for name, count in {"num_updates": history.get("num_updates", 0), "epoch": epoch}.items():
         if not integer(0, 1 << 53).allows(count):
-            raise UserError(f"its {name} is {shown(count)}, and must be a number of a training")
+            raise UserError(f"its {name} is {shown(count)}, but must be a whole number from 0 up")
     for name in ("previous_training_time", "val_loss"):
         number = extra.get(name)
         if isinstance(number, Tensor):  # as several processes leave it
             require_dense(name, number)
             number = number.item() if number.numel() == 1 else number
         if not isinstance(number, Real | None):
-            raise UserError(f"its {name} is {shown(number)}, and must be a number")
+            raise UserError(f"its {name} is {shown(number)}, but must be a number")
     averaged = state.get("averaged", [])
     if not isinstance(averaged, list) or not all(isinstance(name, str) and name.isprintable() for name in averaged):
         raise UserError("the names of the checkpoints that it is the average of are no names")
 
 
-def require_own_numbers(parameters: dict[str, Tensor]) -> None:
-    """Checks that parameters have numbers of their own, or are one and the same: a small file must not fill the memory.
+def require_separate_storage(parameters: dict[str, Tensor]) -> None:
+    """Checks that parameters do not overlap unless they are identical: a small file must not fill the memory.
 
     Raises:
-        UserError: where parts of parameters are parts of others, too.
+        UserError: if different parameters share elements.
     """
     stored = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in parameters.values()}
     different = {(tensor.data_ptr(), tensor.shape, tensor.stride()): tensor for tensor in parameters.values()}
@@ -171,7 +171,7 @@ def require_own_numbers(parameters: dict[str, Tensor]) -> None:
 
 
 def require_dense(name: object, tensor: object) -> None:
-    """Checks that a parameter has a name, and is a dense tensor whose storage holds as many numbers as its shape says.
+    """Checks that a parameter has a valid name, and is a dense tensor whose storage has all elements of its shape.
 
     Raises:
         UserError: naming the parameter.

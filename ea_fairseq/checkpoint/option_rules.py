@@ -24,8 +24,7 @@ from fairseq.utils import get_available_activation_fns
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.models.classifier_options import ClassifierOptions
-from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 @register_criterion("masked_values")
 class MaskedValuesCriterion(FairseqCriterion):
-    """Squared errors of the values that were masked, and of no others."""
+    """The mean squared error of the masked values only."""
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
-        """Loss, number of masked values and logged figures of a batch.
+        """Returns loss, number of masked values and logging output of a batch.
 
         Args:
             sample: ``net_input``, ``target`` (B, T, C) and ``masked`` (B, T, C).
@@ -23,7 +23,7 @@ class MaskedValuesCriterion(FairseqCriterion):
         masked = sample["masked"]
         errors = predicted.float()[masked], sample["target"].float()[masked]
         loss = F.mse_loss(*errors, reduction="sum" if reduce else "none")
-        size = max(1, int(masked.sum()))  # a short batch may have none
+        size = max(1, int(masked.sum()))  # a short batch may have no masked values
         figures = {"loss": loss.detach().sum(), "sample_size": size}
         return loss, size, figures | {name: sample[name] for name in ("ntokens", "nsentences")}
 
@@ -36,5 +36,5 @@ class MaskedValuesCriterion(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Whether several processes may sum the figures."""
+        """Returns True: several processes may sum the logging outputs."""
         return True

@@ -37,10 +37,10 @@ class RDropConfig(EALabelSmoothedCrossEntropyConfig):
 
 @register_criterion("r_drop", dataclass=RDropConfig)
 class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
-    """Label-smoothed cross-entropy of two passes over a batch, and how far apart their predictions are.
+    """Label-smoothed cross-entropy of two passes over a batch, and the divergence of their predictions.
 
-    Training takes twice the time of ``label_smoothed_cross_entropy``, which validation is. The loss is half of the
-    paper's, so that it is of the size of one pass: gradients that are clipped, or a penalty of weights, mean the same.
+    Training takes twice the time of ``label_smoothed_cross_entropy``; validation computes only that. The loss is half
+    of the paper's, so that it is on the scale of one pass, and gradient clipping and weight decay have the same effect.
     """
 
     def __init__(self, task: FairseqTask, cfg: RDropConfig):
@@ -52,7 +52,7 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
         self.divergence: Tensor | None = None
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
-        """Loss, sample size and logged figures of a batch; in training of both passes, each half."""
+        """Returns loss, sample size and logging output of a batch; in training, the mean of both passes."""
         if not model.training or not reduce:
             return super().forward(model, sample, reduce)
         inputs = {name: twice(value) for name, value in sample["net_input"].items()}
@@ -71,17 +71,17 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
         if has_features(sample):
             weight = output_weight(model)
             assert weight is not None  # or logits were asked for
-            features, target = (side_by_side(words) for words in self.words(net_output, sample))
+            features, target = (interleave(rows) for rows in self.unpadded(net_output, sample))
             loss_of = partial(two_pass_loss_and_grad_, eps_i=self.eps / (len(weight) - 1), alpha=self.alpha)
             loss, nll, self.divergence = chunked_loss(features, weight, target, loss_of, product_dtype(weight))
             return loss / 2, nll / 2
         lprobs, target = self.get_lprobs_and_target(model, net_output, sample)
         loss, nll = label_smoothed_nll_loss(lprobs, target, self.eps, ignore_index=self.padding_idx)
         first, second = lprobs.chunk(2)
-        words = target.chunk(2)[0].ne(self.padding_idx).unsqueeze(-1)
+        tokens = target.chunk(2)[0].ne(self.padding_idx).unsqueeze(-1)
         # KL(P1 || P2) + KL(P2 || P1) = sum of (P1 - P2) (log P1 - log P2)
-        apart = ((first.exp() - second.exp()) * (first - second)).masked_fill(~words, 0.0).sum()
-        divergence = apart / 2  # R-Drop eq. 4
+        symmetric_kl = ((first.exp() - second.exp()) * (first - second)).masked_fill(~tokens, 0.0).sum()
+        divergence = symmetric_kl / 2  # R-Drop eq. 4
         self.divergence = divergence.detach()
         return (loss + self.alpha * divergence) / 2, nll / 2
 
@@ -97,13 +97,13 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
 
 
 def twice(value: Any) -> Any:
-    """A tensor whose first dimension is the batch, behind itself; anything else as it is."""
+    """Concatenates a tensor with itself along the batch dimension; returns other values unchanged."""
     return torch.cat([value, value]) if isinstance(value, Tensor) else value
 
 
-def side_by_side(words: Tensor) -> Tensor:
-    """Rows of two passes, (2R, ...), first those of the one and then those of the other, as pairs of rows."""
-    return words.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
+def interleave(rows: Tensor) -> Tensor:
+    """Interleaves the rows of two passes, (2R, ...), so that each token's two rows are neighbours."""
+    return rows.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
 
 
 def two_pass_loss_and_grad_(

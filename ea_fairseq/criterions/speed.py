@@ -1,4 +1,4 @@
-"""Options of our criteria that make trainings faster: ``--autocast`` and ``--fast-dropout``.
+"""Options of this package's criteria that speed up training: ``--autocast`` and ``--fast-dropout``.
 
 ``ea_masked_lm`` and ``ea_sentence_prediction`` are fairseq's criteria with them.
 """
@@ -22,7 +22,7 @@ from ea_fairseq.kernels.cpu.bernoulli import draw_fast
 
 @dataclass
 class SpeedConfig(FairseqDataclass):
-    """``--autocast`` and ``--fast-dropout``, and fairseq's flags of half precision, to be refused beside autocast."""
+    """``--autocast`` and ``--fast-dropout``, and fairseq's flags of half precision, which exclude autocast."""
 
     autocast: ChoiceEnum(["none", "bf16"]) = field(  # type: ignore[valid-type]
         default="none",
@@ -38,15 +38,15 @@ class SpeedConfig(FairseqDataclass):
 
 
 class Speed(FairseqCriterion):
-    """What stands before a criterion of fairseq as a base, so that it takes these options."""
+    """A mixin that adds these options to a criterion of fairseq; to be listed before it as a base."""
 
     autocast: torch.dtype | None
 
     def speed_up(self, cfg: SpeedConfig) -> None:
-        """Takes the options; ``--fast-dropout`` holds for the rest of the process.
+        """Applies the options; ``--fast-dropout`` stays active for the rest of the process.
 
         Raises:
-            UserError: where ``--autocast bf16`` meets fairseq's own flags of half precision.
+            UserError: if ``--autocast bf16`` is combined with fairseq's flags of half precision.
         """
         self.autocast = autocast_dtype(cfg)
         if cfg.fast_dropout:
@@ -59,17 +59,17 @@ class Speed(FairseqCriterion):
             if self.autocast:
                 contexts.enter_context(torch.autocast(device, self.autocast))
                 if device == "cpu":
-                    warn_where_slow()
-                    # torch's flash attention takes six times as long for gradients as in float32
+                    warn_if_slow()
+                    # The backward pass of torch's flash attention takes six times as long as in float32.
                     contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
             return super().forward(model, sample, reduce)
 
 
 def autocast_dtype(cfg: SpeedConfig) -> torch.dtype | None:
-    """The dtype that ``--autocast`` names, None where it is off.
+    """Returns the dtype of ``--autocast``, or None if it is off.
 
     Raises:
-        UserError: where it meets fairseq's own flags of half precision.
+        UserError: if it is combined with fairseq's flags of half precision.
     """
     if cfg.autocast == "none":
         return None
@@ -84,8 +84,8 @@ def has_bfloat16() -> bool:
 
 
 @cache
-def warn_where_slow() -> None:
-    """Warns, once, where bfloat16 is slower than float32."""
+def warn_if_slow() -> None:
+    """Warns once if bfloat16 is slower than float32 on this processor."""
     if not has_bfloat16():
         logging.getLogger(__name__).warning(
             "--autocast bf16: torch has no fast matrix products in bfloat16 on this processor, and training takes "

@@ -1,4 +1,4 @@
-"""Bugs of fairseq that this package fixes: each file names its bugs and what is done instead."""
+"""Fixes for bugs of fairseq: each file describes its bugs and what happens instead."""
 
 from ea_fairseq.fairseq_patches.errors import install_excepthook
 from ea_fairseq.fairseq_patches.startup import alias_user_dir, quiet_warnings, require_working_fairseq
@@ -11,7 +11,7 @@ def apply(package_path: list[str]) -> None:
         package_path: the ``__path__`` of ``ea_fairseq``, which is extended.
 
     Raises:
-        ImportError: where fairseq is missing or broken; what is imported below needs a working one.
+        ImportError: if fairseq is missing or broken; the imports below need a working one.
     """
     install_excepthook()
     quiet_warnings()

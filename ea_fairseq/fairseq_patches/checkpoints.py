@@ -34,7 +34,7 @@ from fairseq.trainer import Trainer
 from fairseq.utils import resolve_max_positions
 from omegaconf import OmegaConf
 
-from ea_fairseq.checkpoint.config import require_known, without_foreign_choices
+from ea_fairseq.checkpoint.config import remove_search_and_embedding_options, require_known
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.nested_options import flatten
@@ -115,7 +115,7 @@ def require_valid_sizes(trainer: Trainer) -> None:
 
 
 def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args: Any, **kwargs: Any) -> dict:
-    """Loads a checkpoint as fairseq does, without the options that :func:`without_foreign_choices` drops.
+    """Loads a checkpoint as fairseq does, without the options that :func:`remove_search_and_embedding_options` drops.
 
     Args:
         arg_overrides: options that take the place of the checkpoint's.
@@ -131,7 +131,7 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args: 
     with refusing(path):
         state = fairseq_load_to_cpu(path, arg_overrides, *args, **kwargs)
         flatten((state.get("cfg") or {}).get("model"), complete=True)
-        without_foreign_choices(state, arg_overrides or ())
+        remove_search_and_embedding_options(state, arg_overrides or ())
     return state
 
 
@@ -189,7 +189,7 @@ def build_models(
     for path, state in zip(filenames, states, strict=True):
         with refusing(path):
             state = upgraded(state, overrides)
-            without_foreign_choices(state, overrides)
+            remove_search_and_embedding_options(state, overrides)
         with building(", ".join(filenames)):
             (model,), cfg, task = fairseq_load_models([path], overrides, task, strict, state=state)
         models.append(model)

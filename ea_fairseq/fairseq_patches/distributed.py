@@ -1,4 +1,4 @@
-"""Trainings of several processes start without a GPU, and resume.
+"""Training with several processes works without a GPU, and can be resumed.
 
 Two faults of fairseq/distributed/utils.py:
 
@@ -6,7 +6,7 @@ Two faults of fairseq/distributed/utils.py:
   one. Here such a process trains on the CPU.
 - ``_broadcast_object_slow`` sends a checkpoint's state as a file of ``torch.save``. The others load it with
   ``torch.load``, and torch >= 2.6 refuses fairseq's classes in it, so no training resumes. Here torch's own broadcast
-  sends the object. That is safe: the first process has loaded it from the checkpoint under torch's check.
+  sends the object. That is safe: the first process has loaded it from the checkpoint with torch's check.
 """
 
 import os

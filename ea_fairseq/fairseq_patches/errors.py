@@ -1,8 +1,8 @@
-"""Bad input ends a fairseq command with one sentence instead of a traceback.
+"""For bad input, fairseq's commands print one sentence instead of a traceback.
 
-fairseq's commands (``cli_main`` in ``fairseq_cli/*.py``) catch no error, so a misspelt file or flag ends in a
-traceback. For errors whose message is written for the user, the message alone is printed: ours, and those that fairseq
-raises with a sentence.
+fairseq's commands (``cli_main`` in ``fairseq_cli/*.py``) catch no errors, so a misspelt file or flag ends in a
+traceback. If an error's message is written for the user, only the message is printed: for errors of this package, and
+those that fairseq raises with a sentence.
 """
 
 import sys
@@ -41,10 +41,10 @@ def install_excepthook() -> None:
 
 
 def ended_job(job: JobReturn) -> Any:
-    """What the training of fairseq-hydra-train returned; hydra would print an error of its with a traceback.
+    """Returns the result of fairseq-hydra-train's training; hydra would print a traceback for its errors.
 
     Raises:
-        SystemExit: with :func:`message_for` the error, where there is one.
+        SystemExit: with :func:`message_for` the error, if there is one.
     """
     message = message_for(job._return_value) if isinstance(job._return_value, Exception) else None
     if message is None or not in_fairseq_command():
@@ -53,7 +53,7 @@ def ended_job(job: JobReturn) -> Any:
 
 
 def message_for(error: BaseException | None) -> str | None:
-    """The sentence for the user in an error or in its causes; None where only a traceback tells what happened.
+    """Returns the sentence for the user in an error or in its causes; None if the error needs a traceback.
 
     The chain of causes is searched because fairseq catches some errors and raises others in their place. An OSError,
     such as fairseq's for a missing data set, names its file, so its message serves.
@@ -70,7 +70,7 @@ def message_for(error: BaseException | None) -> str | None:
 
 
 def sentence_of_fairseq(error: BaseException) -> str | None:
-    """The text of an error that fairseq itself has raised with a sentence, on one line; None for all others."""
+    """Returns the message of an error that fairseq raised with a sentence, on one line; None for all others."""
     text = " ".join(str(error).split())
     if type(error) not in WITH_SENTENCES or " " not in text:
         return None

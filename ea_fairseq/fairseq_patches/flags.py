@@ -1,4 +1,4 @@
-"""Flags that cannot work are refused before a command begins.
+"""Flags with invalid values are refused before a command starts.
 
 ``parse_args_and_arch`` (fairseq/options.py) takes any text for flags that are read later: a training then ends in a
 traceback after its first epoch (``--best-checkpoint-metric bleu``), ends with 0 and has trained nothing
@@ -33,10 +33,10 @@ def patch_flags() -> None:
 
 
 def parse_args_and_arch(parser: ArgumentParser, *args: Any, **kwargs: Any) -> Any:
-    """Parses flags as fairseq does; for a misspelt choice, such as of ``--arch``, it suggests those that are alike.
+    """Parses flags as fairseq does; for a misspelt choice, such as of ``--arch``, it suggests similar ones.
 
     Raises:
-        UserError: naming a flag that cannot work.
+        UserError: naming an invalid flag.
     """
     error = parser.error
     parser.error = lambda message: error(with_suggestion(message))  # type: ignore[method-assign]
@@ -45,7 +45,7 @@ def parse_args_and_arch(parser: ArgumentParser, *args: Any, **kwargs: Any) -> An
     except KeyError as error:
         if error.args != (None,):
             raise
-        raise UserError("--task is missing: give that of the model, such as --task translation") from error
+        raise UserError("--task is missing: give the model's task, such as --task translation") from error
     parsed = found[0] if isinstance(found, tuple) else found
     if sentence := next(flaws(parsed, Path(sys.argv[0]).stem), None):
         raise UserError(sentence)
@@ -53,7 +53,7 @@ def parse_args_and_arch(parser: ArgumentParser, *args: Any, **kwargs: Any) -> An
 
 
 def with_suggestion(message: str) -> str:
-    """An error of argparse's, with the names that are like a misspelt one in the place of all that there are."""
+    """Replaces the list of all choices in an error message of argparse by those similar to the misspelt one."""
     match = CHOICE.fullmatch(message)
     if match is None:
         return message
@@ -63,11 +63,11 @@ def with_suggestion(message: str) -> str:
 
 
 def flaws(args: Namespace, command: str) -> Iterator[str]:
-    """A sentence for each flag that cannot work in a command such as ``fairseq-train``."""
+    """Yields a sentence for each flag that is invalid in a command such as ``fairseq-train``."""
     for name in ("model_overrides", "eval_bleu_args", "eval_bleu_detok_args", "adam_betas"):
         text = getattr(args, name, None)
         read, is_right, wanted = FORMS[name]
-        if isinstance(text, str) and not holds(text, read, is_right):
+        if isinstance(text, str) and not is_valid(text, read, is_right):
             yield f"--{name.replace('_', '-')} must be {wanted}, not {shown(text)}"
     if getattr(args, "eval_bleu", False):
         known = sorted(TOKENIZER_REGISTRY)
@@ -97,8 +97,8 @@ def is_dict(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def holds(text: str, read: Callable[[str], Any], is_right: Callable[[Any], bool]) -> bool:
-    """Whether a text can be read, and what it says is right."""
+def is_valid(text: str, read: Callable[[str], Any], is_right: Callable[[Any], bool]) -> bool:
+    """Whether a text can be parsed, and its value passes the check."""
     try:
         return is_right(read(text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -1,7 +1,7 @@
-"""``fairseq-interactive`` keeps empty lines empty, truncates where it is asked to, and names what is not UTF-8.
+"""``fairseq-interactive`` translates empty lines to empty lines, truncates on request, and reports invalid UTF-8.
 
-It (fairseq_cli/interactive.py) makes up a translation for an empty line, does not know ``--truncate-source``, which
-data sets have, and ends with a traceback where its input is not UTF-8.
+fairseq's (fairseq_cli/interactive.py) invents a translation for an empty line, ignores ``--truncate-source``, which
+data sets support, and ends with a traceback if its input is not UTF-8.
 """
 
 import sys
@@ -22,7 +22,7 @@ fairseq_tokens = TranslationTask.get_interactive_tokens_and_lengths
 
 
 def patch_interactive() -> None:
-    """Replaces, in this command alone, what reads lines, what turns them into tokens, and what translates."""
+    """Replaces, in this command only, the functions that read, tokenize and translate lines."""
     if Path(sys.argv[0]).stem != "fairseq-interactive":
         return
     from fairseq_cli import interactive
@@ -33,7 +33,7 @@ def patch_interactive() -> None:
 
 
 def buffered_read(fairseq_read: Callable, path: str, buffer_size: int) -> Iterator[list[str]]:
-    """Lines of a file or, for ``-``, of stdin, as fairseq reads them; raises FileError where they are not UTF-8."""
+    """Yields lines of a file or, for ``-``, of stdin, as fairseq does; raises FileError if they are not UTF-8."""
     try:
         with utf8(path):
             yield from fairseq_read(path, buffer_size)
@@ -44,7 +44,7 @@ def buffered_read(fairseq_read: Callable, path: str, buffer_size: int) -> Iterat
 def tokens_and_lengths(
     task: TranslationTask, lines: list[str], encode: Callable[[str], str]
 ) -> tuple[list[Tensor], list[int]]:
-    """Tokens of lines; with ``--truncate-source`` no more than there are positions, the last the end of sentence."""
+    """Returns tokens of lines; ``--truncate-source`` cuts them to the model's positions, with the end of sentence."""
     tokens, lengths = fairseq_tokens(task, lines, encode)
     if not task.cfg.truncate_source:
         return tokens, lengths
@@ -56,15 +56,17 @@ def tokens_and_lengths(
 def inference_step(
     task: TranslationTask, generator: Any, models: list, sample: dict, *args: Any, **kwargs: Any
 ) -> list[list[dict]]:
-    """Hypotheses of each sentence; of one without words an empty one."""
+    """Returns the hypotheses of each sentence; for a sentence without tokens, an empty one."""
     found = fairseq_inference_step(task, generator, models, sample, *args, **kwargs)
-    source, words = sample["net_input"]["src_tokens"], task.source_dictionary
-    is_empty = (source.eq(words.pad()) | source.eq(words.eos())).all(dim=1).tolist()
-    return [[nothing(task)] if empty else hypotheses for empty, hypotheses in zip(is_empty, found, strict=True)]
+    source, dictionary = sample["net_input"]["src_tokens"], task.source_dictionary
+    is_empty = (source.eq(dictionary.pad()) | source.eq(dictionary.eos())).all(dim=1).tolist()
+    return [
+        [empty_hypothesis(task)] if empty else hypotheses for empty, hypotheses in zip(is_empty, found, strict=True)
+    ]
 
 
-def nothing(task: TranslationTask) -> dict[str, Tensor]:
-    """A hypothesis that is just the end of sentence."""
+def empty_hypothesis(task: TranslationTask) -> dict[str, Tensor]:
+    """Returns a hypothesis with only the end of sentence."""
     none = torch.empty(0)
     tokens = torch.tensor([task.target_dictionary.eos()])
     return {

@@ -1,22 +1,22 @@
-"""A resumed training goes on as if nothing had interrupted it, and epochs have the batches that they should have.
+"""A resumed training continues as if it had not been interrupted, and epochs have the right batches.
 
 - ``FairseqTask.get_batch_iterator`` (fairseq/tasks/fairseq_task.py) cuts a data set into batches once for all epochs,
   in an order drawn with the seed ``seed + epoch`` of the epoch it starts in. A resumption starts in a later epoch, so
-  it draws other batches. Batches that are kept for all epochs are drawn here as if training started in the first one.
-- ``EpochBatchIterator`` (fairseq/data/iterators.py) keeps a data loader for all epochs, and with it whether the first
+  it draws other batches. Here batches that are reused in all epochs are drawn as if training started in the first one.
+- ``EpochBatchIterator`` (fairseq/data/iterators.py) reuses one data loader in all epochs, including whether the first
   epoch was shuffled: with ``--curriculum N`` no later epoch is, unless training is resumed. Here each epoch is shuffled
-  or not as it is told.
-- Processes that load batches (``--num-workers``, 1 by default) are kept for all epochs, too, with the data set as it
-  was when they started: ``--task masked_lm`` masks the same words in each epoch, and others after a resumption. Here
-  they start anew in each epoch of that task.
-- A data set of which ``--skip-invalid-size-inputs-valid-test`` leaves nothing ends in an IndexError. Here it ends in a
-  sentence.
-- ``should_stop_early`` (fairseq_cli/train.py), for ``--patience``, keeps the best validation and the number of
-  validations since then as attributes of itself, and no checkpoint has them, so a resumption counts anew. Here
-  checkpoints carry them.
-- ``Trainer.load_checkpoint`` (fairseq/trainer.py) restores how long the training took, and checkpoints have it (as a
-  tensor where several processes train), but the log's ``wall`` begins at 0 again or, where an epoch is resumed in its
-  middle, stays 0. Here it tells the time since the training began.
+  as its arguments say.
+- Processes that load batches (``--num-workers``, 1 by default) are reused in all epochs, too, with the data set as it
+  was when they started: ``--task masked_lm`` masks the same tokens in each epoch, and others after a resumption. Here
+  they are started again in each epoch of that task.
+- If ``--skip-invalid-size-inputs-valid-test`` removes all sentences of a data set, fairseq raises an IndexError. Here
+  it is a UserError with one sentence.
+- ``should_stop_early`` (fairseq_cli/train.py), for ``--patience``, stores the best validation and the number of
+  validations since then as attributes of itself, which are not in checkpoints, so a resumption starts counting again.
+  Here checkpoints have them.
+- ``Trainer.load_checkpoint`` (fairseq/trainer.py) restores the training time, which checkpoints have (as a tensor if
+  several processes train), but the log's ``wall`` starts at 0 again or, if training resumes within an epoch, stays 0.
+  Here it is the time since the training began.
 """
 
 import sys
@@ -57,21 +57,21 @@ def filter_indices_by_size(
     max_positions: Any = None,
     ignore_invalid_inputs: bool = False,
 ) -> np.ndarray:
-    """The sentences of a data set that are not too long.
+    """Returns the indices of the sentences that are not too long.
 
     Raises:
-        UserError: where there are sentences, and none is short enough.
+        UserError: if there are sentences, but none is short enough.
     """
     found = fairseq_filter_indices_by_size(self, indices, dataset, max_positions, ignore_invalid_inputs)
     if len(indices) and not len(found):
-        raise UserError(f"no sentence is left of {len(indices):,}: all are longer than {max_positions} tokens")
+        raise UserError(f"all {len(indices):,} sentences are longer than {max_positions} tokens")
     return found
 
 
 def iterator_for_epoch(
     self: EpochBatchIterator, epoch: int, shuffle: bool, fix_batches_to_gpus: bool = False, offset: int = 0
 ) -> CountingIterator:
-    """fairseq's iterator over the batches of an epoch, from ``offset`` on, shuffled or not as it is told."""
+    """Returns fairseq's iterator over the batches of an epoch, from ``offset`` on, with the shuffling requested."""
     if self.dataloader is not None:
         self.epoch_batch_sampler.shuffle = shuffle
         self.epoch_batch_sampler.fix_batches_to_gpus = fix_batches_to_gpus

@@ -1,8 +1,8 @@
-"""Bugs of fairseq that a line or two mend.
+"""Bugs of fairseq that one or two lines fix.
 
 - With ``--adaptive-softmax-cutoff``, ``AdaptiveSoftmax.get_log_prob`` (fairseq/modules/adaptive_softmax.py) adds in
-  place to the output of a log-softmax, which autograd has kept for its gradient. So fairseq's criteria of all words end
-  with a RuntimeError, and where activations are recomputed, as in ours, nothing notices and the gradients are wrong.
+  place to the output of a log-softmax, which autograd has saved for backward. So fairseq's criteria that need all
+  log-probabilities end with a RuntimeError; if activations are recomputed, as in ours, gradients are silently wrong.
   Here nothing is written in place.
 - On a CPU, ``NGramRepeatBlock._no_repeat_ngram`` (fairseq/ngram_repeat_block.py), for ``--no-repeat-ngram-size``,
   compares earlier tokens with the last ones of rows that the search has filled with padding up to the longest
@@ -10,7 +10,7 @@
 - ``TokenBlockDataset`` (fairseq/data/token_block_dataset.py) with ``--sample-break-mode eos``, and
   ``LanguagePairDataset`` where sizes depend on batches, ask NumPy for ``np.compat.long``, which NumPy 2 does not have.
   Here it is given the name.
-- ``ConcatTensorMeter`` (fairseq/logging/meters.py) keeps the predictions and targets from which
+- ``ConcatTensorMeter`` (fairseq/logging/meters.py) stores the predictions and targets from which
   ``sentence_prediction`` derives correlations, and has no value to log: each validation logs ``pred [] | targ []``.
   Here such meters are left out of what is logged.
 """
@@ -40,7 +40,7 @@ def patch_small_bugs() -> None:
 
 
 def log_prob(self: AdaptiveSoftmax, input: Tensor, target: Tensor | None) -> Tensor:
-    """Log-probabilities (B, T, V) of features (B, T, C), those of all words where ``target`` is None."""
+    """Returns log-probabilities (B, T, V) of features (B, T, C), for all tokens if ``target`` is None."""
     if target is not None or not torch.is_grad_enabled():
         return fairseq_log_prob(self, input, target)
     features = input.flatten(0, 1)
@@ -50,11 +50,11 @@ def log_prob(self: AdaptiveSoftmax, input: Tensor, target: Tensor | None) -> Ten
 
 
 def block(self: NGramRepeatBlock, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
-    """Log-probabilities (B * beam, V), -inf where a word would repeat an n-gram of the tokens (B * beam, longest)."""
+    """Sets log-probabilities (B * beam, V) to -inf if a token repeats an n-gram of the tokens (B * beam, longest)."""
     return fairseq_block(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
 
 
 def values_to_log(self: MetersDict) -> OrderedDict[str, float]:
-    """The values of the meters that have one."""
+    """Returns the values of the meters that have one."""
     found = fairseq_values(self)
     return OrderedDict((name, value) for name, value in found.items() if not isinstance(self[name], ConcatTensorMeter))

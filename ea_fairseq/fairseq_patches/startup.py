@@ -1,4 +1,4 @@
-"""What importing this package does to fairseq's commands before they begin.
+"""Changes that importing this package makes to fairseq's commands before they start.
 
 - PyPI's fairseq 0.12.2 is refused: it trains and evaluates models wrongly, without an error. Its
   ``TransformerEncoderLayerBase`` (fairseq/modules/transformer_layer.py) calls, in evaluation, a fused kernel of torch
@@ -6,9 +6,9 @@
 - ``fairseq.utils.import_user_module`` refuses a user-dir whose module is imported, unless its path is spelled as in the
   module's ``__path__``. It looks for ``ea_fairseq`` in ``.../fairseq/../ea_fairseq``, and no import spells a path so.
   That spelling is added to ``__path__``, so that ``--user-dir ea_fairseq`` works.
-- Warnings about the code of fairseq and hydra, some twenty lines before each command, are not shown to its user. They
-  say which function will be called otherwise in a later version, which no user of a command can change. Warnings of
-  other texts are shown, and with ``-W`` or ``PYTHONWARNINGS`` Python shows what these ask for.
+- Warnings about the code of fairseq and hydra, some twenty lines before each command, are hidden. They announce changes
+  of functions in later versions, which a command's user cannot act on. Other warnings are shown, and ``-W`` and
+  ``PYTHONWARNINGS`` work as usual.
 """
 
 import sys
@@ -21,7 +21,7 @@ REMEDY = (
     "ea_fairseq needs fairseq-fixed, not PyPI's fairseq 0.12.2: run "
     "`pip uninstall -y fairseq && pip install fairseq-fixed==0.12.3.1` (Python 3.11 to 3.13)."
 )
-TEXTS = (  # how they begin
+HIDDEN_WARNINGS = (  # beginnings of their messages, as regular expressions
     r"hydra\.experimental\.\w+\(\) is no longer experimental",
     r"\s*The version_base parameter is not specified",
     r"In '.*': Usage of deprecated keyword in package header",
@@ -35,7 +35,7 @@ TEXTS = (  # how they begin
 def require_working_fairseq() -> None:
     """Checks that fairseq can be imported and is not the broken release.
 
-    Later, sound sources have the same version number, so the release is told by its second copy of the weights.
+    Later, fixed sources have the same version number, so the release is recognized by its second copy of the weights.
 
     Raises:
         ImportError: with one sentence that says what to install.
@@ -52,7 +52,7 @@ def require_working_fairseq() -> None:
 
 
 def alias_user_dir(package_path: list[str]) -> None:
-    """Appends fairseq's spelling of a package's folder to its ``__path__``, where the two are the same folder."""
+    """Appends fairseq's spelling of a package's folder to its ``__path__`` if both are the same folder."""
     import fairseq
 
     beside_fairseq = f"{Path(fairseq.__file__).parent}/../{Path(package_path[0]).name}"
@@ -61,7 +61,7 @@ def alias_user_dir(package_path: list[str]) -> None:
 
 
 def quiet_warnings() -> None:
-    """Ignores them in fairseq's commands."""
+    """Hides the warnings above in fairseq's commands."""
     if in_fairseq_command() and not sys.warnoptions:
-        for text in TEXTS:
+        for text in HIDDEN_WARNINGS:
             warnings.filterwarnings("ignore", text)

@@ -1,4 +1,4 @@
-"""A dictionary or a text that cannot be read is named in one sentence, with its line.
+"""Errors in a dictionary or a text are reported in one sentence with file and line.
 
 - ``Dictionary.add_from_file`` (fairseq/data/dictionary.py) raises errors that name no file and end in a traceback, or
   blame the checkpoint that the dictionary belongs to. Here a FileError names file and line.
@@ -18,14 +18,14 @@ from fairseq.data import Dictionary
 from ea_fairseq.checkpoint.config import shown
 from ea_fairseq.errors import FileError
 
-OVERWRITE = "#fairseq:overwrite"  # at the end of a line: the word may have been there before
+OVERWRITE = "#fairseq:overwrite"  # at the end of a line: the token may replace one of the same name
 fairseq_add_from_file = Dictionary.add_from_file
 fairseq_count = Dictionary.add_file_to_dictionary
 fairseq_binarize = FileBinarizer.multiprocess_dataset.__func__
 
 
 def patch_text_files() -> None:
-    """Replaces ``Dictionary.add_from_file``, and what ``fairseq-preprocess`` counts words and binarizes with."""
+    """Replaces ``Dictionary.add_from_file``, and the functions of ``fairseq-preprocess`` that count and binarize."""
     Dictionary.add_from_file = add_from_file
     Dictionary.add_file_to_dictionary = staticmethod(count)
     FileBinarizer.multiprocess_dataset = classmethod(binarize)
@@ -54,7 +54,7 @@ def add_from_file(self: Dictionary, f: Any) -> None:
 
 
 def flaws(path: str, known: set[str]) -> Iterator[str]:
-    """What is wrong with a dictionary's file, the end of a sentence for each flaw; ``known`` are fairseq's symbols."""
+    """Yields the end of a sentence for each error in a dictionary's file; ``known`` are fairseq's special symbols."""
     lines = dict.fromkeys(known, 0)
     try:
         for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n")[:-1], 1):
@@ -103,9 +103,10 @@ def binarize(
 
 @contextmanager
 def utf8(path: str) -> Iterator[None]:
-    """
+    """Turns a ValueError in reading a file that is not UTF-8 into a FileError.
+
     Raises:
-        FileError: naming the line, instead of a ValueError, if the file is not UTF-8.
+        FileError: naming the line and the byte.
     """
     try:
         yield
@@ -116,7 +117,7 @@ def utf8(path: str) -> Iterator[None]:
 
 
 def flaw_of(path: str) -> str | None:
-    """A sentence that tells where a file is not UTF-8; None if it is, or if it cannot be read again."""
+    """Returns a sentence about the first byte that is not UTF-8, or None if there is none or no regular file."""
     if not Path(path).is_file():
         return None
     with Path(path).open("rb") as file:

@@ -1,11 +1,11 @@
 """Conv-Transformer and PA-Conv-Transformer: Predictive Attention Transformer, submitted to ICLR 2021 ("PA").
 
-In the encoder, self-attention gives one half of the channels and a convolution over tokens the other; what both give is
+In the encoder, self-attention computes one half of the channels and a convolution over tokens the other; the two are
 concatenated (section 4.1.1, B.1, figure 4). In PA-Conv-Transformer that self-attention is predictive. The decoder is
-fairseq's, because PA applies its parts to the encoder alone.
+fairseq's, because PA changes only the encoder.
 
-What each reads the paper does not say. In translation it is its half of the channels, and in classifiers all of them,
-without a projection of the attention's output: of both readings the one whose size is nearer to the printed one.
+The paper does not say which channels the two read. Here they read their own half in translation, and all channels in
+classifiers, without a projection of the attention's output: the choice whose model size is closer to the printed one.
 """
 
 from typing import Any
@@ -48,11 +48,11 @@ class PredictiveConvAttention(ConvTransformerAttention, PredictiveAttention):
 
 
 class BothReadAll(Attention):
-    """Of a classifier: the attention and the convolution beside it read all channels, and give half of them each."""
+    """Attention and convolution of a classifier, which read all channels and compute half of them each."""
 
     @classmethod
     def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """The attention of a place in a stack, which does not project its output."""
+        """Builds an attention that does not project its output."""
         attention = super().build(options, context, embed_dim, num_heads, **kwargs)
         widen(attention, 2 * embed_dim, kwargs["q_noise"], kwargs["qn_block_size"])
         attention.out_proj = nn.Identity()
@@ -60,24 +60,25 @@ class BothReadAll(Attention):
 
     @classmethod
     def build_branch(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int) -> TokenConvolution:
-        """
+        """Builds the convolution.
+
         Raises:
-            UserError: where an odd width has no half.
+            UserError: if the width is odd.
         """
         if embed_dim % 2:
-            raise UserError(f"--encoder-embed-dim {embed_dim} is odd, and a convolution takes half of it")
+            raise UserError(f"--encoder-embed-dim must be even, because a convolution has half of it, not {embed_dim}")
         return TokenConvolution(embed_dim // 2, reads=embed_dim)
 
 
 @register_classifier("conv_transformer", **HALF)
 class ConvClassifierAttention(BothReadAll, ConvTransformerAttention):
-    """Plain attention and a convolution over tokens, which read all channels and give half of them each."""
+    """Plain attention and a convolution over tokens, which read all channels and compute half of them each."""
 
     fused = Attention.fused
 
 
 @register_classifier("pa_conv_transformer", pa_alpha=0.1, **HALF)
 class PredictiveConvClassifierAttention(BothReadAll, PredictiveConvAttention):
-    """Predictive attention and a convolution over tokens, which read all channels and give half of them each."""
+    """Predictive attention and a convolution over tokens, which read all channels and compute half of them each."""
 
     fused = PredictiveAttention.fused

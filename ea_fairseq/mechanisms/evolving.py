@@ -160,7 +160,7 @@ class EvolvingAttention(Attention):
         if self.conv is not None and evolution.identity:
             self.start_as_identity()
         if self.conv is None and evolution.alpha > 0:
-            # Marks the checkpoint: a plain Transformer would load it, and lose the skip connection, without a word.
+            # Marks the checkpoint: a plain Transformer would otherwise load it silently, without the skip connection.
             self.register_buffer("skip", torch.empty(0))
 
     @classmethod
@@ -182,8 +182,8 @@ class EvolvingAttention(Attention):
     def fused(self) -> FusedLogits | None:  # type: ignore[override]  # computed, not set
         """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it.
 
-        None in a compiled graph while alpha and beta grow, too: to a graph, numbers that kernels take are constants,
-        and it would have to be compiled anew for each update.
+        It is also None in a compiled graph while alpha and beta grow: the weights that kernels take are constants of a
+        graph, which would be compiled again for each update.
         """
         own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
         if not own or (self.is_growing and torch.compiler.is_compiling()):
@@ -191,26 +191,26 @@ class EvolvingAttention(Attention):
         return self.fused_logits if self.learned is None else self.learned.fused(self.fused_logits)
 
     def set_num_updates(self, updates: int) -> None:
-        """Called by fairseq before each update, with the number of those before it, and for a checkpoint it evaluates.
+        """Sets alpha and beta by the number of updates so far; fairseq calls this before each update, and on loading.
 
-        A model that is not told of its updates has its full alpha and beta.
+        Before the first call, a model has its full alpha and beta.
         """
         evolution = self.full_evolution.after(updates)
         if evolution != self.evolution:
             self.evolve_by(evolution)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Passed]:
-        """As :meth:`Attention.forward`; parameters that are not read have gradients of zero, not none.
+        """Calls :meth:`Attention.forward`, and makes gradients of unused parameters zero instead of None.
 
-        They are those of a convolution whose weight is 0 for now, and alpha in the first layer.
+        Unused are a convolution whose weight is currently 0, and alpha in the first layer.
         """
         output, weights, passed = super().forward(*args, **kwargs)
-        if self.training and (unread := self.maybe_unread()):  # several processes wait for all gradients
+        if self.training and (unread := self.maybe_unread()):  # distributed training waits for all gradients
             output = output + sum(0.0 * parameter.sum() for parameter in unread)
         return output, weights, passed
 
     def maybe_unread(self) -> list[nn.Parameter]:
-        """Parameters that the forward may not have read."""
+        """Returns the parameters that the forward may not have used."""
         found = list(self.conv.parameters()) if self.is_plain and self.conv is not None else []
         alpha = None if self.learned is None else self.learned.alpha_logits
         return found if alpha is None else [*found, alpha]
@@ -229,11 +229,11 @@ class EvolvingAttention(Attention):
         return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.weight("beta", logits))
 
     def weight(self, name: str, maps: Tensor) -> float | Tensor:
-        """alpha or beta, by which maps are mixed: a number, or (K, 1, 1), of their type, where they are learned."""
+        """Returns alpha or beta: a float or, if they are learned, a tensor (K, 1, 1) of the maps' dtype."""
         return getattr(self.evolution, name) if self.learned is None else getattr(self.learned, name).to(maps.dtype)
 
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
-        """The convolution of maps (B, K, T, S), zeros beyond them, or above them the rows of earlier decoding steps."""
+        """Convolves maps (B, K, T, S), padded with zeros or, above, with the rows of earlier decoding steps."""
         assert self.conv is not None
         padding = self.evolution.window.padding(self.evolution.kernel_size)
         if len(set(padding)) == 1 and is_exactly(self.conv, nn.Conv2d):  # the same on all sides
@@ -242,10 +242,10 @@ class EvolvingAttention(Attention):
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
-        """Lets each head of ``conv`` copy its own entry and add a constant.
+        """Initializes ``conv`` so that each head copies its own entry and adds a constant c.
 
-        beta * ReLU(x + c) + (1 - beta) * x = x + beta * c wherever x > -c, and the softmax does not see what is added
-        to a whole row: the attention starts out with the probabilities it would have without its convolution.
+        beta * ReLU(x + c) + (1 - beta) * x = x + beta * c if x > -c, and the softmax is invariant to a constant added
+        to a row: initially, the probabilities are those without the convolution.
         """
         left, _, above, _ = self.evolution.window.padding(self.evolution.kernel_size)
         assert self.conv is not None and self.conv.bias is not None
@@ -254,7 +254,7 @@ class EvolvingAttention(Attention):
         self.conv.bias.fill_(self.IDENTITY_SHIFT)
 
     def start_from_plain(self, options: EvolutionOptions) -> str:
-        """As the identity, which changes no probability, unless ``--ea-init random`` asks for another start."""
+        """Initializes the convolution as the identity, which changes no probability, unless ``--ea-init`` is random."""
         if options.ea_init == "random":
             return "at random"
         if self.conv is not None:
@@ -262,7 +262,7 @@ class EvolvingAttention(Attention):
         return "as the identity"
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """alpha and beta of the kind of attention, or the means of learned ones, and the norm of its kernels."""
+        """Returns alpha and beta, or the means of learned ones, and the norm of the convolution's kernels."""
         if self.learned is None:
             found = {f"ea_alpha/{kind}": lambda: self.evolution.alpha, f"ea_beta/{kind}": lambda: self.evolution.beta}
         else:

@@ -85,7 +85,7 @@ class MultiTokenAttention(Attention):
     ):
         super().__init__(embed_dim, num_heads, **kwargs)
         queries, keys, group = options.mta_query_kernel, options.mta_key_kernel, options.mta_head_kernel
-        self.above, self.below = queries - 1, 0  # rows that the convolution reads beside its own
+        self.above, self.below = queries - 1, 0  # rows that the convolution reads above and below its own
         if context.kind == "encoder":
             self.above, self.below = (queries - 1) // 2, queries // 2
         self.beside = keys // 2
@@ -103,7 +103,7 @@ class MultiTokenAttention(Attention):
         self.is_plain = self.has_no_extra_terms and not added
         self.start_as_identity()
         if self.gate is not None:
-            std = embed_dim**-0.5  # as in its code, cut off at three times as much
+            std = embed_dim**-0.5  # as in the authors' code, truncated at three standard deviations
             nn.init.trunc_normal_(self.gate.weight, std=std, a=-3 * std, b=3 * std)
             nn.init.zeros_(self.gate.bias)
 
@@ -125,18 +125,18 @@ class MultiTokenAttention(Attention):
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """A layer's number says how its output is scaled and whether it has a convolution."""
+        """Whether layers keep their index, which determines the scale of the output and the convolution."""
         return layers == [*range(len(layers))]
 
     @property
     def convs(self) -> dict[str, nn.Conv2d]:
-        """The convolutions that there are, by their names."""
+        """The layer's convolutions, by their names."""
         convs = {"conv": self.conv, "second_conv": self.second_conv}
         return {name: conv for name, conv in convs.items() if conv is not None}
 
     @property
     def mixings(self) -> list[nn.Parameter]:
-        """The mixtures of heads that there are, before and after the softmax."""
+        """The layer's matrices that mix heads, before and after the softmax."""
         return [mixing for mixing in (self.mix_logits, self.head_mixing) if mixing is not None]
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
@@ -156,13 +156,13 @@ class MultiTokenAttention(Attention):
         return weights if self.head_mixing is None else mix_heads(self.head_mixing, weights)
 
     def convolve(self, conv: nn.Conv2d, maps: Tensor, inputs: Inputs, name: str) -> Tensor:
-        """Each head's map of (B, K, T, S) by itself, read as zero where masked; steps remember rows by a name."""
+        """Convolves each head's map of (B, K, T, S), with zeros at masked entries; steps cache rows by name."""
         maps = channels_last(inputs.masks.cleared(maps))
         maps = pad_map(maps, inputs, self.beside, self.beside, self.above, self.below, name)
         return F.conv2d(maps, conv.weight.type_as(maps), groups=self.num_heads)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """What each head attends to, (B, K, T, d), normalized and scaled by depth, as in its code, then gated."""
+        """Returns each head's output (B, K, T, d), normalized, scaled by depth and gated, as in the authors' code."""
         # Weighted sum of the values.
         output = super().values(weights, inputs)
         # Normalize each head, scale by depth.
@@ -174,18 +174,18 @@ class MultiTokenAttention(Attention):
 
     @torch.no_grad()
     def start_as_identity(self) -> None:
-        """Lets each head's convolutions copy an entry, and each head keep its own scores and probabilities."""
+        """Initializes convolutions so that they copy each entry, and mixtures so that heads are not mixed."""
         for conv in self.convs.values():
             conv.weight.zero_()[:, 0, self.above, self.beside] = 1.0
         for mixing in self.mixings:
             mixing.copy_(torch.eye(mixing.size(-1)).expand_as(mixing))
 
     def start_from_plain(self, options: MultiTokenOptions) -> str:
-        """As the identity, but for norm and gate, which change what a head's output is multiplied by."""
+        """Initializes all but norm and gate, which scale a head's output, as the identity."""
         self.start_as_identity()
         changed = ["norms"] * (not options.no_mta_norm) + ["gates"] * options.mta_gate
         return "as the identity" + (f", but for the {' and '.join(changed)} of heads" if changed else "")
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """The norms of the convolutions' kernels."""
+        """Returns the norms of the convolutions' kernels."""
         return {f"mta_{part}_norm/{name}": partial(norm, conv.weight) for part, conv in self.convs.items()}

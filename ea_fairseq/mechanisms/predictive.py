@@ -79,30 +79,30 @@ class PredictiveAttention(Attention):
         self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.has_no_extra_terms
         self.fused_logits = FusedLogits(1 - alpha, alpha)
         if alpha > 0 and not is_first and not layers:
-            # Marks the checkpoint: a plain Transformer would load it, and lose the residual, without a word.
+            # Marks the checkpoint: a plain Transformer would otherwise load it silently, without the residual.
             self.register_buffer("predicted", torch.empty(0))
 
     @classmethod
     def build(
         cls, options: PredictionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """Plain attention but for the encoder's."""
+        """Builds predictive attention for the encoder, and plain attention elsewhere."""
         if context.kind != "encoder":
             return Attention(embed_dim, num_heads, **kwargs)
         return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, context.layer == 0, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """Only the encoder's first layer, which predicts nothing, must stay the first."""
+        """Whether the encoder's first layer, which predicts nothing, stays the first."""
         return kind != "encoder" or layers[0] == 0
 
     @property
     def fused(self) -> FusedLogits:  # type: ignore[override]  # computed, not set
-        """The mix of logits that :meth:`receive` has predicted already."""
+        """The mix of scores with the logits that :meth:`receive` has predicted."""
         return self.fused_logits
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
-        """CNN(logits_{i-1}) of PA eq. 4: convolutions, a ReLU after each, that read zeros where a key is masked."""
+        """CNN(logits_{i-1}) of PA eq. 4: convolutions, each followed by a ReLU, that read zeros at masked entries."""
         # Convolve the logits of the layer below, once for each layer of the predictor.
         predicted = previous
         for conv in self.convs:

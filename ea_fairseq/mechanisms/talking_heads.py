@@ -48,9 +48,9 @@ class TalkingHeadsAttention(Attention):
 
 
 def mix_heads(mixing: Tensor, maps: Tensor) -> Tensor:
-    """Sums over heads g of ``mixing[h, g] * maps[:, g]``, (B, K, T, S); of groups of heads, each has its matrix.
+    """Sums ``mixing[h, g] * maps[:, g]`` over the heads g, (B, K, T, S); each group of heads may have its own matrix.
 
-    A product for each sentence: on a CPU, a convolution of 1 x 1 takes three times as long.
+    It is one matrix product per sentence: on a CPU, a 1 x 1 convolution takes three times as long.
 
     Args:
         mixing: (K, K), or (groups, heads of a group, heads of a group).

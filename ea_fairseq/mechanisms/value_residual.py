@@ -42,18 +42,18 @@ class ValueResidualAttention(Attention):
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """Only the first layer, which has no lambdas, must stay the first."""
+        """Whether the first layer, which has no lambdas, stays the first."""
         return layers[0] == 0
 
     def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
-        """As in plain attention but for the values, which come last.
+        """Projects as in plain attention, and mixes the values, which come last, with those of the first layer.
 
-        Where layers are dropped (``--encoder-layerdrop``), those of the first that is left are V_1.
+        If layers are dropped (``--encoder-layerdrop``), the first remaining layer provides V_1.
         """
         projected = super().project(x, parts, inputs)
         if "v" not in parts or projected is None:
             return projected
-        # Remember V_1, for this layer and those above it.
+        # Store V_1, for this layer and those above it.
         others, values = projected.split([projected.size(-1) - self.embed_dim, self.embed_dim], dim=-1)
         if inputs.first_values is None:
             inputs.first_values = values
@@ -65,13 +65,13 @@ class ValueResidualAttention(Attention):
 
     @torch.no_grad()
     def start_from_plain(self, options: Options) -> str:
-        """As 0 and 1."""
+        """Initializes the lambdas as 0 and 1, which is plain attention."""
         if self.lambdas is not None:
             self.lambdas.copy_(torch.tensor([0.0, 1.0]))
         return "as 0 and 1, which changes nothing"
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """The weights of the first layer's values and of its own."""
+        """Returns the weights of the first layer's values and of the layer's own."""
         if self.lambdas is None:
             return {}
         return {f"value_lambda_{i + 1}/{name}": partial(weight, self.lambdas, i) for i in range(2)}

@@ -1,6 +1,7 @@
 """Classifiers of sentences that are trained from scratch: Predictive Attention Transformer ("PA"), section 4.1.1.
 
-Where PA is silent: layer norms after sub-layers, ReLU, the mean over words as what is classified.
+The paper does not specify three details; here layers are post-norm, the activation is ReLU, and the classifier reads
+the mean over tokens.
 """
 
 from pathlib import Path
@@ -18,9 +19,9 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_classifier
-from ea_fairseq.blocks.convolved_tokens import ConvolvedTokens
+from ea_fairseq.blocks.token_convolution import ConvolvedTokens
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.classifier_options import ClassifierOptions
+from ea_fairseq.models.encoder_options import ClassifierOptions
 from ea_fairseq.models.mechanism_model import architecture, class_name
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -40,7 +41,7 @@ DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "relative_positions": "shaw",
     "shaw_distance": 63,  # the longest sentence but one has 64 words
 }
-HEAD_OPTIONS: dict[str, object] = {  # of the heads of fairseq's RoBERTa, with its defaults
+HEAD_OPTIONS: dict[str, object] = {  # options of the heads of fairseq's RoBERTa, with their defaults
     "pooler_activation_fn": "tanh",
     "pooler_dropout": 0.0,
     "spectral_norm_classification_head": False,
@@ -49,10 +50,10 @@ HEAD_OPTIONS: dict[str, object] = {  # of the heads of fairseq's RoBERTa, with i
 
 
 class DenseEncoder(SentenceEncoder):
-    """An encoder whose layers may read all that was before them, as in DenseNet.
+    """An encoder whose layers may read the outputs of all layers before them, as in DenseNet.
 
-    Parameters are those of :class:`SentenceEncoder` and, with ``--dense-connections``, ``dense``: linear layers from
-    (i + 1) C to C before layer i, from the second on.
+    Parameters are those of :class:`SentenceEncoder` and, with ``--dense-connections``, ``dense``: a linear layer from
+    (i + 1) C to C before each layer i but the first.
     """
 
     def __init__(self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
@@ -66,20 +67,20 @@ class DenseEncoder(SentenceEncoder):
             self.dense = nn.ModuleList(nn.Linear((i + 1) * width, width) for i in range(1, self.num_layers))
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
-        """What the next layer reads of what went into the layers so far and came out, (S, B, C) each."""
+        """Combines the states so far, (S, B, C) each, to the next layer's input."""
         if self.dense is None or len(states) == 1:
             return states[-1]
         return self.dense[len(states) - 2](torch.cat(states, dim=-1))
 
 
 class ClassifierEncoder(MechanismRobertaEncoder):
-    """The layers of a classifier and what comes before them; there is no language model's head."""
+    """The embeddings and layers of a classifier, without the head of a language model."""
 
     def build_embedding(self, vocab_size: int, embedding_dim: int, padding_idx: int) -> nn.Embedding:
-        """Embeddings of words (tokens, N), at random or from a file.
+        """Builds token embeddings (tokens, N), random or from a file.
 
         Raises:
-            UserError: where the file is not there, or its vectors have another size.
+            UserError: if the file does not exist, or its vectors have another size.
         """
         embeddings = super().build_embedding(vocab_size, embedding_dim, padding_idx)
         options = ClassifierOptions.from_namespace(self._args)
@@ -87,15 +88,15 @@ class ClassifierEncoder(MechanismRobertaEncoder):
         nn.init.zeros_(embeddings.weight[padding_idx])
         if options.encoder_embed_path:
             if not Path(options.encoder_embed_path).is_file():
-                raise UserError(f"--encoder-embed-path {options.encoder_embed_path} is not there")
+                raise UserError(f"--encoder-embed-path: there is no file {options.encoder_embed_path}")
             try:
                 require_header(Path(options.encoder_embed_path))
                 vectors = parse_embedding(options.encoder_embed_path)
                 load_embedding(vectors, self._dictionary, embeddings)
             except (RuntimeError, ValueError):
                 raise UserError(
-                    f"--encoder-embed-path {options.encoder_embed_path} must have a line of two counts, then a word "
-                    f"and --embedding-size {embeddings.embedding_dim} numbers a line"
+                    f"--encoder-embed-path {options.encoder_embed_path} must have a line of two counts, then one line "
+                    f"per token with --embedding-size {embeddings.embedding_dim} numbers"
                 ) from None
         embeddings.weight.requires_grad_(not options.freeze_embeddings)
         return embeddings
@@ -105,15 +106,15 @@ class ClassifierEncoder(MechanismRobertaEncoder):
         super().__init__(args, dictionary, attention)
 
     def build_encoder(self, args: Any, dictionary: Dictionary, embed_tokens: nn.Embedding) -> DenseEncoder:
-        """The layers, which start as those of fairseq's Transformer."""
+        """Builds the layers, which are initialized like those of fairseq's Transformer."""
         return DenseEncoder(TransformerConfig.from_namespace(args), dictionary, embed_tokens, self._attention)
 
     def build_lm_head(self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None) -> None:
-        """None."""
+        """Returns None: a classifier has no head of a language model."""
 
 
 def require_header(vectors: Path) -> None:
-    """Raises ValueError unless a file of vectors begins with a line of two counts, which fairseq skips unread."""
+    """Raises ValueError unless a file of vectors begins with a line of two counts, which fairseq skips unchecked."""
     with vectors.open(encoding="utf-8") as lines:
         rows, numbers = map(int, next(lines, "").split())
     if min(rows, numbers) < 1:
@@ -121,35 +122,36 @@ def require_header(vectors: Path) -> None:
 
 
 class SentenceClassifier(MechanismRoberta):
-    """An encoder with a mechanism, the mean over words and a linear layer: for ``--task sentence_prediction``."""
+    """An encoder with a mechanism, the mean over tokens and a linear layer: for ``--task sentence_prediction``."""
 
     encoder_class = ClassifierEncoder
 
     def init_weights(self) -> None:
-        """Nothing: parameters start as in fairseq's Transformer."""
+        """Does nothing: parameters are initialized as in fairseq's Transformer."""
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
-        """Those of the flags that are not fairseq's."""
+        """Returns the option classes that this package adds."""
         return *super().option_classes(), ClassifierOptions
 
     @classmethod
     def check_args(cls, args: Any, *sides: str) -> None:
-        """
+        """Checks the flags of this package, and refuses those of RoBERTa's heads.
+
         Raises:
-            UserError: naming the flag, also where flags contradict each other.
+            UserError: naming the flag.
         """
         super().check_args(args, *sides)
         for name, default in HEAD_OPTIONS.items():
             if getattr(args, name, default) != default:
-                raise UserError(f"{name_of_flag(name)} is for RoBERTa's heads, and --arch {args.arch} has none of them")
+                raise UserError(f"{name_of_flag(name)} is for RoBERTa's heads, but --arch {args.arch} has none of them")
         if ClassifierOptions.from_namespace(args).dense_connections and getattr(args, "encoder_layerdrop", None):
             raise UserError("--dense-connections need all layers, which --encoder-layerdrop drops")
 
     def register_classification_head(
         self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
     ) -> None:
-        """Adds a linear layer from the mean of words to classes."""
+        """Adds a linear layer from the mean over tokens to classes."""
         self.classification_heads[name] = nn.Linear(self.args.encoder_embed_dim, num_classes)
 
     def forward(
@@ -165,22 +167,24 @@ class SentenceClassifier(MechanismRoberta):
             src_tokens: (B, S).
 
         Returns:
-            Features (B, S, C), or of a head (B, classes), and a dictionary with the states of layers.
+            Features (B, S, C), or a head's logits (B, classes), and a dictionary with the states of the layers.
 
         Raises:
-            UserError: where probabilities of words are asked for.
+            UserError: if probabilities of tokens are requested.
         """
         if not features_only and classification_head_name is None:
-            raise UserError(f"--arch {self.args.arch} is for --task sentence_prediction: it has no words as its output")
+            raise UserError(f"--arch {self.args.arch} is for --task sentence_prediction: it does not predict tokens")
+        # Encoder, (B, S, C).
         x, extra = self.encoder(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+        # Mean over tokens that are not padding, and linear layer to classes.
         if classification_head_name is not None:
-            words = src_tokens.ne(self.encoder.dictionary.pad()).unsqueeze(-1)
-            mean = x.masked_fill(~words, 0.0).sum(dim=1) / words.sum(dim=1).clamp(min=1)
+            tokens = src_tokens.ne(self.encoder.dictionary.pad()).unsqueeze(-1)
+            mean = x.masked_fill(~tokens, 0.0).sum(dim=1) / tokens.sum(dim=1).clamp(min=1)
             x = self.classification_heads[classification_head_name](mean.type_as(x))
         return x, extra
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """As for any model of fairseq; heads that a checkpoint has must be there."""
+        """Upgrades a state dict as other models of fairseq do; the model must have all heads of the checkpoint."""
         super(RobertaModel, self).upgrade_state_dict_named(state_dict, name)
 
 
@@ -193,7 +197,7 @@ def make_classifier(family: Family) -> None:
 
 
 register_classifier("transformer")(Attention)
-# It stands in an attention's place.
+# A convolution that has the interface of an attention.
 register_classifier("cnn", relative_positions="none")(ConvolvedTokens)  # type: ignore[arg-type]
 makers["classifier"] = make_classifier
 for known in CLASSIFIERS.values():

@@ -1,8 +1,8 @@
-"""DC-Transformer and EA-DC-Transformer: attention beside a dilated convolution (CEAN, section 3.3).
+"""DC-Transformer and EA-DC-Transformer: attention and a dilated convolution in parallel (CEAN, section 3.3).
 
-The frame, of which the paper is silent, is that of the authors' code: projection of the input, learned positions, batch
-norm, a residual connection around two layers, and one linear layer that reads all steps. Where that code differs from
-the paper, the paper counts: see docs/time-series.md.
+The paper does not describe the rest, which follows the authors' code: projection of the input, learned positions, batch
+norm, a residual connection around two layers, and one linear layer that reads all steps. If the code differs from the
+paper, we follow the paper: see docs/time-series.md.
 """
 
 import math
@@ -25,31 +25,30 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import widen
-from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.layer import build_attention
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.stack import unless_empty
-from ea_fairseq.models.time_series import TimeSeriesModel, set_options
+from ea_fairseq.models.stack import none_if_empty
+from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options, flag
 from ea_fairseq.series.description import SeriesDescription
 
-LAYERS = 2  # of a block (CEAN, section 3.3)
+LAYERS_PER_BLOCK = 2  # CEAN, section 3.3
 POSITIONS_STD = 0.02
 MODELS: dict[str, type["DCTransformer"]] = {}  # by the model's name
 
 
 class DCLayer(nn.Module):
-    """Attention beside a dilated convolution, batch norm, and a feed-forward network.
+    """Attention and a dilated convolution in parallel, batch norm, and a feed-forward network.
 
     Args:
         args: the model's options.
-        attention: what the attention is built of.
-        context: which layer it is.
-        longest: the most steps of a series.
+        attention: the attention's class.
+        context: the layer's index and the modules that layers share.
+        longest: the maximum number of steps of a series.
     """
 
     def __init__(self, args: Any, attention: type[Attention], context: LayerContext, longest: int):
@@ -72,15 +71,19 @@ class DCLayer(nn.Module):
         """(T, B, d) -> (T, B, d), and what the next layer takes as ``previous``  (CEAN eq. 6).
 
         Args:
-            masks: of padding; previous: see ``Attention.forward``.
+            masks: of padding.
+            previous: see ``Attention.forward``.
         """
-        found, passed = [], NOTHING
+        outputs, passed = [], NOTHING
+        # Attention H_i gives p d channels.
         if self.self_attn is not None:
             attended, _, passed = self.self_attn(x, x, x, need_weights=False, previous=previous, masks=masks)
-            found.append(attended)  # H_i, p d channels
+            outputs.append(attended)
+        # The dilated convolution D_i gives (1 - p) d channels.
         if self.dilated is not None:
-            found.append(self.dilated(x, masks))  # D_i, (1 - p) d channels
-        x = self.norm(torch.cat(found, dim=-1), masks.padded_keys)  # R_i
+            outputs.append(self.dilated(x, masks))
+        # R_i, their normalized concatenation, and the feed-forward network.
+        x = self.norm(torch.cat(outputs, dim=-1), masks.padded_keys)
         return self.fc2(self.dropout(F.relu(self.fc1(x)))), passed
 
 
@@ -89,10 +92,11 @@ class DCEncoder(nn.Module):
 
     Args:
         args: the model's options.
-        attention: what attentions are built of.
+        attention: the class of the attentions.
+        description: the data set's description.
 
     Raises:
-        UserError: where a term of own logits knows fewer steps than a series has.
+        UserError: if a score term supports fewer steps than a series has.
     """
 
     def __init__(self, args: Any, attention: type[Attention], description: SeriesDescription):
@@ -103,7 +107,7 @@ class DCEncoder(nn.Module):
         self.embed_positions = nn.Embedding(description.longest, options.width)
         nn.init.normal_(self.embed_positions.weight, std=POSITIONS_STD)
         self.scale, self.dropout = math.sqrt(options.width), nn.Dropout(options.dropout)
-        contexts = (LayerContext("encoder", layer, shared) for layer in range(LAYERS * options.blocks))
+        contexts = (LayerContext("encoder", layer, shared) for layer in range(LAYERS_PER_BLOCK * options.blocks))
         self.layers = nn.ModuleList(DCLayer(args, attention, context, description.longest) for context in contexts)
         self.norms = nn.ModuleList(StepNorm(options.width) for _ in range(options.blocks))
         for term in (module for module in self.modules() if isinstance(module, Term)):
@@ -118,12 +122,14 @@ class DCEncoder(nn.Module):
         Args:
             padding_mask: (B, T), true at padding.
         """
+        # Project the steps and add learned positions.
         x = self.scale * self.project_in(source) + self.embed_positions.weight[: source.size(1)]
-        x, passed, padded = self.dropout(x).transpose(0, 1), NOTHING, unless_empty(padding_mask)
+        x, passed, padded = self.dropout(x).transpose(0, 1), NOTHING, none_if_empty(padding_mask)
         masks = AttentionMasks(padded, padded)
+        # Blocks of two layers, with a residual connection around each block.
         for block, norm in enumerate(self.norms):
             residual = x
-            for layer in self.layers[LAYERS * block : LAYERS * (block + 1)]:
+            for layer in self.layers[LAYERS_PER_BLOCK * block : LAYERS_PER_BLOCK * (block + 1)]:
                 x, passed = layer(x, masks, passed)
             x = norm(residual + x, padded)
         return x.transpose(0, 1)
@@ -132,7 +138,7 @@ class DCEncoder(nn.Module):
 class DCTransformer(MechanismModel, TimeSeriesModel):
     """A model of time series with one attention mechanism in its layers.
 
-    Takes the flags of :class:`DCTransformerOptions`, of terms, of convolutions and of the mechanism.
+    It takes the flags of :class:`DCTransformerOptions`, of terms, of convolutions and of the mechanism.
     """
 
     options = DCTransformerOptions
@@ -141,45 +147,47 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
     def from_pretrained(  # type: ignore[override]
         cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
     ) -> Any:
-        """Loads a trained model, to predict by: see :class:`ea_fairseq.EATimeSeries`."""
+        """Loads a trained model for predictions: see :class:`ea_fairseq.EATimeSeries`."""
         return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
-        """Those of all flags."""
+        """Returns all option classes."""
         return *super().option_classes(), DCTransformerOptions
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "DCTransformer":
-        """
+        """Checks the flags and builds the model.
+
         Raises:
-            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+            UserError: naming the flag, if an option is out of range or not supported by the mechanism.
         """
         cls.refuse_decoder_flags(args)
         cls.check_args(args)
-        cls.refuse_idle_flags(args)
+        cls.refuse_unused_flags(args)
         description = cls.description_of(args, task)
         return cls(args, DCEncoder(args, cls.family.attention, description), description)
 
     @classmethod
-    def refuse_idle_flags(cls, args: Any) -> None:
-        """
+    def refuse_unused_flags(cls, args: Any) -> None:
+        """Refuses flags of attentions in a model without attention, and of convolutions in one without convolution.
+
         Raises:
-            UserError: where there is no attention, or no convolution, for a flag to act on.
+            UserError: naming the flag.
         """
         options = DCTransformerOptions.from_namespace(args)
         if not options.attended:
             if cls.family.attention is not Attention:
-                raise UserError("--attention-share 0 leaves no attention: --arch dilated_cnn is the model without any")
+                raise UserError("--attention-share 0 leaves no attention: use --arch dilated_cnn for such a model")
             for kind in (TermOptions, ConvolutionOptions):
                 require_defaults(kind.from_namespace(args), "--attention-share 0 leaves no attention")
         if options.attended == options.width:
-            of_convolution = ("causal_conv", "dilation_base")
-            require_defaults(options, "--attention-share 1 leaves no convolution", of_convolution)
+            names = ("causal_conv", "dilation_base")
+            require_defaults(options, "--attention-share 1 leaves no convolution", names)
 
 
 def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:
-    """Raises UserError where one of the options, by default any, is not what it is by default."""
+    """Raises UserError if an option (by default any) does not have its default value."""
     for opt in fields(options):
         if (names is None or opt.name in names) and getattr(options, opt.name) != opt.default:
             raise UserError(f"{reason} for {flag(opt)} to act on")
@@ -196,14 +204,14 @@ def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]
 
 
 def register_time_series(family: Family) -> None:
-    """Registers a family's model of time series: ``ea_dc_transformer``; none where it has another branch of its own."""
+    """Registers a family's model of time series, ``ea_dc_transformer``, unless its layers have another branch."""
     if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
         return
     register(family.time_series, family, {family.time_series: family.time_series_defaults})
 
 
 def __getattr__(name: str) -> type[DCTransformer]:
-    """A model's class by its name, for pickle and for those who import it from here."""
+    """Returns a model by its class name, for pickle and imports."""
     return class_of_name(MODELS.values(), __name__, name)
 
 

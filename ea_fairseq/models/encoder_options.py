@@ -1,11 +1,11 @@
-"""The flags of models that are an encoder alone, beside fairseq's for RoBERTa."""
+"""Flags of encoder-only models and of sentence classifiers, in addition to those of fairseq's RoBERTa."""
 
 import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from ea_fairseq.options import Options, option, whole
+from ea_fairseq.options import Options, fraction, option, whole
 
 MOST_SEGMENTS = 1024
 
@@ -20,7 +20,7 @@ def positive(text: str) -> float:
 
 @dataclass(frozen=True)
 class EncoderOptions(Options):
-    """What comes before the layers of an encoder, and what fairseq's RoBERTa has no flags for.
+    """Options of an encoder's embeddings and layer norms, and others that fairseq's RoBERTa has no flags for.
 
     Raises:
         UserError: naming the flag, when a value is out of range.
@@ -29,24 +29,22 @@ class EncoderOptions(Options):
     embedding_size: int = option(
         0,
         whole(0),
-        "width of the embeddings, which a linear layer takes to --encoder-embed-dim, and the language model's head "
-        "back; 0: that of the layers",
+        "width of the embeddings if it differs from --encoder-embed-dim; linear layers map between the two. "
+        "0: the same width",
         "a whole number",
         "N",
     )
     segments: int = option(
         0,
         whole(0, MOST_SEGMENTS),
-        "number of learned vectors, of which each token has one added by the number of </s> before it",
+        "number of segment embeddings; a token's segment is the number of </s> before it",
         f"a whole number up to {MOST_SEGMENTS:,}",
         "N",
     )
-    layer_norm_eps: float = option(
-        1e-5, positive, "what layer norms add to variances (BERT: 1e-12)", "a number above 0", "F"
-    )
-    no_token_positional_embeddings: bool = option(False, bool, "no absolute positions")
-    checkpoint_activations: bool = option(False, bool, "compute activations again in the backward pass")
-    offload_activations: bool = option(False, bool, "the same, keeping what is needed for it in the CPU's memory")
+    layer_norm_eps: float = option(1e-5, positive, "epsilon of layer norms (BERT: 1e-12)", "a number above 0", "F")
+    no_token_positional_embeddings: bool = option(False, bool, "do not add position embeddings")
+    checkpoint_activations: bool = option(False, bool, "recompute activations in the backward pass")
+    offload_activations: bool = option(False, bool, "the same, with checkpointed activations in CPU memory")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -54,3 +52,22 @@ class EncoderOptions(Options):
         width = max((tensor.size(1) for tensor in parameters.values() if tensor.dim() == 2), default=1)
         segments = [tensor.size(0) for name, tensor in parameters.items() if name.endswith("segment_embeddings.weight")]
         return {"embedding_size": width, "segments": max(segments, default=MOST_SEGMENTS)}
+
+
+def path_or_empty(text: str | None) -> str:
+    """Returns a path, or an empty string for None."""
+    return text or ""
+
+
+@dataclass(frozen=True)
+class ClassifierOptions(Options):
+    """Options of the classifiers of Predictive Attention Transformer, in addition to those of an encoder.
+
+    Raises:
+        UserError: naming the flag, if a value is out of range.
+    """
+
+    dense_connections: bool = option(False, bool, "each layer reads the inputs and outputs of all layers below it")
+    embedding_dropout: float = option(0.4, fraction, "dropout of embeddings", "a number from 0 to 1", "F")
+    encoder_embed_path: str = option("", path_or_empty, "text file of pretrained token embeddings", "", "FILE")
+    freeze_embeddings: bool = option(False, bool, "do not train the token embeddings")

@@ -1,4 +1,4 @@
-"""fairseq's Transformer layers with attentions that hand something on to the next layer."""
+"""fairseq's Transformer layers, with attentions that pass logits or values on to the next layer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,11 +22,11 @@ from ea_fairseq.kernels.masks import AttentionMasks
 
 
 class MechanismLayer(nn.Module):
-    """What encoder and decoder layers share, beside a class of fairseq; x is (T, B, C) throughout."""
+    """Code that encoder and decoder layers share. Mixed in with a layer class of fairseq; x is (T, B, C) throughout."""
 
     self_attn: Attention
     branch: Branch | None
-    # Of fairseq's layers.
+    # Attributes that fairseq's layers set.
     dropout_module: nn.Module
     activation_dropout_module: nn.Module
     activation_fn: Callable[[Tensor], Tensor]
@@ -42,27 +42,30 @@ class MechanismLayer(nn.Module):
     def __init__(self, cfg: Any, *args: Any, attention: type[Attention], layer: int, shared: dict[str, nn.Module]):
         """
         Args:
-            attention: what attentions are built of; layer: this one's number, from 0.
-            shared: what layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.LayerContext`.
+            attention: the class of all attentions in the layer.
+            layer: the layer's index, from 0.
+            shared: modules that layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.LayerContext`.
         """
-        self._attention, self._layer, self._shared = attention, layer, shared  # read while fairseq builds the layer
+        # fairseq's constructor calls build_attention, which reads these.
+        self._attention, self._layer, self._shared = attention, layer, shared
         super().__init__(cfg, *args)
 
     def build_attention(self, kind: str, cfg: Any, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """The attention of a kind (``encoder``, ``decoder`` or ``cross``) of this layer, and the branch beside it.
+        """Builds the attention of a kind (``encoder``, ``decoder`` or ``cross``), and the branch parallel to it.
 
         Raises:
-            UserError: where a number of heads does not go with the branch or with a flag.
+            UserError: if the number of heads does not fit the branch or a flag.
         """
         options, context = self._attention.options.from_namespace(cfg), LayerContext(kind, self._layer, self._shared)
+        # A branch takes its channels away from self-attention.
         if kind != "cross":
             self.branch = cast("Branch | None", self._attention.build_branch(options, context, embed_dim, num_heads))
             width = 0 if self.branch is None else self.branch.width
             embed_dim -= width
             if embed_dim % num_heads:
                 raise UserError(
-                    f"--{kind}-attention-heads must divide the {embed_dim} of --{kind}-embed-dim that self-attention "
-                    f"has beside {width} of another branch, and {num_heads} is no divisor"
+                    f"--{kind}-attention-heads must divide the {embed_dim} channels of self-attention (another branch "
+                    f"has {width} of --{kind}-embed-dim), and {num_heads} does not"
                 )
         noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
         return build_attention(self._attention, cfg, context, embed_dim, num_heads, **noise, **kwargs)
@@ -70,10 +73,12 @@ class MechanismLayer(nn.Module):
     def attend_to_self(
         self, x: Tensor, masks: AttentionMasks, previous: Passed, incremental_state: dict | None = None
     ) -> tuple[Tensor, Passed]:
-        """Self-attention and the branch beside it: (T, B, C), and what the attention passes on."""
+        """Returns the output (T, B, C) of self-attention and of the branch, and what the attention passes on."""
+        # Split the channels between self-attention and the branch.
         attended = rest = x
         if self.branch is not None:
             attended, rest = self.branch.share(x)
+        # Self-attention.
         attended, _, passed = self.self_attn(
             attended,
             attended,
@@ -83,29 +88,30 @@ class MechanismLayer(nn.Module):
             previous=previous,
             masks=masks,
         )
+        # Branch, concatenated along the channels.
         if self.branch is not None:
             attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
         return attended, passed
 
-    def before(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """What a sub-layer reads, (T, B, C): normalized where ``--*-normalize-before`` says so."""
+    def sublayer_input(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """Applies the layer norm in pre-norm layers (``--encoder-normalize-before``), (T, B, C) -> (T, B, C)."""
         return norm(x) if self.normalize_before else x
 
-    def after(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
-        """What a sub-layer returns, (T, B, C): dropout, the residual connection, normalization."""
+    def sublayer_output(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+        """Applies dropout, the residual connection and, in post-norm layers, the layer norm, (T, B, C)."""
         x = self.residual_connection(self.dropout_module(x), residual)
         return x if self.normalize_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """The last sub-layer, (T, B, C) -> (T, B, C)."""
+        """Applies the feed-forward network, the layer's last sub-layer, (T, B, C) -> (T, B, C)."""
         residual = x
-        x = self.before(self.final_layer_norm, x)
+        x = self.sublayer_input(self.final_layer_norm, x)
         x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
-        return self.after(self.final_layer_norm, self.fc2(x), residual)
+        return self.sublayer_output(self.final_layer_norm, self.fc2(x), residual)
 
 
 class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
-    """An encoder layer that takes what the layer below passes on, and passes on its own."""
+    """An encoder layer whose self-attention receives what that of the layer below passes on."""
 
     def build_self_attention(self, embed_dim: int, cfg: Any) -> Attention:
         return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
@@ -113,22 +119,24 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
     def forward(self, x: Tensor, masks: AttentionMasks, *previous: Tensor | None) -> tuple[Tensor | None, ...]:
         """
         Args:
-            x: (S, B, C); masks: of padding; previous: what the layer below passes on, none of it in the first.
+            x: (S, B, C).
+            masks: of padding.
+            previous: what the layer below passes on; empty in the first layer.
 
         Returns:
-            x of the same shape, and what the next layer takes as ``previous``: tensors one by one, because activation
-            checkpointing sees those at the top level and no others.
+            x of the same shape, and what the next layer takes as ``previous``. The tensors are not nested, because
+            activation checkpointing only sees tensors at the top level.
         """
         # Self-attention.
         residual = x
-        x, passed = self.attend_to_self(self.before(self.self_attn_layer_norm, x), masks, Passed(*previous))
-        x = self.after(self.self_attn_layer_norm, x, residual)
+        x, passed = self.attend_to_self(self.sublayer_input(self.self_attn_layer_norm, x), masks, Passed(*previous))
+        x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
         # Feed-forward network.
         return self.feed_forward(x), *passed
 
 
 class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
-    """A decoder layer that takes what both attentions of the layer below pass on, and passes on its own."""
+    """A decoder layer whose two attentions receive what those of the layer below pass on."""
 
     encoder_attn: Attention | None
     encoder_attn_layer_norm: nn.Module
@@ -141,8 +149,8 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
 
     def build_encoder_attention(self, embed_dim: int, cfg: Any) -> Attention:
         width = cfg.encoder.embed_dim
-        heads, of_encoder = cfg.decoder.attention_heads, {"kdim": width, "vdim": width}
-        return self.build_attention("cross", cfg, embed_dim, heads, encoder_decoder_attention=True, **of_encoder)
+        heads, encoder_dims = cfg.decoder.attention_heads, {"kdim": width, "vdim": width}
+        return self.build_attention("cross", cfg, embed_dim, heads, encoder_decoder_attention=True, **encoder_dims)
 
     def forward(
         self,
@@ -157,27 +165,30 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
     ) -> tuple[Tensor | None, ...]:
         """
         Args:
-            x: (T, B, C); encoder_out: (S, B, C'); self_masks: of padding and later words among the target;
-            cross_masks: of padding; previous: what self-attention and encoder-decoder attention of the layer below pass
-            on, none of it in the first.
+            x: (T, B, C).
+            encoder_out: (S, B, C').
+            self_masks: of target padding and future tokens.
+            cross_masks: of source padding.
+            previous: what self-attention and encoder-decoder attention of the layer below pass on; empty in the first
+                layer.
 
         Returns:
             x, the encoder-decoder probabilities or None, and what the next layer takes as ``previous``.
         """
         parts = len(Passed._fields)
         previous_self, previous_cross = Passed(*previous[:parts]), Passed(*previous[parts:])
-        # Self-attention, which sees no later tokens.
+        # Causal self-attention.
         residual = x
-        x = self.before(self.self_attn_layer_norm, x)
-        x, of_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
-        x = self.after(self.self_attn_layer_norm, x, residual)
+        x = self.sublayer_input(self.self_attn_layer_norm, x)
+        x, passed_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
+        x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
 
         # Encoder-decoder attention.
-        weights, of_cross = None, NOTHING
+        weights, passed_cross = None, NOTHING
         if self.encoder_attn is not None and encoder_out is not None:
             residual = x
-            x = self.before(self.encoder_attn_layer_norm, x)
-            x, weights, of_cross = self.encoder_attn(
+            x = self.sublayer_input(self.encoder_attn_layer_norm, x)
+            x, weights, passed_cross = self.encoder_attn(
                 x,
                 encoder_out,
                 encoder_out,
@@ -188,19 +199,19 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
                 previous=previous_cross,
                 masks=cross_masks,
             )
-            x = self.after(self.encoder_attn_layer_norm, x, residual)
+            x = self.sublayer_output(self.encoder_attn_layer_norm, x, residual)
 
         # Feed-forward network.
-        return self.feed_forward(x), weights, *of_self, *of_cross
+        return self.feed_forward(x), weights, *passed_self, *passed_cross
 
 
 def build_attention(
     kind: type[Attention], cfg: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
 ) -> Attention:
-    """The attention of a layer, by the flags of its mechanism, of terms and of convolutions.
+    """Builds an attention with its score terms and its convolutions of queries, keys and values, from the flags.
 
     Args:
-        kwargs: those of fairseq's ``MultiheadAttention``.
+        kwargs: arguments of fairseq's ``MultiheadAttention``.
     """
     options = kind.options.from_namespace(cfg)
     width = kind.width_of_heads(options, embed_dim, num_heads)
@@ -219,15 +230,15 @@ def build_attention(
     return attention
 
 
-def wrap(layer: nn.Module, cfg: Any) -> nn.Module:
-    """Applies activation checkpointing and sharding to a layer where the options ask for them, as fairseq does."""
+def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
+    """Applies activation checkpointing and sharding to a layer if the options ask for them, as fairseq does."""
     if cfg.checkpoint_activations:
-        return fsdp_wrap(recomputed(layer, cfg.offload_activations), min_num_params=0)
+        return fsdp_wrap(checkpoint_layer(layer, cfg.offload_activations), min_num_params=0)
     return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
 
 
 class Autocast(NamedTuple):
-    """The arguments of ``torch.autocast``."""
+    """Arguments of ``torch.autocast``."""
 
     device_type: str
     dtype: torch.dtype
@@ -235,39 +246,43 @@ class Autocast(NamedTuple):
 
     @classmethod
     def current(cls, device_type: str) -> "Autocast":
-        """What is on."""
+        """Returns the current autocast state."""
         return cls(device_type, torch.get_autocast_dtype(device_type), torch.is_autocast_enabled(device_type))
 
 
-def recomputed(layer: nn.Module, offload: bool) -> nn.Module:
-    """The layer, in fairseq's activation checkpointing.
+def checkpoint_layer(layer: nn.Module, offload: bool) -> nn.Module:
+    """Applies fairseq's activation checkpointing to a layer, under the same autocast in both passes.
 
-    fairseq computes the activations again outside of the autocast of the forward pass, where attentions would have
-    logits in another type than what the layer below has handed on.
+    fairseq recomputes activations outside of the autocast of the forward pass. Attentions would then compute logits in
+    another dtype than those that the layer below passes on.
 
     Args:
-        offload: whether the layer's input is kept in the memory of the CPU.
+        offload: whether the layer's input is stored in CPU memory.
     """
     plain = layer.forward
-    layer.forward = partial(under_autocast, plain)
+    layer.forward = partial(forward_under_autocast, plain)
     layer = checkpoint_wrapper(layer, offload_to_cpu=offload)
-    layer.forward = partial(in_training, layer, plain, partial(with_autocast, layer.forward))
+    layer.forward = partial(
+        checkpointed_in_training, layer, plain, partial(forward_with_current_autocast, layer.forward)
+    )
     return layer
 
 
-def in_training(layer: nn.Module, plain: Callable, checkpointed: Callable, *args: Any, **kwargs: Any) -> Any:
-    """A forward pass whose activations are computed again in training alone: no exporter knows how."""
+def checkpointed_in_training(
+    layer: nn.Module, plain: Callable, checkpointed: Callable, *args: Any, **kwargs: Any
+) -> Any:
+    """Runs the checkpointed forward in training, and the plain one otherwise: no exporter supports checkpointing."""
     return (checkpointed if layer.training else plain)(*args, **kwargs)
 
 
-def under_autocast(forward: Callable, *args: Any, autocast: Autocast | None = None, **kwargs: Any) -> Any:
-    """A forward pass under an autocast, or as it is."""
+def forward_under_autocast(forward: Callable, *args: Any, autocast: Autocast | None = None, **kwargs: Any) -> Any:
+    """Runs a forward under a given autocast, or under the current one if None is given."""
     if autocast is None:
         return forward(*args, **kwargs)
     with torch.autocast(*autocast):
         return forward(*args, **kwargs)
 
 
-def with_autocast(forward: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """A forward pass that is told the autocast of now."""
+def forward_with_current_autocast(forward: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Passes the current autocast to a forward, for when its activations are recomputed."""
     return forward(x, *args, autocast=Autocast.current(x.device.type), **kwargs)

@@ -20,18 +20,23 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.dispatch import check_backend
 from ea_fairseq.models.nested_options import flatten
-from ea_fairseq.models.state_dict import missing_mechanism, refuse_mismatch, remove_unread, start_mechanism
+from ea_fairseq.models.state_dict import (
+    initialize_mechanism,
+    missing_mechanism_parameters,
+    refuse_mismatch,
+    remove_unused_projections,
+)
 from ea_fairseq.options import Options, flag
 
 DASHBOARDS = ("tensorboard_logdir", "wandb_project")
-LAST = 10_000  # priority: after all that fairseq logs
+LOG_PRIORITY = 10_000  # fairseq logs metrics in the order of their priorities; ours come last
 
 
 class MechanismModel(BaseFairseqModel):
-    """Flags, their checks, and checkpoints; stands before a model of fairseq among the bases of a class."""
+    """Flags, their checks, and loading of checkpoints; a mixin, to be listed before a model of fairseq as a base."""
 
     family: ClassVar[Family]
-    hub: ClassVar[Any]  # the class that a trained model is used by in Python
+    hub: ClassVar[Any]  # the class that loads trained models in Python
 
     @classmethod
     def from_pretrained(
@@ -41,152 +46,151 @@ class MechanismModel(BaseFairseqModel):
         data_name_or_path: str | Path | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Loads a trained model for raw text: to translate and score with, or to classify and fill in words.
+        """Loads a trained model for raw text: to translate and score, or to classify and to fill in masked tokens.
 
         Args:
             model_name_or_path: folder of the checkpoints.
-            checkpoint_file: a checkpoint in it or, of translation models, several for an ensemble: ``"a.pt:b.pt"``; by
-                default ``checkpoint_best.pt``, ``checkpoint_last.pt`` or ``model.pt``, the first that is there.
-            data_name_or_path: folder of the dictionaries; of classifiers, that of ``input0`` and ``label``. A path that
-                starts with "." is relative to the folder of the checkpoints, as always in fairseq, and any other
-                relative path to the current folder. By default it is that of the checkpoints where it has dictionaries,
-                else the one that the model was trained on.
-            tokenizer, bpe, ...: fairseq's options, where they are not given as ``preparation.json`` beside the
-                dictionaries or checkpoints says. ``tokenizer="moses"`` tokenizes by the languages that the model was
-                trained for; where `prepare corpus` made the data, add ``moses_no_dash_splits=True`` and lower-case
-                text that was lower-cased there. ``bpe="subword_nmt"`` needs ``bpe_codes``, ``bpe="sentencepiece"``
-                needs ``sentencepiece_model``: files, relative to the current folder.
-            target_subword: of translation models, file of the target language's subword model, where it has its own.
+            checkpoint_file: a checkpoint in this folder or, for an ensemble of translation models, several:
+                ``"a.pt:b.pt"``. By default the first that exists of ``checkpoint_best.pt``, ``checkpoint_last.pt`` and
+                ``model.pt``.
+            data_name_or_path: folder of the dictionaries; for classifiers, of ``input0`` and ``label``. A path that
+                starts with "." is relative to the folder of the checkpoints, as always in fairseq; other relative
+                paths are relative to the current folder. By default the folder of the checkpoints if it has
+                dictionaries, else the folder of the training data.
+            tokenizer, bpe, ...: fairseq's options. By default they are those in ``preparation.json``, next to the
+                dictionaries or checkpoints. ``tokenizer="moses"`` uses the languages that the model was trained on. If
+                `prepare corpus` made the data, add ``moses_no_dash_splits=True``, and lower-case your text if the data
+                was lower-cased. ``bpe="subword_nmt"`` needs ``bpe_codes``, and ``bpe="sentencepiece"`` needs
+                ``sentencepiece_model``: files, relative to the current folder.
+            target_subword: for translation models, file of the target language's subword model if it has its own.
 
         Returns:
             A ``TranslationHub`` or an ``EncoderHub``.
 
         Raises:
-            UserError: naming the folder, checkpoint, dictionary or subword model that is not there.
+            UserError: naming the folder, checkpoint, dictionary or subword model that does not exist.
         """
         return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def hub_models(cls) -> dict:
-        """None: nothing is downloaded."""
+        """Returns an empty dictionary: no models are downloaded."""
         return {}
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
-        """Those of the flags that are not fairseq's: of terms, of convolutions and of the mechanism."""
+        """Returns the option classes that this package adds: of score terms, of convolutions and of the mechanism."""
         return TermOptions, ConvolutionOptions, cls.family.attention.options
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds fairseq's flags and our own."""
+        """Adds fairseq's flags and those of this package."""
         super().add_args(parser)
         for options in cls.option_classes():
             options.add_args(parser)
 
     @classmethod
     def check_args(cls, args: Any, *sides: str) -> None:
-        """Checks our flags, and the heads of ``sides``: ``encoder``, ``decoder``.
+        """Checks the flags of this package, and the number of heads of ``sides``: ``encoder``, ``decoder``.
 
         Raises:
-            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+            UserError: naming the flag, if an option is out of range or not supported by the mechanism.
         """
         for side in sides:
             width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
             if heads < 1 or width % heads:
                 raise UserError(
-                    f"--{side}-attention-heads must divide --{side}-embed-dim, and {heads} is no divisor of {width}"
+                    f"--{side}-attention-heads must divide --{side}-embed-dim, but {heads} is no divisor of {width}"
                 )
         for options in cls.option_classes():
             options.from_namespace(args)
         for kind in ("encoder", "decoder"):
             name = f"{kind}_layers_to_keep"
-            kept = getattr(args, name, None)
-            if kept is not None and not isinstance(
-                kept, str
-            ):  # fairseq reads a list from the command line, and splits text
-                kept = ",".join(map(str, kept))
-                setattr(args, name, kept)
-            cls.check_layers_to_keep(kind, kept)
+            layers = getattr(args, name, None)
+            # fairseq-train parses a list, but fairseq's pruning splits text.
+            if layers is not None and not isinstance(layers, str):
+                layers = ",".join(map(str, layers))
+                setattr(args, name, layers)
+            cls.check_layers_to_keep(kind, layers)
         check_backend()
 
     @classmethod
-    def check_layers_to_keep(cls, kind: str, kept: str | None) -> None:
-        """
+    def check_layers_to_keep(cls, kind: str, text: str | None) -> None:
+        """Checks fairseq's ``--encoder-layers-to-keep`` or ``--decoder-layers-to-keep``.
+
         Raises:
-            UserError: where fairseq's ``--encoder-layers-to-keep`` names no layers, or layers that would be others.
+            UserError: if it is no list of layers, or if a layer would compute something else under its new index.
         """
-        if not kept:
+        if not text:
             return
         try:
-            layers = sorted(map(int, kept.split(",")))
+            layers = sorted(map(int, text.split(",")))
         except ValueError:
-            raise UserError(f"--{kind}-layers-to-keep must be numbers such as 0,2,4, not {kept!r}") from None
+            raise UserError(f"--{kind}-layers-to-keep must be layer indices such as 0,2,4, not {text!r}") from None
         if not cls.family.attention.may_renumber(kind, layers):
             raise UserError(
-                f"--{kind}-layers-to-keep {kept} gives layers other numbers, and what a layer of {cls.family.name} "
-                "computes depends on its number: keep the first layers"
+                f"--{kind}-layers-to-keep {text} changes the indices of layers, but what a layer of {cls.family.name} "
+                "computes depends on its index: keep the first layers"
             )
 
     @classmethod
     def refuse_decoder_flags(cls, args: Any) -> None:
-        """
+        """Refuses flags that an encoder-only model does not support.
+
         Raises:
-            UserError: naming the flag that is of a decoder's or of encoder-decoder attentions.
+            UserError: naming the flag of a decoder or of encoder-decoder attentions, or of scores without content.
         """
         for opt in fields(cls.family.attention.options):
             if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
-                raise UserError(
-                    f"{flag(opt)} is not for encoders alone: it is of a decoder, which only {cls.family.name} has"
-                )
+                raise UserError(f"{flag(opt)} is a flag of decoders, but an encoder-only model has none: leave it out")
         terms = TermOptions.from_namespace(args)
         if terms.no_content_scores and terms.attention_type != "dot":
             raise UserError(
-                f"--no-content-scores leaves out what --attention-type {terms.attention_type} is: leave out one of them"
+                f"--no-content-scores removes the scores of --attention-type {terms.attention_type}: leave out one of "
+                "the two flags"
             )
 
     def load_state_dict(
         self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
     ) -> Any:
-        """Loads parameters of such a model or, with those of the mechanism starting anew, of a plain Transformer.
+        """Loads parameters of the same model, or those of a plain Transformer with the mechanism's newly initialized.
 
         Raises:
             UserError: naming the first parameter that does not fit, before any is loaded.
         """
         self.upgrade_state_dict(state_dict)
-        if not self.has_layers_of(state_dict):  # a training's own checkpoint is pruned already
+        if not self.has_layers_of(state_dict):  # checkpoints of this training are already pruned
             state_dict = prune_state_dict(state_dict, model_cfg or args)
         state_dict = copy.copy(state_dict)
-        new = missing_mechanism(self, state_dict)
+        new = missing_mechanism_parameters(self, state_dict)
         state_dict.update(new)
-        unread = remove_unread(self, state_dict) if new else 0
+        unused = remove_unused_projections(self, state_dict) if new else 0
         if strict:
             refuse_mismatch(self, state_dict)
         if new:
-            start_mechanism(
-                self, self.family.attention, self.family.attention.options.from_namespace(self.args), unread
-            )
+            options = self.family.attention.options.from_namespace(self.args)
+            initialize_mechanism(self, self.family.attention, options, unused)
         return super().load_state_dict(state_dict, strict)
 
     def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:
-        """Whether each stack has as many layers as in a state dict."""
+        """Whether encoder and decoder have as many layers as in a state dict."""
         for side in ("encoder", "decoder"):
             prefix = f"{side}.layers."
-            there = {name.removeprefix(prefix).partition(".")[0] for name in state_dict if name.startswith(prefix)}
-            if there and len(there) != len(getattr(self, side).layers):
+            layers = {name.removeprefix(prefix).partition(".")[0] for name in state_dict if name.startswith(prefix)}
+            if layers and len(layers) != len(getattr(self, side).layers):
                 return False
         return True
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Called by fairseq before each update of a training."""
+        """Logs metrics of the attentions; fairseq calls this before each update of a training."""
         super().set_num_updates(num_updates)
         log_metrics(self, self.args)
 
 
 def log_metrics(model: nn.Module, args: Any) -> None:
-    """Adds what each attention's mechanism has to show to the metrics being collected.
+    """Logs the metrics of each attention, such as the norms of kernels, if ``args`` name a dashboard.
 
-    Does nothing unless ``args`` name a dashboard. The values are taken when fairseq writes its metrics: other updates
-    pay nothing for them, and they are those of the model after the update that they stand beside.
+    They are computed only when fairseq writes its metrics, from the model after the update that they are written for.
     """
     if not any(getattr(args, dashboard, None) for dashboard in DASHBOARDS):
         return
@@ -197,15 +201,15 @@ def log_metrics(model: nn.Module, args: Any) -> None:
 
 
 def log(name: str, value: Callable[[], float]) -> None:
-    """Has fairseq call ``value`` when it writes a metric of that name."""
-    metrics.log_derived(name, lambda _: value(), LAST)
+    """Registers a metric, whose ``value`` fairseq calls when it writes its metrics."""
+    metrics.log_derived(name, lambda _: value(), LOG_PRIORITY)
 
 
 def architecture(defaults: Mapping[str, object], complete: Callable[[Any], None]) -> Callable[[Any], None]:
-    """What sets the options of an architecture that are not given: to its own defaults, then those of fairseq.
+    """Returns an architecture's function, which sets missing options to its own defaults, then to fairseq's.
 
     Args:
-        complete: fairseq's function that sets the others.
+        complete: fairseq's function for the options that are not in ``defaults``.
     """
 
     def set_defaults(args: Any) -> None:
@@ -223,10 +227,10 @@ def class_name(name: str) -> str:
 
 
 def class_of_name(models: Iterable[type], module: str, name: str) -> type:
-    """The one of a module's models that has a class name, as pickle and imports look for it.
+    """Returns the model with a class name, for pickle and imports.
 
     Raises:
-        AttributeError: where none has it.
+        AttributeError: if there is none.
     """
     for model in models:
         if model.__name__ == name:

@@ -1,4 +1,4 @@
-"""Models that are an encoder alone: fairseq's RoBERTa, and BERT in its layout, with a mechanism in their attentions."""
+"""Encoder-only models: fairseq's RoBERTa, and BERT in the same layout, with a mechanism in their attentions."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SIZES = {  # layers, width, feed-forward width, heads
     "large": (24, 1024, 4096, 16),
 }
 SIZE_OPTIONS = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
-POOLER = "pooler.dense"  # BERT's, as a checkpoint without heads has it
+POOLER = "pooler.dense"  # name of BERT's pooler in a checkpoint without heads
 LAYOUT_DEFAULTS = {"roberta": {}, "bert": {"segments": 2, "layer_norm_eps": 1e-12}}
 
 
@@ -36,57 +36,58 @@ class MechanismRobertaEncoder(RobertaEncoder):
     """fairseq's RoBERTa encoder and its language model's head, the attentions with a mechanism."""
 
     def __init__(self, args: Any, dictionary: Dictionary, attention: type[Attention]):
-        """Args: attention: what attentions are built of."""
+        """Args: attention: the class of the attentions."""
+        # fairseq's constructor calls the methods below, which read these.
         self._attention, self._size = attention, EncoderOptions.from_namespace(args).embedding_size
-        self._size = self._size or args.encoder_embed_dim  # read while fairseq builds the encoder
+        self._size = self._size or args.encoder_embed_dim
         super().__init__(args, dictionary)
         for norm in (module for module in self.modules() if hasattr(module, "normalized_shape")):
             norm.eps = EncoderOptions.from_namespace(args).layer_norm_eps
 
     def build_embedding(self, vocab_size: int, embedding_dim: int, padding_idx: int) -> nn.Embedding:
-        """Embeddings of tokens, (tokens, N)."""
+        """Builds token embeddings (tokens, N)."""
         return super().build_embedding(vocab_size, self._size, padding_idx)
 
     def build_encoder(self, args: Any, dictionary: Dictionary, embed_tokens: nn.Embedding) -> SentenceEncoder:
-        """The layers and what comes before them."""
+        """Builds the layers and the embeddings of positions and segments."""
         cfg = TransformerConfig.from_namespace(args)
         return SentenceEncoder(cfg, dictionary, embed_tokens, self._attention).apply(init_weights)
 
     def build_lm_head(
         self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None
     ) -> nn.Module | None:
-        """The language model's head, (B, S, C) -> (B, S, tokens), whose inner vectors are as wide as embeddings."""
+        """Builds the language model's head, (B, S, C) -> (B, S, tokens); it is as wide inside as the embeddings."""
         head = RobertaLMHead(self._size, output_dim, activation_fn, weight)
         if self._size != embed_dim:
             head.dense = nn.Linear(embed_dim, self._size)
         return head
 
     def max_positions(self) -> int:
-        """The most tokens: ``--max-positions`` or, where it is lower, the limit of a term of own logits."""
+        """Returns the maximum sentence length: ``--max-positions``, or the lower limit of a score term."""
         return min(super().max_positions(), self.sentence_encoder.max_positions())
 
 
 class MechanismRoberta(MechanismModel, RobertaModel):
     """fairseq's RoBERTa with one attention mechanism in its attentions.
 
-    Takes fairseq's ``roberta`` flags, those of :class:`EncoderOptions` and those of the mechanism. Parameters have
-    fairseq's names; what the mechanism adds is named after them.
+    It takes fairseq's ``roberta`` flags, those of :class:`EncoderOptions` and those of the mechanism. Parameters have
+    fairseq's names, and those of the mechanism are added to fairseq's attention modules.
     """
 
     encoder_class = MechanismRobertaEncoder
 
     def __init__(self, args: Any, encoder: MechanismRobertaEncoder):
-        FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that need not be there
+        FairseqEncoderModel.__init__(self, encoder)  # RobertaModel's initializes projections that may not exist
         self.args = args
         self.init_weights()
         self.classification_heads = nn.ModuleDict()
 
     def init_weights(self) -> None:
-        """As BERT does."""
+        """Initializes parameters as BERT does."""
         self.apply(init_weights)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Takes a checkpoint's pooler of BERT as the dense layer of each classification head that it fits."""
+        """Copies a checkpoint's BERT pooler to the dense layer of each classification head of the same size."""
         names = {part: f"{POOLER}.{part}" for part in ("weight", "bias")}
         pooler = {part: state_dict.pop(name) for part, name in names.items() if name in state_dict}
         super().upgrade_state_dict_named(state_dict, name)
@@ -98,14 +99,15 @@ class MechanismRoberta(MechanismModel, RobertaModel):
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
-        """Those of the flags that are not fairseq's."""
+        """Returns the option classes that this package adds."""
         return *super().option_classes(), EncoderOptions
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "MechanismRoberta":
-        """
+        """Checks the flags and builds the model.
+
         Raises:
-            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+            UserError: naming the flag, if an option is out of range or not supported by the mechanism.
         """
         base_architecture(args)
         if not hasattr(args, "max_positions"):
@@ -115,36 +117,37 @@ class MechanismRoberta(MechanismModel, RobertaModel):
             args.checkpoint_activations = True
         model = cls(args, cls.encoder_class(args, task.source_dictionary, cls.family.attention))
         attentions = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
-        scored = all(isinstance(attention, Attention) and has_projections(attention) for attention in attentions)
-        if getattr(args, "mha_reg_scale_factor", 0) and not scored:
+        projected = all(isinstance(attention, Attention) and has_projections(attention) for attention in attentions)
+        if getattr(args, "mha_reg_scale_factor", 0) and not projected:
             raise UserError("--mha-reg-scale-factor is for queries and keys, which these attentions do not have")
         return model
 
     @classmethod
     def check_args(cls, args: Any, *sides: str) -> None:
-        """
+        """Checks the flags of this package, and refuses flags of decoders and of pruned heads.
+
         Raises:
-            UserError: naming the flag, also where it is of attentions that an encoder does not have.
+            UserError: naming the flag.
         """
         cls.refuse_decoder_flags(args)
         if getattr(args, "mha_heads_to_keep", -1) != -1:
-            raise UserError("--mha-heads-to-keep would take heads away that the mechanism reads together")
+            raise UserError("--mha-heads-to-keep is not supported: the mechanism needs all heads")
         super().check_args(args, *sides)
 
 
 def init_weights(module: nn.Module) -> None:
-    """BERT's start of a module; an attention's linear layers have theirs before it, whichever there are."""
+    """Initializes a module as BERT does, except for an attention without projections of queries or keys."""
     if has_projections(module):
         init_bert_params(module)
 
 
 def has_projections(module: nn.Module) -> bool:
-    """False for an attention without queries or keys."""
+    """Whether a module is not an attention, or one with queries, keys and values."""
     return not isinstance(module, Attention) or module.projected == "qkv"
 
 
 def register_encoders(family: Family) -> None:
-    """Registers a family's encoders with fairseq: models ``ea_roberta`` and ``ea_bert``, and their architectures."""
+    """Registers a family's encoders with fairseq, such as ``ea_roberta`` and ``ea_bert``, and their architectures."""
     for layout in LAYOUTS:
         name = family.encoder(layout)
         model = type(class_name(name), (MechanismRoberta,), {"family": family, "__doc__": family.attention.__doc__})
@@ -156,5 +159,5 @@ def register_encoders(family: Family) -> None:
 
 
 def __getattr__(name: str) -> type[MechanismRoberta]:
-    """A model's class by its name, for pickle and for those who import it from here."""
+    """Returns a model by its class name, for pickle and imports."""
     return class_of_name(MODELS.values(), __name__, name)

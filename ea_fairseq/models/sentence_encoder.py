@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class SentenceEncoder(MechanismEncoder):
-    """fairseq's Transformer encoder, its attentions with a mechanism.
+    """fairseq's Transformer encoder, whose attentions have a mechanism.
 
-    Parameters are fairseq's plus ``segment_embeddings`` (segments, N), where there are segments, and
-    ``embedding_proj`` (C, N) where the N numbers of an embedding are not the C of the layers.
+    Parameters are fairseq's plus ``segment_embeddings`` (segments, N) if there are segments, and ``embedding_proj``
+    (C, N) if the width N of embeddings differs from the width C of the layers.
     """
 
     def __init__(self, cfg: Any, dictionary: Dictionary, embed_tokens: nn.Embedding, attention: type[Attention]):
@@ -27,7 +27,7 @@ class SentenceEncoder(MechanismEncoder):
         Args:
             cfg: fairseq's configuration of a Transformer, with :class:`EncoderOptions`.
             embed_tokens: (tokens, N).
-            attention: what attentions are built of.
+            attention: the class of the attentions.
         """
         super().__init__(cfg, dictionary, embed_tokens, attention=attention)
         options, size, width = EncoderOptions.from_namespace(cfg), embed_tokens.embedding_dim, cfg.encoder.embed_dim
@@ -40,26 +40,29 @@ class SentenceEncoder(MechanismEncoder):
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """
         Args:
-            src_tokens: (B, S); token_embedding: (B, S, N), looked up when absent.
+            src_tokens: (B, S).
+            token_embedding: (B, S, N), looked up if None.
 
         Returns:
-            What goes into the layers (B, S, C), and the embeddings of tokens and segments (B, S, N).
+            The input of the first layer (B, S, C), and the embeddings of tokens and segments (B, S, N).
         """
+        # Add segment embeddings, which fairseq's encoder then scales with those of tokens.
         if self.segment_embeddings is not None:
             token_embedding = self.embed_tokens(src_tokens) if token_embedding is None else token_embedding
             token_embedding = token_embedding + self.segment_embeddings(self.segments(src_tokens)) / self.embed_scale
+        # Add positions, normalize and apply dropout; project to the width of the layers.
         x, embedding = super().forward_embedding(src_tokens, token_embedding)
         return x if self.embedding_proj is None else self.embedding_proj(x), embedding
 
     def segments(self, tokens: Tensor) -> Tensor:
-        """The number of ``</s>`` before each token (B, S), the last segment's where there are more."""
+        """Returns each token's segment (B, S): the number of ``</s>`` before it, or the last segment."""
         ends = tokens.eq(self.end).long()
         return (ends.cumsum(dim=1) - ends).clamp(max=self.last_segment)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Fits the embeddings of another model to this one, without a change of its outputs.
+        """Adapts the embeddings of another model's checkpoint, without changing its outputs.
 
-        Segments of a model without any are zero, and positions beyond those of this one are left out.
+        Missing segment embeddings are set to zero, and positions that this model does not have are removed.
         """
         positions, own = f"{name}.embed_positions.weight", self.embed_positions
         if isinstance(own, nn.Embedding) and positions in state_dict and len(state_dict[positions]) > len(own.weight):

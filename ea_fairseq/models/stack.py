@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder, their layers passing something on."""
+"""fairseq's Transformer encoder and decoder, whose layers pass logits or values on to the next layer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import BeamState, SelectedRows, by_sentence, select
 from ea_fairseq.attention.term import Term
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap
+from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap_layer
 
-# The dimension of the rows in what an encoder returns.
-OUTPUT_ROWS = {
+# The batch dimension of each tensor that an encoder returns.
+OUTPUT_BATCH_DIMS = {
     "encoder_out": 1,
     "encoder_padding_mask": 0,
     "encoder_embedding": 0,
@@ -23,15 +23,15 @@ OUTPUT_ROWS = {
     "src_tokens": 0,
     "src_lengths": 0,
 }
-EncoderOutput = dict[str, Sequence[Tensor]]  # what fairseq's encoders return
-# What fairseq calls the dropout of its classes, where that is not the class name.
+EncoderOutput = dict[str, Sequence[Tensor]]  # the type of what fairseq's encoders return
+# The names of dropouts in fairseq's classes, if they are not the class name.
 DROPOUT_NAMES = {"TransformerEncoderBase": "TransformerEncoder", "TransformerDecoderBase": "TransformerDecoder"}
 
 
 class MechanismStack(nn.Module):
-    """What builds the layers of encoder and decoder: each knows its number and what it shares with the others."""
+    """Code that encoder and decoder share: building layers that have an index and shared modules."""
 
-    # Of fairseq's encoders and decoders.
+    # Attributes that fairseq's encoders and decoders set.
     adaptive_softmax: nn.Module | None
     dropout_module: nn.Module
     embed_positions: nn.Module | None
@@ -48,25 +48,26 @@ class MechanismStack(nn.Module):
     quant_noise: nn.Module | None
 
     def __init__(self, cfg: Any, *args: Any, attention: type[Attention], **kwargs: Any):
-        self._built, self._attention = 0, attention  # read while fairseq builds the layers
+        # fairseq's constructor calls build_layer, which reads these.
+        self._layers_built, self._attention = 0, attention
         self._shared: dict[str, nn.Module] = {}
         super().__init__(cfg, *args, **kwargs)
         name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
-        """The next layer, of an encoder's or decoder's kind."""
-        layer = kind(cfg, *args, attention=self._attention, layer=self._built, shared=self._shared)
-        self._built += 1
-        return wrap(layer, cfg)
+        """Builds the next layer, of the class of an encoder's or a decoder's layers."""
+        layer = kind(cfg, *args, attention=self._attention, layer=self._layers_built, shared=self._shared)
+        self._layers_built += 1
+        return wrap_layer(layer, cfg)
 
     def max_positions(self) -> int:
-        """The most words of a sentence: fairseq's limit or, where it is lower, that of a term of own logits."""
+        """Returns the maximum sentence length: fairseq's limit, or the lower limit of a score term."""
         limits = (module.longest for module in self.modules() if isinstance(module, Term))
         return min([super().max_positions(), *filter(None, limits)])  # type: ignore[misc]  # fairseq's
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):
-    """fairseq's Transformer encoder whose layers pass on what their attention does."""
+    """fairseq's Transformer encoder, in which each attention receives what that of the layer below passes on."""
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return self.build_layer(MechanismEncoderLayer, cfg)
@@ -80,13 +81,16 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
     ) -> EncoderOutput:
         """
         Args:
-            src_tokens: (B, S); token_embeddings: (B, S, C), looked up when absent.
+            src_tokens: (B, S).
+            token_embeddings: (B, S, C), looked up if None.
 
         Returns:
             fairseq's dictionary of encoder outputs.
         """
+        # Embed tokens and positions, (B, S, C).
         padding_mask = src_tokens.eq(self.padding_idx)
-        x, embedding = self.forward_embedding(src_tokens, token_embeddings)  # (B, S, C)
+        x, embedding = self.forward_embedding(src_tokens, token_embeddings)
+        # Layers, from the bottom to the top.
         states = self.encode(x, padding_mask)
         return {
             "encoder_out": [states[-1] if self.layer_norm is None else self.layer_norm(states[-1])],  # (S, B, C)
@@ -99,33 +103,35 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         }
 
     def encode(self, x: Tensor, padding_mask: Tensor) -> list[Tensor]:
-        """Passes vectors (B, S, C), of tokens or of anything else, through the layers.
+        """Runs the layers on embeddings (B, S, C).
 
         Args:
-            padding_mask: (B, S), true at padding, whose vectors become zero.
+            padding_mask: (B, S), true at padding, where embeddings are set to zero.
 
         Returns:
-            What goes into the first layer and what comes out of each, (S, B, C).
+            The input of the first layer and the output of each, (S, B, C).
         """
-        x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)  # (S, B, C)
-        states, passed, padding = [x], (), unless_empty(padding_mask)
+        # Set embeddings to zero at padding, and put the time dimension first.
+        x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)
+        states, passed, padding = [x], (), none_if_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
+        # Each layer takes what the one below passes on.
         for layer in self.layers:
             x, *passed = layer(self.layer_input(states), masks, *passed)
             states.append(x)
         return states
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
-        """What the next layer reads of what went into the layers so far and came out, (S, B, C) each."""
+        """Chooses the next layer's input from the states so far, (S, B, C) each: here the last one."""
         return states[-1]
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
-        """Row i becomes what row ``new_order[i]`` was; copied only where somebody reads it."""
-        return select(encoder_out, OUTPUT_ROWS, new_order)
+        """Moves row ``new_order[i]`` to row i; tensors are copied only if they are read."""
+        return select(encoder_out, OUTPUT_BATCH_DIMS, new_order)
 
 
 class MechanismDecoder(MechanismStack, TransformerDecoderBase):
-    """fairseq's Transformer decoder whose layers pass on what both their attentions do."""
+    """fairseq's Transformer decoder, in which both attentions receive what those of the layer below pass on."""
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
@@ -141,8 +147,8 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
     ) -> tuple[Tensor, dict]:
         """
         Args:
-            prev_output_tokens: (B, T); with ``incremental_state`` only its last column is new.
-            full_context_alignment: let every target word see all others.
+            prev_output_tokens: (B, T); with ``incremental_state`` only the last token of each row is new.
+            full_context_alignment: whether self-attention is not causal.
             alignment_layer, alignment_heads: layer and number of heads whose encoder-decoder probabilities are
                 returned as alignment; the last layer and all heads by default.
 
@@ -151,15 +157,18 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         """
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
+        # Embed tokens and positions; of a decoding step the last token only.
         x, padding_mask = self.embed_target(prev_output_tokens, incremental_state)
         if incremental_state is not None:
-            encoder_out = begin_step(incremental_state, encoder_out, padding_mask, x)
+            encoder_out = begin_decoding_step(incremental_state, encoder_out, padding_mask, x)
+        # Masks: a decoding step needs no causal one, because the cache has no future tokens.
         source = first(encoder_out, "encoder_out")
         source_padding_mask = first(encoder_out, "encoder_padding_mask")
         future = None if incremental_state is not None or full_context_alignment else future_mask(x)
         self_masks = AttentionMasks(padding_mask, future=future)
         cross_masks = AttentionMasks(source_padding_mask, padding_mask)
 
+        # Each layer takes what both attentions of the one below pass on.
         alignment = None
         states = [x]
         passed = ()
@@ -178,9 +187,10 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
             if index == alignment_layer and weights is not None:
                 alignment = weights[:alignment_heads].to(x).mean(dim=0)
 
+        # Final layer norm and projection, (B, T, C).
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        x = x.transpose(0, 1)  # (B, T, C)
+        x = x.transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [alignment], "inner_states": states, "is_step": incremental_state is not None}
@@ -188,22 +198,23 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
     def get_normalized_probs_scriptable(
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
     ) -> Tensor:
-        """Probabilities of the words, or their logarithms: those of a decoding step in place of its scores.
+        """Returns probabilities or log-probabilities of the vocabulary; in decoding steps they overwrite the logits.
 
-        The vocabulary's scores of all hypotheses are the largest tensors of a step, and memory for them is slow to get.
+        The logits of all hypotheses are the largest tensor of a decoding step, and allocating another one is slow.
         """
-        scores, is_step = net_output[0], isinstance(net_output[-1], dict) and net_output[-1].get("is_step")
+        logits, is_step = net_output[0], isinstance(net_output[-1], dict) and net_output[-1].get("is_step")
         in_place = is_step and log_probs and self.adaptive_softmax is None
-        if in_place and scores.dtype == torch.float32 and not scores.requires_grad:
-            return torch.log_softmax(scores, dim=-1, out=scores)
+        if in_place and logits.dtype == torch.float32 and not logits.requires_grad:
+            return torch.log_softmax(logits, dim=-1, out=logits)
         return super().get_normalized_probs_scriptable(net_output, log_probs, sample)
 
     def embed_target(self, tokens: Tensor, incremental_state: dict | None) -> tuple[Tensor, Tensor | None]:
-        """Embeds target tokens (B, T), or only the last of them with ``incremental_state``.
+        """Embeds target tokens (B, T), or only the last ones with ``incremental_state``.
 
         Returns:
-            x (T, B, C) and, if there is padding, its mask (B, T).
+            x (T, B, C) and the padding mask (B, T), or None if there is no padding.
         """
+        # Look up positions and tokens.
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
@@ -211,25 +222,27 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
             tokens = tokens[:, -1:]
             positions = positions[:, -1:] if positions is not None else None
         x = self.embed_scale * self.embed_tokens(tokens)
+        # Quantization noise and projection to the width of the layers.
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
+        # Add positions, normalize, apply dropout.
         if positions is not None:
             x = x + positions
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x).transpose(0, 1)
-        return x, unless_empty(tokens.eq(self.padding_idx))
+        return x, none_if_empty(tokens.eq(self.padding_idx))
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Lets all KV caches follow beam search: row i becomes what row ``new_order[i]`` was; ``new_order`` is (B,)."""
+        """Reorders all KV caches for beam search: row ``new_order[i]`` becomes row i; ``new_order`` is (B,)."""
         if BeamState.KEY in incremental_state:
             incremental_state[BeamState.KEY].reorder(new_order)
 
 
 def name_dropouts(stack: nn.Module) -> None:
-    """Calls dropouts what fairseq calls those of its own classes, which ``--retain-dropout-modules`` names."""
+    """Gives dropouts the names that they have in fairseq's classes, for ``--retain-dropout-modules``."""
     for module in stack.modules():
         names = [kind.__name__ for kind in type(module).__mro__ if kind.__module__.startswith("fairseq.")]
         for child in module.children():
@@ -237,10 +250,10 @@ def name_dropouts(stack: nn.Module) -> None:
                 child.module_name = DROPOUT_NAMES.get(names[0], names[0])
 
 
-def begin_step(
+def begin_decoding_step(
     incremental_state: dict, encoder_out: EncoderOutput | None, padding: Tensor | None, x: Tensor
 ) -> EncoderOutput | None:
-    """Begins a step of the tokens x (1, B, C); returns the encoder's output with a row for each sentence."""
+    """Advances the beam state for tokens x (1, B, C); returns the encoder's output with one row per sentence."""
     if BeamState.KEY not in incremental_state:
         selected = encoder_out["encoder_out"] if encoder_out else None
         sentence = selected.rows if isinstance(selected, SelectedRows) else torch.arange(x.size(1), device=x.device)
@@ -250,23 +263,22 @@ def begin_step(
 
 
 def future_mask(x: Tensor) -> Tensor:
-    """(T, T) for x (T, B, C), true where a key comes later than the query.
+    """Returns the causal mask (T, T) for x (T, B, C), true where a key comes after the query.
 
-    Made anew each time: fairseq's buffer grows with the longest sentence so far, and a graph compiled for one size of
-    it is no use for the next.
+    It is not cached: fairseq's buffer grows with the longest sentence so far, and each growth recompiles the graph.
     """
     length = x.size(0)
     return x.new_ones((length, length), dtype=torch.bool).triu(1)
 
 
-def unless_empty(padding_mask: Tensor) -> Tensor | None:
-    """The mask, or None where it marks no padding, as fairseq does to spare its attention the masking.
+def none_if_empty(padding_mask: Tensor) -> Tensor | None:
+    """Returns None for a mask without padding, so that attentions skip the masking, as in fairseq.
 
-    A compiled or exported graph cannot branch on what a tensor holds: there the mask stays, with the same result.
+    A compiled or exported graph cannot branch on a tensor's values: there the mask is returned, with the same result.
     """
     return padding_mask if torch.compiler.is_compiling() or padding_mask.any() else None
 
 
 def first(encoder_out: EncoderOutput | None, name: str) -> Tensor | None:
-    """The tensor that fairseq keeps in a list of one, or None where there is none."""
+    """Returns the only tensor in a list of the encoder's output, or None if there is none."""
     return encoder_out[name][0] if encoder_out and encoder_out[name] else None

@@ -1,4 +1,4 @@
-"""Which parameters of a checkpoint fit which model."""
+"""Loading a checkpoint's parameters into a model that has others, and refusing those that do not fit."""
 
 import logging
 import re
@@ -10,32 +10,32 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options
 
 logger = logging.getLogger(__name__)
-MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # what fairseq's own layers do not have
+MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # parameters not in fairseq's layers
 PROJECTION = re.compile(r"_attn\.[qk]_proj\.(weight|bias)$")
 
 
-def missing_mechanism(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What ``model`` adds to a plain Transformer, its own tensors, where the checkpoint is one's; else nothing."""
+def missing_mechanism_parameters(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the model's tensors of its mechanism if the checkpoint is a plain Transformer's, else nothing."""
     if any(MECHANISM.search(name) for name in state_dict):
         return {}
     return {name: tensor for name, tensor in model.state_dict().items() if MECHANISM.search(name)}
 
 
-def remove_unread(model: nn.Module, state_dict: dict[str, Tensor]) -> int:
-    """Removes a plain Transformer's projections of queries and keys where ``model`` has none; returns how many."""
+def remove_unused_projections(model: nn.Module, state_dict: dict[str, Tensor]) -> int:
+    """Removes projections of queries and keys that the model does not have; returns how many."""
     own = model.state_dict()
-    unread = [name for name in state_dict if PROJECTION.search(name) and name not in own]
-    for name in unread:
+    unused = [name for name in state_dict if PROJECTION.search(name) and name not in own]
+    for name in unused:
         del state_dict[name]
-    return len({name.rpartition(".")[0] for name in unread})
+    return len({name.rpartition(".")[0] for name in unused})
 
 
-def start_mechanism(model: nn.Module, kind: type[Attention], options: Options, unread: int = 0) -> None:
-    """Gives a mechanism's parameters their start for a plain Transformer's checkpoint, and logs it in one line.
+def initialize_mechanism(model: nn.Module, kind: type[Attention], options: Options, unused: int = 0) -> None:
+    """Initializes a mechanism's parameters for a plain Transformer's checkpoint, and logs how in one line.
 
     Args:
         kind: the mechanism's attention.
-        unread: number of the checkpoint's projections that the model has no use for.
+        unused: number of the checkpoint's projections that the model does not have.
     """
     added = {name: parameter for name, parameter in model.named_parameters() if MECHANISM.search(name)}
     attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
@@ -45,23 +45,24 @@ def start_mechanism(model: nn.Module, kind: type[Attention], options: Options, u
     if added:
         parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
         new = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
-    left = f", without {unread} projections of queries and keys that nothing reads" if unread else ""
-    logger.info(f"the checkpoint is a plain Transformer's: {new}, all else is the checkpoint's{left}")
+    left = f"; {unused} projections of queries and keys are not used" if unused else ""
+    logger.info(f"the checkpoint is a plain Transformer's: {new}, all other parameters are loaded{left}")
 
 
 def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]) -> None:
-    """Raises UserError with a sentence that names the first parameter that model and checkpoint do not share."""
+    """Raises UserError naming the first parameter that model and checkpoint do not share."""
     own = model.state_dict()
     for name, parameter in own.items():
         if name not in state_dict:
-            raise UserError(f"the checkpoint does not fit the model: it has no {name}.")
+            raise UserError(f"the checkpoint does not fit the model: the checkpoint has no {name}.")
         if state_dict[name].shape != parameter.shape:
-            sizes = (" x ".join(map(str, tensor.shape)) for tensor in (state_dict[name], parameter))
-            other_words = name.endswith("embed_tokens.weight") and state_dict[name].shape[1:] == parameter.shape[1:]
-            hint = ": the dictionary has another number of words than when it was trained" if other_words else ""
+            stored, expected = (" x ".join(map(str, tensor.shape)) for tensor in (state_dict[name], parameter))
+            other_vocabulary = name.endswith("embed_tokens.weight") and stored.split()[1:] == expected.split()[1:]
+            hint = ": the dictionary has another number of tokens than in training" if other_vocabulary else ""
             raise UserError(
-                "the checkpoint does not fit the model: {} is {} in it, {} here{}.".format(name, *sizes, hint)
+                f"the checkpoint does not fit the model: {name} is {stored} in the checkpoint, and {expected} in the "
+                f"model{hint}."
             )
     for name in state_dict:
         if name not in own:
-            raise UserError(f"the checkpoint does not fit the model: it has {name}, which the model does not have.")
+            raise UserError(f"the checkpoint does not fit the model: the model has no {name}.")

@@ -1,10 +1,11 @@
-"""Models of time series: an encoder of steps, and what is read out of its representation."""
+"""Models of time series: an encoder of steps, and output layers that read its representation."""
 
 import logging
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
@@ -17,16 +18,38 @@ from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
 
 logger = logging.getLogger(__name__)
-OUTPUTS = ("classification_heads.", "value_head.")  # how the names of parameters begin that tasks add
+OUTPUT_PREFIXES = ("classification_heads.", "value_head.")  # of parameters that tasks add
+
+
+class StepNorm(nn.BatchNorm1d):
+    """Batch norm over the steps of series. Padding changes neither the statistics nor the output."""
+
+    def forward(self, x: Tensor, padded: Tensor | None) -> Tensor:  # type: ignore[override]
+        """(T, B, C) -> (T, B, C); in training the output is zero at padding.
+
+        Args:
+            padded: (B, T), true at padding.
+        """
+        if padded is None or not self.training:
+            return self.normalized(x.flatten(0, 1)).view_as(x)
+        real, output = ~padded.T, torch.zeros_like(x)
+        output[real] = self.normalized(x[real])
+        return output
+
+    def normalized(self, x: Tensor) -> Tensor:
+        """Normalizes steps (N, C); a batch of one step has no variance, so the running statistics are used."""
+        if self.training and len(x) == 1:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
 
 
 class Readout(nn.Linear):
-    """GELU, dropout, and a linear layer of all steps side by side, padding being zero.
+    """GELU, dropout, and a linear layer over the concatenation of all steps, with zeros at padding.
 
     Args:
-        longest: N, the most steps of a series.
+        longest: N, the maximum number of steps of a series.
         width: d channels of a step.
-        outputs: numbers that it returns.
+        outputs: the number of output values.
     """
 
     def __init__(self, longest: int, width: int, outputs: int, dropout: float):
@@ -40,12 +63,12 @@ class Readout(nn.Linear):
 
 
 class TimeSeriesModel(BaseFairseqModel):
-    """An encoder, to which tasks add what they train: classification heads, or a linear layer to values.
+    """An encoder; tasks add a classification head, or a linear layer from its representation to values.
 
     Args:
         args: the model's options.
         encoder: maps series (B, T, C) and their padding (B, T) to a representation (B, T, d).
-        description: of the data set.
+        description: the data set's description.
     """
 
     options: ClassVar[type[TimeSeriesOptions]] = TimeSeriesOptions
@@ -58,21 +81,22 @@ class TimeSeriesModel(BaseFairseqModel):
 
     @classmethod
     def description_of(cls, args: Any, task: FairseqTask) -> SeriesDescription:
-        """
+        """Returns the description of the task's data set.
+
         Raises:
-            UserError: where the task has no time series.
+            UserError: if the task has no time series.
         """
         if not hasattr(task, "description"):
             raise UserError(f"--arch {args.arch} is for --task time_series_prediction and masked_time_series")
         return task.description
 
     def register_classification_head(self, name: str, outputs: int) -> None:
-        """Adds a read-out of so many numbers."""
+        """Adds a classification head with so many outputs."""
         options = self.options.from_namespace(self.args)
         self.classification_heads[name] = Readout(self.description.longest, options.width, outputs, options.dropout)
 
     def register_value_head(self) -> None:
-        """Adds the linear layer from the representation of a step to its values (CEAN eq. 7)."""
+        """Adds the linear layer from a step's representation to its values (CEAN eq. 7)."""
         self.value_head = nn.Linear(self.options.from_namespace(self.args).width, self.description.channels)
 
     def forward(
@@ -84,12 +108,14 @@ class TimeSeriesModel(BaseFairseqModel):
     ) -> tuple[Tensor, dict]:
         """
         Args:
-            source: (B, T, C); padding_mask: (B, T), true at padding, which comes last.
+            source: (B, T, C).
+            padding_mask: (B, T), true at padding, which comes last.
 
         Returns:
-            Values (B, T, C), the representation (B, T, d) or what a head returns, (B, outputs); and an empty
-            dictionary, for criteria of fairseq.
+            Values (B, T, C), the representation (B, T, d) or the output of a head, (B, outputs); and an empty
+            dictionary, which fairseq's criteria expect.
         """
+        # Encoder, then the output layer of the task.
         x = self.encoder(source, padding_mask)
         if classification_head_name is not None:
             return self.classification_heads[classification_head_name](x, padding_mask), {}
@@ -98,17 +124,17 @@ class TimeSeriesModel(BaseFairseqModel):
         return x, {}
 
     def max_positions(self) -> int:
-        """The most steps of a series."""
+        """Returns the maximum number of steps of a series."""
         return self.description.longest
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Lets what this model's task trains start anew where the checkpoint was trained for another task."""
+        """Keeps the new output layer of this model if the checkpoint was trained for another task."""
         super().upgrade_state_dict_named(state_dict, name)
-        own = {key: tensor for key, tensor in self.state_dict().items() if key.startswith(OUTPUTS)}
-        others = [key for key in state_dict if key.startswith(OUTPUTS)]
+        own = {key: tensor for key, tensor in self.state_dict().items() if key.startswith(OUTPUT_PREFIXES)}
+        others = [key for key in state_dict if key.startswith(OUTPUT_PREFIXES)]
         if own and others and own.keys().isdisjoint(others):
             parameters = sum(map(Tensor.numel, own.values()))
-            logger.info(f"the checkpoint was trained for another task: {parameters:,} parameters of this one's are new")
+            logger.info(f"the checkpoint was trained for another task: {parameters:,} parameters of this task are new")
             for key in others:
                 del state_dict[key]
             state_dict.update(own)
@@ -116,7 +142,8 @@ class TimeSeriesModel(BaseFairseqModel):
     def load_state_dict(
         self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
     ) -> Any:
-        """
+        """Loads the parameters of a checkpoint.
+
         Raises:
             UserError: naming the first parameter that does not fit, before any is loaded.
         """
@@ -127,6 +154,6 @@ class TimeSeriesModel(BaseFairseqModel):
 
 
 def set_options(args: Any, classes: tuple[type[Options], ...], defaults: Mapping[str, object]) -> None:
-    """Sets the options that are not given, to those of an architecture, so that a checkpoint tells all of them."""
+    """Sets missing options to the defaults of an architecture, so that checkpoints have all of them."""
     for opt in (opt for options in classes for opt in fields(options)):
         setattr(args, opt.name, getattr(args, opt.name, defaults.get(opt.name, opt.default)))

@@ -1,4 +1,4 @@
-"""The baselines of CEAN, section 4.1: LSTM, GRU and ResNet, with the read-out of the other models of time series."""
+"""The baselines of CEAN, section 4.1: LSTM, GRU and ResNet, with the output layer of the other time-series models."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -10,15 +10,14 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.mechanism_model import class_name
-from ea_fairseq.models.stack import unless_empty
-from ea_fairseq.models.time_series import TimeSeriesModel, set_options
+from ea_fairseq.models.stack import none_if_empty
+from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
 from ea_fairseq.options import Options
 
-KERNELS = (8, 5, 3)  # of a block of ResNet
+KERNELS = (8, 5, 3)  # sizes of the convolutions in a block of ResNet
 
 
 class Recurrent(nn.Module):
@@ -35,15 +34,15 @@ class Recurrent(nn.Module):
         self.layers = kind(channels, options.width, options.blocks, batch_first=True, dropout=dropout)
 
     def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, d); padding, which comes last, changes no step before it."""
+        """(B, T, C) -> (B, T, d); padding comes last, so it changes no real step."""
         device = source.device.type
-        # Not every CPU that has bfloat16 has recurrent layers in it.
+        # Recurrent layers in bfloat16 are not available on all CPUs.
         with torch.autocast(device, enabled=device != "cpu" and torch.is_autocast_enabled(device)):
             return self.layers(source)[0]
 
 
 class ResidualBlock(nn.Module):
-    """Three convolutions with batch norm, and a residual connection around them.
+    """Three convolutions with batch norm, and a residual connection.
 
     Wang, Yan and Oates, Time Series Classification from Scratch with Deep Neural Networks, IJCNN 2017.
     """
@@ -57,7 +56,7 @@ class ResidualBlock(nn.Module):
         self.shortcut_norm = StepNorm(width)
 
     def forward(self, x: Tensor, masks: AttentionMasks) -> Tensor:
-        """(T, B, C) -> (T, B, d), padding being read as zeros."""
+        """(T, B, C) -> (T, B, d); convolutions read zeros at padding."""
         padded, residual = masks.padded_keys, x
         for kernel, conv, norm in zip(KERNELS, self.convs, self.norms, strict=True):
             steps = F.pad(masks.cleared_tokens(x).permute(1, 2, 0), ((kernel - 1) // 2, kernel // 2))
@@ -67,7 +66,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Blocks of convolutions."""
+    """A stack of residual blocks of convolutions."""
 
     def __init__(self, channels: int, options: TimeSeriesOptions):
         super().__init__()
@@ -76,7 +75,7 @@ class ResNet(nn.Module):
 
     def forward(self, source: Tensor, padding_mask: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, d)"""
-        x, masks = source.transpose(0, 1), AttentionMasks(unless_empty(padding_mask))
+        x, masks = source.transpose(0, 1), AttentionMasks(none_if_empty(padding_mask))
         for block in self.blocks:
             x = block(x, masks)
         return x.transpose(0, 1)
@@ -89,17 +88,18 @@ class TimeSeriesBaseline(TimeSeriesModel):
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
-        """Those of all flags."""
+        """Returns all option classes."""
         return (TimeSeriesOptions,)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Adds the flags."""
+        """Adds the flags of the model."""
         TimeSeriesOptions.add_args(parser)
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "TimeSeriesBaseline":
-        """
+        """Checks the flags and builds the model.
+
         Raises:
             UserError: naming the flag that is out of range.
         """
@@ -108,7 +108,7 @@ class TimeSeriesBaseline(TimeSeriesModel):
 
 
 def register(name: str, build_encoder: Callable[[int, TimeSeriesOptions], nn.Module]) -> None:
-    """Registers a model with fairseq, by what builds its encoder of C channels."""
+    """Registers a model with fairseq, given a function that builds an encoder for C channels."""
     about = {"build_encoder": staticmethod(build_encoder), "__doc__": build_encoder.__doc__}
     model = register_model(name)(type(class_name(name), (TimeSeriesBaseline,), about))
     register_model_architecture(name, name)(lambda args: set_options(args, model.option_classes(), {}))

@@ -1,4 +1,4 @@
-"""The flags of models of time series: Wang et al., Convolution-enhanced Evolving Attention Networks, 2022 ("CEAN")."""
+"""Flags of time-series models: Wang et al., Convolution-enhanced Evolving Attention Networks, 2022 ("CEAN")."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ MOST = 1 << 16
 
 @dataclass(frozen=True)
 class TimeSeriesOptions(Options):
-    """What all models of time series have.
+    """Options of all models of time series.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     blocks: int = option(
@@ -26,23 +26,23 @@ class TimeSeriesOptions(Options):
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The widest and deepest model that a checkpoint can have."""
+        """Returns upper limits of depth and widths, from a checkpoint's parameters."""
         sizes = [max(tensor.shape, default=1) for tensor in parameters.values()]
         return {"blocks": len(parameters), "width": max(sizes, default=1), "ffn_width": max(sizes, default=1)}
 
 
 @dataclass(frozen=True)
 class DCTransformerOptions(TimeSeriesOptions):
-    """What models have whose layers are attention beside a dilated convolution (CEAN, section 3.3).
+    """Options of models whose layers have an attention and a dilated convolution in parallel (CEAN, section 3.3).
 
     Raises:
-        UserError: naming the flag, when a value is out of range, or heads do not divide the attention's channels.
+        UserError: naming the flag, if a value is out of range, or if heads do not divide the attention's channels.
     """
 
     attention_share: float = option(
         0.25,
         fraction,
-        "share p of the channels that attention gives; a dilated convolution gives the others. 0: no attention, "
+        "share p of the channels that attention computes; a dilated convolution computes the others. 0: no attention, "
         "1: no convolution",
         "a number from 0 to 1",
         "F",
@@ -57,7 +57,7 @@ class DCTransformerOptions(TimeSeriesOptions):
     dilation_base: int = option(
         2,
         whole(1, MOST),
-        "dilation of a layer's convolution, divided by that of the layer below, which is 1 in the first",
+        "base b of the dilations: layer i, from 0, has the dilation b^i",
         f"a whole number from 1 to {MOST:,}",
         "N",
     )
@@ -69,14 +69,14 @@ class DCTransformerOptions(TimeSeriesOptions):
         if abs(channels - self.attended) > 1e-6 or self.attended % heads:
             raise UserError(
                 f"--attention-share {self.attention_share:g} of --width {self.width} is {channels:g} channels of "
-                f"attention, which --encoder-attention-heads {heads} does not divide: change one of them"
+                f"attention, which --encoder-attention-heads {heads} does not divide: change one of the three"
             )
 
     @property
     def attended(self) -> int:
-        """The channels p d that attention gives."""
+        """The number of channels p d that attention computes."""
         return round(self.attention_share * self.width)
 
     def dilation(self, layer: int, longest: int) -> int:
-        """Of a layer, from 0: base^layer; beyond the longest series a neighbour is zero, however far away it is."""
+        """Returns a layer's dilation, base^layer, at most ``longest``: beyond a series all neighbours are zero."""
         return min(self.dilation_base**layer, longest)

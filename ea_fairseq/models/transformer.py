@@ -1,4 +1,4 @@
-"""Transformers whose attentions have a mechanism: a fairseq model and its architectures for each that registers."""
+"""Transformers with an attention mechanism: a fairseq model and its architectures for each registered mechanism."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, Family, makers
-from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # where it was once
+from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # its former module
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
@@ -24,25 +24,26 @@ SIZES: dict[str, dict[str, object]] = {  # options of the papers' sizes; 6 + 6 l
     "lite": {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in LITE.items()},
 }
 UNSUPPORTED = {
-    "cross_self_attention": "evolving attention keeps separate maps for target and source words",
+    "cross_self_attention": "self-attention and encoder-decoder attention have separate maps",
     "base_layers": "BASE layers do not pass attention logits on",
-    "encoder_xformers_att_config": "xFormers computes attention without showing its logits",
-    "decoder_xformers_att_config": "xFormers computes attention without showing its logits",
+    "encoder_xformers_att_config": "xFormers does not return attention logits",
+    "decoder_xformers_att_config": "xFormers does not return attention logits",
 }
 
 
 class MechanismTransformer(MechanismModel, TransformerModel):
     """fairseq's Transformer with one attention mechanism in all its attentions.
 
-    Takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names; what the
-    mechanism adds is named after them.
+    It takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names, and those of
+    the mechanism are added to fairseq's attention modules.
     """
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "MechanismTransformer":
-        """
+        """Checks the flags and builds the model.
+
         Raises:
-            UserError: naming the flag, when an option is out of range or does not go with the mechanism.
+            UserError: naming the flag, if an option is out of range or not supported by the mechanism.
         """
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
@@ -53,12 +54,12 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 
     @classmethod
     def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:
-        """The encoder, its attentions with the mechanism."""
+        """Builds the encoder, whose attentions have the mechanism."""
         return MechanismEncoder(cfg, src_dict, embed_tokens, attention=cls.family.attention)
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
-        """The decoder, its attentions with the mechanism."""
+        """Builds the decoder, whose attentions have the mechanism."""
         return MechanismDecoder(
             cfg,
             tgt_dict,
@@ -69,7 +70,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 
 
 def make_models(family: Family) -> None:
-    """Registers with fairseq the models of a mechanism: Transformers, encoders, and those of time series."""
+    """Registers a mechanism's models with fairseq: Transformer, encoders and model of time series."""
     attrs = {"family": family, "__doc__": family.attention.__doc__}
     MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
     for arch, size in family.archs.items():
@@ -80,7 +81,7 @@ def make_models(family: Family) -> None:
 
 
 def __getattr__(name: str) -> type[MechanismTransformer]:
-    """A model's class by its name, for pickle and for those who import it from here."""
+    """Returns a model by its class name, for pickle and imports."""
     return class_of_name(MODELS.values(), __name__, name)
 
 

@@ -26,7 +26,7 @@ class AdamWConfig(FairseqDataclass):
 
 @dataclass
 class RAdamConfig(AdamWConfig):
-    """The same; defaults are those of CEAN, section 4.1."""
+    """The same flags, with the defaults of CEAN, section 4.1."""
 
     adam_betas: List[float] = field(  # noqa: UP006
         default_factory=lambda: [0.9, 0.99], metadata={"help": "decay of both averages"}
@@ -34,16 +34,17 @@ class RAdamConfig(AdamWConfig):
 
 
 class TorchOptimizer(FairseqOptimizer):
-    """An optimizer of torch that is called ``NAME`` and built with ``SETTINGS``, which no flag changes."""
+    """An optimizer of torch with the name ``NAME``, built with fixed ``SETTINGS`` and the values of flags."""
 
     NAME: ClassVar[str]
     OPTIMIZER: ClassVar[type[torch.optim.Optimizer]]
     SETTINGS: ClassVar[dict[str, Any]]
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]):
-        """
+        """Builds torch's optimizer.
+
         Raises:
-            UserError: where an option is out of range.
+            UserError: if an option is out of range.
         """
         super().__init__(cfg)
         if len(cfg.adam_betas) != 2:
@@ -52,11 +53,11 @@ class TorchOptimizer(FairseqOptimizer):
             self._optimizer = self.OPTIMIZER(params, **self.optimizer_config)
         except ValueError as error:
             sentence = f"{str(error)[0].lower()}{str(error)[1:]}"
-            raise UserError(f"--optimizer {self.NAME} cannot be used so: {sentence}") from None
+            raise UserError(f"--optimizer {self.NAME} cannot be built: {sentence}") from None
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Options that take the place of a checkpoint's when a training goes on."""
+        """Options that replace those of a checkpoint when training resumes."""
         cfg = self.cfg
         betas = tuple(cfg.adam_betas)
         options = {"lr": cfg.lr[0], "betas": betas, "eps": cfg.adam_eps, "weight_decay": cfg.weight_decay}
@@ -78,10 +79,10 @@ class RAdam(TorchOptimizer):
 
 @register_optimizer("adamw", dataclass=AdamWConfig)
 class AdamW(TorchOptimizer):
-    """Adam in one pass over each parameter, where fairseq's takes ten on a CPU.
+    """Adam in one pass over each parameter; on a CPU, fairseq's takes ten.
 
-    ``--adam-eps`` is added to the root of the unbiased average (Kingma and Ba, 2015, algorithm 1), by fairseq's
-    ``adam``, which decays weights alike, to that of the biased one (the end of their section 2).
+    ``--adam-eps`` is added to the root of the unbiased average (Kingma and Ba, 2015, algorithm 1). fairseq's ``adam``
+    adds it to that of the biased one (the end of their section 2); it decays weights in the same way.
     """
 
     NAME, OPTIMIZER = "adamw", torch.optim.AdamW

@@ -18,7 +18,7 @@ from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
 
 @dataclass
 class MaskedTimeSeriesConfig(TimeSeriesConfig):
-    """The flags of the task."""
+    """Flags of the task."""
 
     mask_ratio: float = field(default=0.15, metadata={"help": "share of the values that are masked"})
     mask_length: float = field(default=3.0, metadata={"help": "mean number of steps that are masked in a row"})
@@ -26,11 +26,12 @@ class MaskedTimeSeriesConfig(TimeSeriesConfig):
 
 @register_task("masked_time_series", dataclass=MaskedTimeSeriesConfig)
 class MaskedTimeSeriesTask(TimeSeriesTask):
-    """Predicts the values of a series that are masked; what its file has to predict is not read."""
+    """Predicts masked values of a series; classes and targets in its file are ignored."""
 
     @classmethod
     def check(cls, cfg: MaskedTimeSeriesConfig) -> None:
-        """
+        """Checks the values of flags.
+
         Raises:
             UserError: naming the flag whose value is out of range.
         """
@@ -40,7 +41,7 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         lowest = max(1.0, cfg.mask_ratio / (1 - cfg.mask_ratio))
         if not lowest <= cfg.mask_length < math.inf:
             raise UserError(
-                f"--mask-length must be {lowest:g} or more where --mask-ratio is {cfg.mask_ratio:g}, not "
+                f"--mask-length must be {lowest:g} or more with --mask-ratio {cfg.mask_ratio:g}, not "
                 f"{cfg.mask_length:g}"
             )
 
@@ -51,13 +52,14 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
         return MaskedSeriesDataset(series, self.description, shuffle, *how)
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
-        """
+        """Builds the criterion.
+
         Raises:
-            UserError: where the criterion is for another task.
+            UserError: if the criterion is for another task.
         """
         self.require_criterion(cfg, MaskedValuesCriterion, "masked_values")
         return super().build_criterion(cfg, from_checkpoint)
 
     def add_output(self, model: BaseFairseqModel) -> None:
-        """The linear layer from the representation of a step to its values (CEAN eq. 7)."""
+        """Adds the linear layer from a step's representation to its values (CEAN eq. 7)."""
         model.register_value_head()

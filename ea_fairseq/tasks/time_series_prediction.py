@@ -1,4 +1,4 @@
-"""The task ``time_series_prediction``: a series' class, or a number, for the criterion ``sentence_prediction``."""
+"""The task ``time_series_prediction``: classification or regression, for the criterion ``sentence_prediction``."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ HEAD = SentencePredictionConfig.classification_head_name
 
 @register_task("time_series_prediction", dataclass=TimeSeriesConfig)
 class TimeSeriesPredictionTask(TimeSeriesTask):
-    """Predicts the class of a series, or a number where its files have numbers."""
+    """Predicts the class of a series, or a number if its files have numbers as targets."""
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
         """Series with the numbers of their classes, as the training set counts them, or the numbers to predict."""
@@ -32,28 +32,30 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         return SeriesDataset([file.series[index] for index in indices], targets, self.description, shuffle)
 
     def require_fitting(self, file: SeriesFile) -> None:
-        """
+        """Checks that a file's series fit the model, and that its targets are those of the training set.
+
         Raises:
-            UserError: naming the file, also where it has other labels or none.
+            UserError: naming the file, if they do not.
         """
         super().require_fitting(file)
         if file.targets is None:
             raise UserError(f"{file.path} has neither classes nor numbers to predict: @classLabel, @targetLabel")
         if (file.labels is None) != (self.description.labels is None):
             kinds = ("numbers", "classes") if file.labels is None else ("classes", "numbers")
-            raise UserError(f"{file.path} has {kinds[0]} to predict, and the training set {kinds[1]}")
+            raise UserError(f"{file.path} has {kinds[0]} to predict, but the training set has {kinds[1]}")
         unknown = sorted({*(file.labels or ())}.difference(self.description.labels or ()))
         if unknown:
             raise UserError(f"{file.path} has the class {unknown[0]!r}, which the training set does not have")
 
     def add_output(self, model: BaseFairseqModel) -> None:
-        """A classification head, of one number where that is what is predicted."""
+        """Adds a classification head, which has one output for regression."""
         model.register_classification_head(HEAD, self.description.outputs)
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
-        """
+        """Builds the criterion.
+
         Raises:
-            UserError: where the criterion is for another task, another kind of target, or of another head.
+            UserError: if the criterion is for another task, another kind of target, or another head.
         """
         self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
         if getattr(cfg, "regression_target", None) is True and self.description.labels is not None:
@@ -70,14 +72,14 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """The numbers of classes, which the criterion reads back as numbers."""
+        """A dictionary of class indices as text, which the criterion converts back to integers."""
         numbers = Dictionary()
         for number in range(self.description.outputs):
             numbers.add_symbol(str(number))
         return numbers
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
-        """fairseq's figures and, where numbers are predicted, ``rmse``, the root of the mean squared error."""
+        """Logs fairseq's metrics and, for regression, ``rmse``, the root of the mean squared error."""
         super().reduce_metrics(logging_outputs, criterion)
         if self.description.labels is None:  # fairseq logs the mean squared error divided by ln 2
             metrics.log_derived("rmse", lambda meters: math.sqrt(meters["loss"].avg * math.log(2)))

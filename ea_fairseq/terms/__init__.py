@@ -1,3 +1,3 @@
-"""What the scores of an attention are the sum of, a term a file."""
+"""Terms, whose sum is the scores of an attention; one term per file."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq

@@ -9,10 +9,10 @@ from ea_fairseq.terms.weights import weights_by_head
 
 
 class Additive(Term):
-    """w2 . tanh(W3 k + W4 q), of each head w2 (d) and matrices W3 and W4 (d, d) (CEAN eq. 11, second line).
+    """w2 . tanh(W3 k + W4 q), with w2 (d), W3 and W4 (d, d) for each head (CEAN eq. 11, second line).
 
-    CEAN prints a factor Q^T within the tanh, with which W2 would have a row for each token; read as Bahdanau et al. and
-    Luong et al. ("concat") have it, without. Not scaled: no summand is larger than its weight in w2.
+    CEAN prints a factor Q^T within the tanh, with which W2 would need a row for each token; we leave it out, as
+    Bahdanau et al. and Luong et al. ("concat") do. Scores are not scaled: the tanh bounds each summand by its weight.
     """
 
     needs = "qk"

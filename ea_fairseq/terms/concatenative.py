@@ -10,11 +10,11 @@ from ea_fairseq.terms.weights import weights_by_head
 
 
 class Concatenative(Term):
-    """w5 tanh(q W6 [k; q] / d), a number w5 and a matrix W6 (d, 2 d) for each head (CEAN eq. 11, third line).
+    """w5 tanh(q W6 [k; q] / d), with a scalar w5 and a matrix W6 (d, 2 d) for each head (CEAN eq. 11, third line).
 
-    This is the equation to the letter, of one query and one key: without its factor Q^T it would be ``Additive``, the
-    weights side by side. The product is divided by d, and w5 starts at sqrt(d): small scores then are as large as
-    multiplicative ones, and none is larger than w5.
+    This is the printed equation for one query and one key; without its factor Q^T it would be ``Additive`` with the
+    weights concatenated. The product is divided by d, and w5 is initialized to sqrt(d), so small scores have the scale
+    of multiplicative ones, and w5 bounds the others.
     """
 
     needs = "qk"

@@ -10,12 +10,12 @@ from ea_fairseq.attention.term import Term
 
 
 class Kernel(Term):
-    """A kernel of 17 taps: REACH tokens before the query, itself and, but for a decoder, REACH tokens after it.
+    """A kernel of 17 taps: REACH tokens before the query, the query itself and, except in decoders, REACH tokens after.
 
-    Keys farther away get zero, and not what the outermost tap has.
+    Keys that are farther away have a score of zero.
 
     Args:
-        elements: of each tap.
+        elements: the number of elements of each tap.
     """
 
     REACH = 8
@@ -32,15 +32,15 @@ class Kernel(Term):
         return keys - queries.unsqueeze(1)
 
     def spread(self, taps: Tensor, distances: Tensor) -> Tensor:
-        """Taps (..., N, taps) of N tokens as (..., N, M), by the distances (N, M)."""
-        # A key that no tap reaches reads a zero beside the taps.
+        """Gathers the taps (..., N, taps) of N tokens for their distances (N, M) to M others, as (..., N, M)."""
+        # Keys beyond the kernel get an additional tap of zero.
         beyond = (distances < -self.REACH) | (distances > self.later)
         index = (distances + self.REACH).masked_fill(beyond, taps.size(-1))
         return F.pad(taps, (0, 1)).gather(-1, index.expand(*taps.shape[:-2], -1, -1))
 
 
 class FixedConvolution(Kernel):
-    """b[j - i], a kernel for each head (COMP eq. 4); ``weight`` is (K, taps)."""
+    """b[j - i], with a kernel for each head (COMP eq. 4); ``weight`` is (K, taps)."""
 
     def __init__(self, context: LayerContext, width: int, heads: int):
         super().__init__(context, heads)

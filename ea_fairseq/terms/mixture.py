@@ -1,4 +1,4 @@
-"""Terms that a head weighs against each other: Tay et al., see ``synthesizer.py``."""
+"""A weighted sum of two terms, learned by each head: Tay et al., see ``synthesizer.py``."""
 
 import torch
 from torch import Tensor, nn
@@ -8,10 +8,10 @@ from ea_fairseq.attention.term import Term
 
 
 class Mixture(Term):
-    """(1 - a) first + a second, a learned weight a for each head, which starts at 1/2 ("Mixture of Synthesizers").
+    """(1 - a) first + a second, with a learned weight a for each head, initially 1/2 ("Mixture of Synthesizers").
 
-    The paper has weights that sum to one and says no more; as in its authors' code, which has one for all heads, a is
-    the sigmoid of a number.
+    The paper only says that the weights sum to one. As in the authors' code, a is the sigmoid of a parameter, but that
+    code has one weight for all heads.
     """
 
     def __init__(self, first: Term, second: Term, heads: int):

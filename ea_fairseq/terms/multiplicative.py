@@ -9,9 +9,9 @@ from ea_fairseq.terms.weights import weights_by_head
 
 
 class Multiplicative(Term):
-    """q W1 k / sqrt(d), a matrix W1 (d, d) for each head (CEAN eq. 11, first line; "general" in Luong et al.).
+    """q W1 k / sqrt(d), with a matrix W1 (d, d) for each head (CEAN eq. 11, first line; "general" in Luong et al.).
 
-    Scaled as dot products are: with entries of W1 of variance 1 / d, these scores vary as much.
+    They are scaled like dot products, because they have the same variance if entries of W1 have the variance 1 / d.
     """
 
     needs = "qk"

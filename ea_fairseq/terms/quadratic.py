@@ -10,15 +10,14 @@ from ea_fairseq.attention.term import Term
 
 
 class QuadraticPositions(Term):
-    """-a (delta - c)^2 for the distance delta = j - i, with a centre c and a width of each head (CONV-SA eq. 9).
+    """-a (delta - c)^2 for the distance delta = j - i, with a centre c and a width for each head (CONV-SA eq. 9).
 
-    The softmax of this alone is a Gaussian around c, and its standard deviation the width: a = 1 / (2 width^2). Near
-    the ends of a sentence, where no token is at the centre, most goes to the token that is nearest to it.
+    The softmax of this term alone is a Gaussian around c with the width as its standard deviation: a = 1 / (2 width^2).
+    Near the ends of a sentence, if no token is at the centre, the nearest one has the largest probability.
 
     Attributes:
-        centre: (K,), in tokens after the query. A decoder reads it as -|centre|: no token is later than the query, and
-            whatever centre a head has, it says which token the head attends to.
-        sharpness: (K,), 1 / width but for its sign.
+        centre: (K,), in tokens after the query. Decoders use -|centre|, because they attend to no later tokens.
+        sharpness: (K,), 1 / width; its sign has no effect.
     """
 
     def __init__(self, context: LayerContext, width: int, heads: int):
@@ -44,6 +43,6 @@ class QuadraticPositions(Term):
         centres, sharpness = (number.to(exact)[:, None, None] for number in (self.centres, self.sharpness))
         # (delta - c) / width of each head, (K, T, S).
         offsets = sharpness * (keys - queries.unsqueeze(1) - centres)
-        # float16 has no number for the square of 400 tokens, and a convolution adds up many of them.
+        # The square of 400 tokens overflows float16, and a convolution adds up many of these scores.
         lowest = torch.finfo(inputs.v.dtype).min / 32
         return (offsets.pow(2) / -2).clamp(min=lowest).type_as(inputs.v)

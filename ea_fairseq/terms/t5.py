@@ -12,11 +12,11 @@ from ea_fairseq.attention.term import Term
 
 
 class T5Positions(Term):
-    """b[j - i], a number for each head and bucket of distances (T5 section 2.1), which all layers of a stack share.
+    """b[j - i], a bias for each head and bucket of distances (T5 section 2.1), shared by all layers of a stack.
 
-    ``weight`` is (buckets, K). In an encoder one half of the 32 buckets is for tokens before the query and itself, the
-    other for tokens after it; of the latter T5's first one, 0 tokens later, is of no use and does not exist. In a
-    decoder all are for what comes before.
+    ``weight`` is (buckets, K). In an encoder, half of the 32 buckets are for the query and tokens before it, and half
+    for tokens after it. T5's first bucket of the second half, for 0 tokens after, is never used, so it is left out. In
+    a decoder, all buckets are for the query and tokens before it.
     """
 
     BUCKETS = 32
@@ -55,5 +55,5 @@ class T5Positions(Term):
         queries, keys = inputs.positions
         # Distances (T, S) as rows of the table, those beyond FARTHEST at its ends.
         distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST
-        # The number of each head for the bucket of each distance.
+        # The bias of each head for the bucket of each distance.
         return F.embedding(self.buckets[distances], self.weight).permute(2, 0, 1).type_as(inputs.v)

@@ -1,10 +1,10 @@
-"""Weights of terms."""
+"""Initialization of the weights of terms."""
 
 import torch
 from torch import nn
 
 
 def weights_by_head(heads: int, inputs: int, outputs: int) -> nn.Parameter:
-    """A matrix for each head, (K, inputs, outputs), each as ``nn.init.xavier_uniform_`` would start it alone."""
+    """Returns a matrix for each head, (K, inputs, outputs), each initialized by ``nn.init.xavier_uniform_``."""
     bound = (6 / (inputs + outputs)) ** 0.5
     return nn.Parameter(torch.empty(heads, inputs, outputs).uniform_(-bound, bound))

@@ -169,7 +169,7 @@ def test_longer_sentences_are_fairseqs_to_refuse(term):
     assert scores(model, fits, fits).isfinite().all()
     for source, target in ((longer, fits), (fits, longer)):
         with pytest.raises(
-            UserError, match=f"^--synthesizer-length is {LENGTH}, and a sentence has {LENGTH + 1} words"
+            UserError, match=f"^--synthesizer-length is {LENGTH}, but a sentence has {LENGTH + 1} tokens"
         ):
             scores(model, source, target)
     words, lengths = dictionary(), np.array([LENGTH, LENGTH + 1])

@@ -143,7 +143,7 @@ def test_a_checkpoint_keeps_them_and_one_without_is_refused_with_their_name():
     other.load_state_dict(model.state_dict())
     _, source, target = draw_padded(model, seed=2)
     assert torch.equal(scores(other, source, target), scores(model, source, target))
-    with pytest.raises(UserError, match=r"it has no .*learned\.alpha_logits"):
+    with pytest.raises(UserError, match=r"the checkpoint has no .*learned\.alpha_logits"):
         other.load_state_dict(build(**TINY | {"encoder_attention_heads": 4}).state_dict())
 
 

@@ -55,11 +55,11 @@ def test_a_term_reads_a_grid():
 class Connections:
     """Two streams of tokens: a sub-layer reads their sum and writes to both, to each with its own weight."""
 
-    def before(self, norm, x):
+    def sublayer_input(self, norm, x):
         self.reads = getattr(self, "reads", 0) + 1
-        return super().before(norm, sum(x.chunk(2, dim=1)))
+        return super().sublayer_input(norm, sum(x.chunk(2, dim=1)))
 
-    def after(self, norm, x, residual):
+    def sublayer_output(self, norm, x, residual):
         first, second = residual.chunk(2, dim=1)
         return torch.cat([norm(first + 0.75 * x), norm(second + 0.25 * x)], dim=1)
 

@@ -13,8 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.experiments.scoring.encoder_outcome import REPORTED
-from ea_fairseq.models.classifier_options import ClassifierOptions
-from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.options import flag
 from projects import make_project, refusal, succeed
 from recipes import flags_of, recipe_texts, section

@@ -143,7 +143,10 @@ FLAWS = {
         "it has no matrix .*embed_tokens.weight",
     ),
     "pieces": (changed("embeddings.word_embeddings.weight", lambda old: old[1:].clone()), "of 12 pieces.* 13"),
-    "norm": (changed("embeddings.LayerNorm.bias", lambda old: old[1:].clone()), "layernorm_embedding.bias is 7 in it"),
+    "norm": (
+        changed("embeddings.LayerNorm.bias", lambda old: old[1:].clone()),
+        "layernorm_embedding.bias is 7 in the",
+    ),
     "twice": (changed("bert.pooler.dense.bias", lambda _: torch.ones(WIDTH)), "pooler.dense.bias twice"),
 }
 

@@ -136,7 +136,7 @@ def test_embeddings_start_from_a_file_and_may_stay(tmp_path):
     weight = build_classifier("pa_transformer", **given).encoder.sentence_encoder.embed_tokens.weight
     assert torch.equal(weight[dictionary().index("w3")], torch.arange(1.0, 7.0))
     assert not weight.requires_grad
-    with pytest.raises(UserError, match=r"^--encoder-embed-path .* is not there"):
+    with pytest.raises(UserError, match=r"^--encoder-embed-path: there is no file"):
         build_classifier("pa_transformer", encoder_embed_path=str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"^--encoder-embed-path .* must have a line of two counts"):
         build_classifier("pa_transformer", **given, embedding_size=5)

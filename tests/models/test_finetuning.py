@@ -122,15 +122,31 @@ def test_an_evolving_checkpoint_keeps_its_own_convolutions():
 
 
 MISMATCHES = {
-    "width": ({"encoder_embed_dim": 16}, {}, "encoder.embed_tokens.weight is 44 x 16 in it, 44 x 8 here"),
-    "width, plain": ({"encoder_ffn_embed_dim": 4, **OFF}, {}, "encoder.layers.0.fc1.weight is 4 x 8 in it, 8 x 8 here"),
-    "kernel": ({"ea_kernel_size": 5}, {}, "encoder.layers.0.self_attn.conv.weight is 2 x 2 x 5 x 5 in it, 2 x 2 x 3"),
-    "shallower": ({"decoder_layers": 1}, {}, "it has no decoder.layers.1.self_attn.k_proj.weight"),
-    "deeper": ({"encoder_layers": 3}, {}, "it has encoder.layers.2.self_attn.k_proj.weight"),
-    "a convolution less": ({"no_cross_conv": True}, {}, "it has no decoder.layers.0.encoder_attn.conv.weight"),
-    "a convolution more": ({}, {"no_cross_conv": True}, "it has decoder.layers.0.encoder_attn.conv.weight"),
-    "switched off": ({}, OFF, "it has encoder.layers.0.self_attn.conv.weight"),
-    "only skips": ({**OFF, "no_encoder_skip": False}, OFF, "it has encoder.layers.0.self_attn.skip"),
+    "width": (
+        {"encoder_embed_dim": 16},
+        {},
+        "encoder.embed_tokens.weight is 44 x 16 in the checkpoint",
+    ),
+    "width, plain": (
+        {"encoder_ffn_embed_dim": 4, **OFF},
+        {},
+        "encoder.layers.0.fc1.weight is 4 x 8 in the checkpoint",
+    ),
+    "kernel": (
+        {"ea_kernel_size": 5},
+        {},
+        "encoder.layers.0.self_attn.conv.weight is 2 x 2 x 5 x 5 in the checkpoint",
+    ),
+    "shallower": ({"decoder_layers": 1}, {}, "has no decoder.layers.1.self_attn.k_proj.weight"),
+    "deeper": ({"encoder_layers": 3}, {}, "the model has no encoder.layers.2.self_attn.k_proj.weight"),
+    "a convolution less": (
+        {"no_cross_conv": True},
+        {},
+        "has no decoder.layers.0.encoder_attn.conv.weight",
+    ),
+    "a convolution more": ({}, {"no_cross_conv": True}, "the model has no decoder.layers.0.encoder_attn.conv.weight"),
+    "switched off": ({}, OFF, "the model has no encoder.layers.0.self_attn.conv.weight"),
+    "only skips": ({**OFF, "no_encoder_skip": False}, OFF, "the model has no encoder.layers.0.self_attn.skip"),
 }
 
 
@@ -185,7 +201,12 @@ def test_fine_tuning_starts_at_the_validation_loss_of_the_plain_model(home):
 
 
 REFUSED = {
-    "another size": (["--encoder-layers", "3"], "ea_transformer", "evolving", "it has no encoder.layers.2.self_attn."),
+    "another size": (
+        ["--encoder-layers", "3"],
+        "ea_transformer",
+        "evolving",
+        "has no encoder.layers.2.self_attn.",
+    ),
     "another kernel": (["--ea-kernel-size", "5"], "ea_transformer", "evolving", "encoder.layers.0.self_attn.conv"),
     "a plain one of another size": (["--decoder-ffn-embed-dim", "4"], "ea_transformer", "plain", "layers.0.fc1.weight"),
 }

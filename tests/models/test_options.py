@@ -115,9 +115,9 @@ def test_layers_that_are_kept_compute_what_they_did(arch, kept):
     [("pa_transformer", "1,3"), ("value_residual", "1,3"), ("mta_transformer", "0,2"), ("lite_transformer", "0,2")],
 )
 def test_layers_that_would_compute_something_else_are_not_kept(arch, kept):
-    with pytest.raises(ValueError, match=f"^--encoder-layers-to-keep {kept} gives layers other numbers"):
+    with pytest.raises(ValueError, match=f"^--encoder-layers-to-keep {kept} changes the indices of layers"):
         build(arch, **sizes(layers=4), encoder_layers_to_keep=kept)
-    with pytest.raises(ValueError, match=r"^--encoder-layers-to-keep must be numbers such as 0,2,4"):
+    with pytest.raises(ValueError, match=r"^--encoder-layers-to-keep must be layer indices such as 0,2,4"):
         build(arch, **sizes(layers=4), encoder_layers_to_keep="two")
 
 

@@ -36,7 +36,7 @@ FOLDERS = sorted(path.parent.name for path in PLUGIN.glob("*/__init__.py"))
 @pytest.fixture
 def deferred(monkeypatch):
     """Has a module of Python's own, which nothing has imported, deferred where fairseq is not imported."""
-    monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
+    monkeypatch.setattr(imports, "LAZY_MODULES", ("colorsys",))
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
 
 
@@ -62,7 +62,7 @@ def test_an_import_that_fails_leaves_nothing_behind(deferred):
 def test_what_is_imported_already_is_not_deferred(monkeypatch):
     import colorsys
 
-    monkeypatch.setattr(imports, "DEFERRED", ("colorsys",))
+    monkeypatch.setattr(imports, "LAZY_MODULES", ("colorsys",))
     with imports.quick_import():
         assert sys.modules["colorsys"] is colorsys
 

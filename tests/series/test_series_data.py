@@ -103,10 +103,10 @@ def test_labels_are_those_of_the_training_set_in_whatever_order(tmp_path):
 
 
 REFUSED = {
-    "has 2 channels, and what the model was trained on 1": ([np.ones((2, 2))], [0], ("a",)),
-    "has a series of 3 steps, and models read 2: train with more --max-positions": ([np.ones((3, 1))], [0], ("a",)),
+    "has 2 channels, but the training data has 1": ([np.ones((2, 2))], [0], ("a",)),
+    "has a series of 3 steps, but the model reads at most 2: train with a higher": ([np.ones((3, 1))], [0], ("a",)),
     "has the class 'c', which the training set does not have": ([np.ones((2, 1))], [0], ("a", "c")),
-    "has numbers to predict, and the training set classes": ([np.ones((2, 1))], [0.5], None),
+    "has numbers to predict, but the training set has classes": ([np.ones((2, 1))], [0.5], None),
 }
 
 
@@ -144,8 +144,8 @@ def test_files_that_are_not_there_or_there_twice_are_named(tmp_path):
         (TimeSeriesPredictionTask, {"subsample": 0}, "--subsample must be a number from 1"),
         (TimeSeriesPredictionTask, {"max_positions": 0}, "--max-positions must be a number from 1"),
         (MaskedTimeSeriesTask, {"mask_ratio": 1.0}, "--mask-ratio must be a number between 0 and 1, not 1.0"),
-        (MaskedTimeSeriesTask, {"mask_length": 0.5}, "--mask-length must be 1 or more where --mask-ratio is 0.15"),
-        (MaskedTimeSeriesTask, {"mask_ratio": 0.8}, "--mask-length must be 4 or more where --mask-ratio is 0.8"),
+        (MaskedTimeSeriesTask, {"mask_length": 0.5}, "--mask-length must be 1 or more with --mask-ratio 0.15"),
+        (MaskedTimeSeriesTask, {"mask_ratio": 0.8}, "--mask-length must be 4 or more with --mask-ratio 0.8"),
     ],
 )
 def test_a_flag_out_of_range_is_named(kind, given, sentence):

@@ -12,11 +12,11 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
-from ea_fairseq.blocks.step_norm import StepNorm
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.models.time_series import StepNorm
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import flag
 from laws import assert_close
@@ -284,7 +284,7 @@ REFUSED = [
     ({"encoder_attention_heads": 3}, "--attention-share 0.25 of --width 16 is 4 channels of attention, which --enc"),
     ({"attention_share": 1.5}, "--attention-share must be a number from 0 to 1, not 1.5"),
     ({"blocks": 0}, "--blocks must be a whole number from 1 to 1,000, not 0"),
-    ({"decoder_skip": True}, "--decoder-skip is not for encoders alone"),
+    ({"decoder_skip": True}, "--decoder-skip is a flag of decoders"),
     ({"conv_projections": "q"}, "--conv-projections convolve as many channels as an attention gives"),
     (
         {"synthesizer": "random", "synthesizer_length": 8},
@@ -300,7 +300,7 @@ def test_a_bad_option_is_refused_in_one_sentence(given, sentence):
 
 
 IDLE = [
-    ("ea_dc_transformer", {"attention_share": 0.0}, "--attention-share 0 leaves no attention: --arch dilated_cnn is"),
+    ("ea_dc_transformer", {"attention_share": 0.0}, "--attention-share 0 leaves no attention: use --arch dilated_cnn"),
     ("dilated_cnn", {"relative_positions": "shaw"}, "--attention-share 0 .* for --relative-positions to act on"),
     ("dilated_cnn", {"depthwise_conv": True}, "--attention-share 0 .* for --depthwise-conv to act on"),
     ("time_series_transformer", {"causal_conv": True}, "--attention-share 1 .* for --causal-conv to act on"),

@@ -150,10 +150,10 @@ CHECKPOINTS = {
     "only-parameters.pt": "only-parameters.pt is not a checkpoint of fairseq",
     "hostile.pt": "hostile.pt is refused: it wants to run posix.system, and a checkpoint is data",
     "pickle.pt": "pickle.pt is refused: it wants to run posix.system, and a checkpoint is data",
-    "without-a-convolution.pt": "it has no encoder.layers.1.self_attn.conv.weight",
-    "wide-kernel.pt": "decoder.layers.0.self_attn.conv.weight is 2 x 2 x 5 x 5 in it, 2 x 2 x 3 x 3 here",
-    "small-vocabulary.pt": "encoder.embed_tokens.weight is 5 x 16 in it",
-    "more.pt": "it has encoder.layers.0.self_attn.gate, which the model does not have",
+    "without-a-convolution.pt": "has no encoder.layers.1.self_attn.conv.weight",
+    "wide-kernel.pt": "decoder.layers.0.self_attn.conv.weight is 2 x 2 x 5 x 5 in the checkpoint",
+    "small-vocabulary.pt": "encoder.embed_tokens.weight is 5 x 16 in the checkpoint",
+    "more.pt": "the model has no encoder.layers.0.self_attn.gate",
 }
 MODEL = ["--path", "evolving/checkpoint_last.pt"]
 TRANSLATIONS = {
@@ -163,7 +163,7 @@ TRANSLATIONS = {
     "missing split": (["--path", "evolving/checkpoint_last.pt", "--gen-subset", "tests"], "tests"),
     "override of another kernel": (
         ["--path", "evolving/checkpoint_last.pt", "--model-overrides", "{'ea_kernel_size': 5}"],
-        "encoder.layers.0.self_attn.conv.weight is 2 x 2 x 3 x 3 in it, 2 x 2 x 5 x 5 here",
+        "encoder.layers.0.self_attn.conv.weight is 2 x 2 x 3 x 3 in the checkpoint",
     ),
     "override out of range": (
         ["--path", "evolving/checkpoint_last.pt", "--model-overrides", "{'ea_alpha': 3}"],
@@ -178,7 +178,7 @@ TRANSLATIONS = {
     "short batches": ([*MODEL, "--max-tokens", "2"], "Sentences lengths should not exceed max_tokens=2"),
     "nothing left": (
         [*MODEL, "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"],
-        "no sentence is left of 6: all are longer than (1, 1024) tokens",
+        "all 6 sentences are longer than (1, 1024) tokens",
     ),
     "unknown words": ([*MODEL, "--replace-unk", "--remove-bpe"], "--replace-unk requires a raw text dataset"),
 }
@@ -265,7 +265,7 @@ def test_data_without_a_dictionary(home):
         ),
         (lambda lines: [lines[0], b"word\n"], "dict.tgt.txt needs a word, a space and a count in line 2, not 'word'"),
         (lambda lines: [b"\xe4 1\n"], "the dictionary spoilt data/dict.tgt.txt is not UTF-8"),
-        (lambda lines: lines[1:], "the dictionary has another number of words than when it was trained"),
+        (lambda lines: lines[1:], "the dictionary has another number of tokens than in training"),
     ],
     ids=["twice", "symbol", "no count", "Latin-1", "a line less"],
 )
@@ -328,7 +328,7 @@ def test_a_validation_without_a_task(home):
     command = ["fairseq-validate", DATA, "--user-dir", PLUGIN, *MODEL, "--cpu"]
     result = run(*command, cwd=home)
     assert result.returncode == 1 and "Traceback" not in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("fairseq-validate: --task is missing: give that of the model")
+    assert result.stderr.splitlines()[-1].startswith("fairseq-validate: --task is missing: give the model")
 
 
 def test_right_flags_beside_those_that_are_refused(home, tmp_path):

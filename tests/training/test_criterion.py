@@ -294,7 +294,7 @@ def test_autocast_rounds_in_each_chunk_alike(monkeypatch):
 @pytest.mark.parametrize("there", [True, False])
 def test_a_processor_without_bfloat16_is_warned_of_once(monkeypatch, caplog, there):
     monkeypatch.setattr(speed, "has_bfloat16", lambda: there)
-    speed.warn_where_slow.cache_clear()
+    speed.warn_if_slow.cache_clear()
     for autocast in ("none", "bf16", "bf16"):
         criterion(OURS, autocast=autocast)(model(), batch())
         assert ("no fast matrix products in bfloat16" in caplog.text) == (autocast == "bf16" and not there)

@@ -144,7 +144,7 @@ def overlapping(state: dict) -> None:
 
 
 SENTENCES = {
-    "encoder_layers is 1,000, which needs more numbers than the": deep_and_wide,
+    "encoder_layers is 1,000, which needs more than the": deep_and_wide,
     "its parameters overlap, and claim more numbers than it holds": overlapping,
     "model.adaptive_softmax_cutoff is": set_option("model", "adaptive_softmax_cutoff", TEXTS["a call"]),
     "model.arch is 'fconv', and must be an architecture of": foreign_model,

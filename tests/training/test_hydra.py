@@ -51,9 +51,7 @@ def test_a_model_of_nested_options_trains_and_translates(home, tmp_path, arch):
 def test_an_option_that_a_part_does_not_have_ends_it_with_a_sentence(home, tmp_path):
     result = train(home, tmp_path, {"_name": "ea_transformer", "encoder": {"embed_dims": 16}})
     assert result.returncode == 1 and "Traceback" not in result.stderr
-    expected = (
-        "fairseq-hydra-train: model.encoder.embed_dims is no option of fairseq's: encoder has embed_path, embed_dim"
-    )
+    expected = "fairseq-hydra-train: fairseq has no option model.encoder.embed_dims: encoder has embed_path, embed_dim"
     assert result.stderr.splitlines()[-1].startswith(expected)
     assert not list((tmp_path / "out").iterdir())
 

@@ -63,8 +63,8 @@ def test_defaults_are_the_papers_and_fairseqs():
     ("given", "sentence"),
     [
         ({"adam_betas": [0.9]}, r"--adam-betas must be two numbers, such as '\(0.9, 0.99\)', not \[0.9\]"),
-        ({"adam_betas": [0.9, 1.0]}, "--optimizer {} cannot be used so: invalid beta parameter at index 1: 1.0"),
-        ({"adam_eps": -1.0}, "--optimizer {} cannot be used so: invalid epsilon value: -1.0"),
+        ({"adam_betas": [0.9, 1.0]}, "--optimizer {} cannot be built: invalid beta parameter at index 1: 1.0"),
+        ({"adam_eps": -1.0}, "--optimizer {} cannot be built: invalid epsilon value: -1.0"),
     ],
 )
 def test_a_bad_option_is_refused(name, given, sentence):

@@ -20,7 +20,7 @@ from ea_fairseq.experiments.costs.built_model import (
     task_of_series,
     task_of_text,
 )
-from ea_fairseq.models.dc_transformer import LAYERS, MODELS, DCLayer, DCTransformer
+from ea_fairseq.models.dc_transformer import LAYERS_PER_BLOCK, MODELS, DCLayer, DCTransformer
 from ea_fairseq.models.roberta import SIZE_OPTIONS, SIZES
 from ea_fairseq.options import name_of_flag
 
@@ -124,7 +124,7 @@ class PlainSeriesModel(BaseFairseqModel):
         x, previous = encoder.dropout(x), None
         for block, norm in enumerate(encoder.norms):
             residual = x
-            for layer in encoder.layers[LAYERS * block : LAYERS * (block + 1)]:
+            for layer in encoder.layers[LAYERS_PER_BLOCK * block : LAYERS_PER_BLOCK * (block + 1)]:
                 x, previous = run(layer, x, previous)
             x = batch_norm(norm, residual + x)
         return self.classification_heads[HEAD](x, padding_mask), {}
