@@ -1,7 +1,7 @@
-"""Vocabulary shortlists: which target words a search may choose from, given the source words of a batch.
+"""Vocabulary shortlists: the target tokens that a search may choose from, given the source tokens of a batch.
 
-A file of lines, each a source word, a tab, and its translations with spaces between them; a line without a source word
-has translations that every batch may have. It is the format of CTranslate2's vocabulary maps.
+Each line of the file is a source token, a tab, and its translations separated by spaces. The translations of a line
+without a source token are allowed in every batch. The format is that of CTranslate2's vocabulary maps.
 """
 
 from pathlib import Path
@@ -13,68 +13,70 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 
-LARGEST = 1 << 30  # bytes of a file
+MAX_BYTES = 1 << 30  # of a file
 
 
 class Shortlist:
-    """Target words by source word.
+    """The target tokens that may translate each source token.
 
     Args:
-        always: target words that every batch may have.
-        translations: target words of a source word.
-        symbols: words in the target dictionary.
+        always: target tokens that are allowed in every batch.
+        translations: the translations of each source token.
+        vocabulary_size: number of tokens in the target dictionary.
     """
 
-    def __init__(self, always: Tensor, translations: dict[int, Tensor], symbols: int):
-        self.always, self.translations, self.symbols = always, translations, symbols
+    def __init__(self, always: Tensor, translations: dict[int, Tensor], vocabulary_size: int):
+        self.always, self.translations, self.vocabulary_size = always, translations, vocabulary_size
 
     @classmethod
     def read(cls, path: str | Path, source: Dictionary, target: Dictionary) -> "Shortlist":
-        """Reads a file of words of these dictionaries.
+        """Reads a file of tokens of these dictionaries.
 
         Raises:
-            UserError: naming the file and the line that is not what it should be, or a file without words.
+            UserError: if the file cannot be read, has no tokens or has a malformed line; it names the file and line.
         """
         path = Path(path)
-        always, translations = [], {}
+        always: list[int] = []
+        translations: dict[int, Tensor] = {}
         try:
-            if path.stat().st_size > LARGEST:
-                raise UserError(f"--shortlist {path} has more than {LARGEST:,} bytes: make it of fewer words.")
+            if path.stat().st_size > MAX_BYTES:
+                raise UserError(f"--shortlist {path} has more than {MAX_BYTES:,} bytes: make a smaller one.")
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for number, line in enumerate(lines, 1):
-                    word, tab, others = line.rstrip("\n").partition("\t")
-                    found = [target.indices.get(other) for other in others.split(" ")]
-                    known = not word or word in source.indices
-                    if not (tab and known) or None in found or (word and source.indices[word] in translations):
+                    token, tab, targets = line.rstrip("\n").partition("\t")
+                    found = [target.indices[one] for one in targets.split(" ") if one in target.indices]
+                    is_complete = bool(tab) and len(found) == len(targets.split(" "))
+                    is_new = not token or (token in source.indices and source.indices[token] not in translations)
+                    if not (is_complete and is_new):
                         raise UserError(
-                            f"--shortlist {path}: line {number} is not a word of the model's, a tab and translations "
-                            "that it knows: make one from the model's data with ea-fairseq shortlist."
+                            f"--shortlist {path}: line {number} is not a source token, a tab and target tokens of the "
+                            "model's dictionaries: make the file from the model's data with ea-fairseq shortlist."
                         )
-                    if word:
-                        translations[source.indices[word]] = torch.tensor(found)
+                    if token:
+                        translations[source.indices[token]] = torch.tensor(found)
                     else:
                         always += found
         except UnicodeDecodeError:
-            raise UserError(f"--shortlist {path} is not UTF-8: give what ea-fairseq shortlist wrote.") from None
+            raise UserError(f"--shortlist {path} is not UTF-8: give a file of ea-fairseq shortlist.") from None
         except OSError as error:
             raise UserError(f"--shortlist {path} cannot be read ({error.strerror}): give a file.") from None
         if not always and not translations:
-            raise UserError(f"--shortlist {path} has no words: give what ea-fairseq shortlist wrote.")
+            raise UserError(f"--shortlist {path} has no tokens: give a file of ea-fairseq shortlist.")
         special = range(target.nspecial)
         return cls(torch.tensor([*special, *always]), translations, len(target))
 
     @classmethod
     def of_task(cls, path: str, task: FairseqTask) -> "Shortlist":
-        """That of a task's dictionaries, read once."""
-        read = vars(task).setdefault("shortlists", {})
-        if path not in read:
-            read[path] = cls.read(path, task.source_dictionary, task.target_dictionary)
-        return read[path]
+        """The shortlist for a task's dictionaries, which is read once."""
+        shortlists = vars(task).setdefault("shortlists", {})
+        if path not in shortlists:
+            shortlists[path] = cls.read(path, task.source_dictionary, task.target_dictionary)
+        return shortlists[path]
 
-    def words(self, source: Tensor, others: Tensor) -> Tensor:
-        """The target words (W,), ascending, that translations of source tokens may have, and some others."""
-        may_be = torch.zeros(self.symbols, dtype=torch.bool)
+    def target_tokens(self, source: Tensor, required: Tensor) -> Tensor:
+        """The target tokens (W,), ascending, that may translate source tokens, and some required ones."""
+        is_chosen = torch.zeros(self.vocabulary_size, dtype=torch.bool)
         none = self.always[:0]
-        translations = [self.translations.get(word, none) for word in source.unique().tolist()]
-        may_be[torch.cat([self.always, others, *translations])] = True
-        return may_be.nonzero().squeeze(-1)
+        translations = [self.translations.get(token, none) for token in source.unique().tolist()]
+        is_chosen[torch.cat([self.always, required, *translations])] = True
+        return is_chosen.nonzero().squeeze(-1)

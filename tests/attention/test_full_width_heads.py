@@ -6,7 +6,7 @@ import torch
 from ea_fairseq.analysis.cost import cost
 from ea_fairseq.checkpoint.config import require_stored_elements
 from ea_fairseq.errors import UserError
-from ea_fairseq.search.native_obstacles import knows, obstacles
+from ea_fairseq.search.support import is_supported, unsupported_reasons
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
 from loops import Oracle
 from mechanisms import build_family
@@ -73,9 +73,9 @@ def test_every_attention_has_heads_of_full_width():
 
 def test_native_code_leaves_translation_to_pytorch():
     model = build_full()
-    assert "kernels do not know quadratic attention as it is here" in {*obstacles(model)}
+    assert "native code does not support quadratic attention with these options" in {*unsupported_reasons(model)}
     for known, family in ((False, model), (True, build_family("quadratic_transformer"))):
-        assert knows(family.decoder.layers[0].encoder_attn) == known
+        assert is_supported(family.decoder.layers[0].encoder_attn) == known
 
 
 def test_other_checkpoints_are_refused_in_a_sentence():

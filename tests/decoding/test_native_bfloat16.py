@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from checkpoints import save_loud
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.search import native_search, precision
+from ea_fairseq.search import model_cache, native_search
 from ea_fairseq.search.generation_options import require_bfloat16
-from ea_fairseq.search.precision import is_faster_in_bfloat16
+from ea_fairseq.search.native_search import is_faster_in_bfloat16
 from ea_fairseq.search.shortlist import Shortlist
 from generation import generated
 from reversal import DATA
@@ -23,8 +23,8 @@ needs_bfloat16 = pytest.mark.skipif(not native_library.has_bfloat16(), reason="t
 
 
 @pytest.fixture(autouse=True)
-def bfloat16_pays(monkeypatch):
-    """Of two precisions, native code takes bfloat16 where it is asked to, however fast it is here."""
+def bfloat16_is_faster(monkeypatch):
+    """Native code uses bfloat16 when it is requested, however fast it is on this processor."""
     monkeypatch.setattr(native_search, "is_faster_in_bfloat16", lambda *_: True)
 
 
@@ -35,9 +35,9 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 def search(model, sample: dict, native_bf16: bool = True, **more) -> list:
     generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=12)
     vars(generator).update(more, native_bf16=native_bf16)
-    native_search.told.clear()
+    native_search.logged.clear()
     found = generator.generate([model], sample)
-    assert not native_search.told
+    assert not native_search.logged
     return found
 
 
@@ -82,12 +82,12 @@ def test_it_goes_with_a_shortlist_and_beside_float32():
 def test_fairseq_generate_has_the_option(home, tmp_path):
     save_loud(home / DATA, tmp_path / "model.pt")
     flags = ["--path", tmp_path / "model.pt", "--beam", 2, "--max-len-b", 9]
-    native_search.told.clear()
+    native_search.logged.clear()
     scores = []
     for more in (["--native-bf16"], []):
         lines = generated(home / DATA, tmp_path, *flags, *more).splitlines()
         scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
-    assert scores[0] != scores[1] and not native_search.told
+    assert scores[0] != scores[1] and not native_search.logged
     torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions
 
 
@@ -102,29 +102,32 @@ def slower(precision: bool):
 
 
 @pytest.mark.parametrize("bfloat16", [True, False], ids=["bfloat16", "float32"])
-def test_the_faster_precision_is_chosen_and_the_log_tells_who_asked_in_vain(bfloat16, monkeypatch, caplog):
+def test_the_faster_precision_is_chosen_and_a_slower_bfloat16_is_logged(bfloat16, monkeypatch, caplog):
     search, clock = slower(bfloat16)
-    monkeypatch.setattr(precision.time, "perf_counter", lambda: clock[0])
-    assert is_faster_in_bfloat16(search, "3 words of 32 sentences, beam 5") is not bfloat16
-    said = "native code computes in float32, not in bfloat16, which is slower on this processor: 2.0 ms instead of 1.0 "
-    assert caplog.messages == ([f"{said}for 3 words of 32 sentences, beam 5"] if bfloat16 else [])
+    monkeypatch.setattr(native_search.time, "perf_counter", lambda: clock[0])
+    assert is_faster_in_bfloat16(search, "3 tokens of 32 sentences, beam 5") is not bfloat16
+    expected = (
+        "native code computes in float32 instead of bfloat16, which is slower on this processor: "
+        "3 tokens of 32 sentences, beam 5 take 2.0 ms in bfloat16 and 1.0 ms in float32"
+    )
+    assert caplog.messages == ([expected] if bfloat16 else [])
 
 
 @needs_bfloat16
 def test_where_bfloat16_is_slower_the_search_is_that_of_float32(monkeypatch):
     model, sample = model_of(), batch([3, 9, 1, 14], seed=1)
-    asked = []
+    timed = []
     monkeypatch.setattr(
-        native_search, "is_faster_in_bfloat16", lambda search, name: (search(True), asked.append(name))[0]
+        native_search, "is_faster_in_bfloat16", lambda search, title: (search(True), timed.append(title))[0]
     )
-    native_search.models_known.clear()
+    model_cache.cached_models.clear()
     for _ in range(2):
         assert_same(search(model, sample), search(model, sample, False))
-    assert asked == ["3 words of 4 sentences, beam 4"]
-    native_search.models_known.clear()
+    assert timed == ["3 tokens of 4 sentences, beam 4"]
+    model_cache.cached_models.clear()
 
 
-def test_a_processor_without_bfloat16_is_told_so(monkeypatch):
+def test_a_processor_without_bfloat16_is_refused(monkeypatch):
     monkeypatch.setattr(native_library, "has_bfloat16", lambda: False)
-    with pytest.raises(UserError, match="--native-bf16: this processor, or what compiled"):
+    with pytest.raises(UserError, match="--native-bf16: this processor, or the compiler"):
         require_bfloat16("--native-bf16")

@@ -23,13 +23,15 @@ from tiny import build_loud
 
 pytestmark = native_only
 
+LONGER_THAN_POSITIONS = "native search does not support sentences longer than the positional embeddings"
+
 
 def both(model, sample: dict, prefix: torch.Tensor | None = None, **options) -> tuple[list, list]:
     """The hypotheses of native code and of fairseq's search."""
     generator = SequenceGenerator([model], WORDS, **options)
-    native_search.told.clear()
+    native_search.logged.clear()
     found = generator.generate([model], sample, prefix_tokens=prefix)
-    assert not native_search.told, "fairseq's search was asked instead"
+    assert not native_search.logged, "fairseq's search translated instead"
     return found, native_search.fairseq_generate(generator, sample, prefix)
 
 
@@ -210,38 +212,38 @@ def test_alpha_and_beta_that_grow_are_taken_anew():
 def test_a_sentence_of_padding_is_left_to_fairseqs_search():
     model, sample = model_of(), batch([3, 2], seed=9)
     sample["net_input"]["src_tokens"][1] = WORDS.pad()
-    native_search.told.clear()
+    native_search.logged.clear()
     hypotheses = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5).generate([model], sample)
-    assert len(hypotheses) == 2 and native_search.told == {"it does not know sentences without words"}
+    assert len(hypotheses) == 2 and native_search.logged == {"native search does not support empty sentences"}
 
 
-def test_a_sentence_of_more_words_than_there_are_positions_is_left_to_fairseqs_search():
+def test_a_sentence_longer_than_the_positional_embeddings_is_left_to_fairseqs_search():
     model = model_of("learned positions")
     longest = model.encoder.embed_positions.max_positions
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
-    native_search.told.clear()
+    native_search.logged.clear()
     generator.generate([model], batch([longest - 1], seed=1))  # and the end of the sentence
-    assert not native_search.told
+    assert not native_search.logged
     for _ in range(2):
         with pytest.raises(IndexError):
             generator.generate([model], batch([longest], seed=1))
-    assert native_search.told == {"it does not know sentences of more words than there are positions"}
+    assert native_search.logged == {LONGER_THAN_POSITIONS}
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=2 * longest, max_len=2 * longest)
-    native_search.told.clear()
+    native_search.logged.clear()
     with suppress(IndexError):  # of fairseq's search, where no hypothesis ends before
         generator.generate([model], batch([3], seed=1))
-    assert native_search.told == {"it does not know sentences of more words than there are positions"}
+    assert native_search.logged == {LONGER_THAN_POSITIONS}
 
 
-def test_a_token_that_the_model_does_not_know_is_refused():
+def test_a_token_outside_the_vocabulary_is_refused():
     model, sample = model_of(), batch([3], seed=8)
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
     for token in (len(WORDS), -1):
-        with pytest.raises(IndexError, match="none of the 44"):
+        with pytest.raises(IndexError, match="not one of the 44"):
             generator.generate([model], sample, prefix_tokens=torch.tensor([[5, token]]))
     for token in (len(WORDS), -1):
         sample["net_input"]["src_tokens"][0, 1] = token
-        with pytest.raises(IndexError, match="none of the 44"):
+        with pytest.raises(IndexError, match="not one of the 44"):
             generator.generate([model], sample)
 
 
@@ -290,22 +292,22 @@ def wrap_an_attention(model, monkeypatch):
 
 CHANGES = {
     "an attention is a Wrapped": wrap_an_attention,
-    "attention is asked for": ask_for_attention,
-    "no native code": use_plain_pytorch,
+    "attention weights are requested": ask_for_attention,
+    "native code is not available": use_plain_pytorch,
     "a hook": add_hook,
-    "a linear layer or a norm is": use_another_layer,
-    "a norm is none of torch's": use_another_norm,
+    "a linear layer or a layer norm is": use_another_layer,
+    "a layer norm is not of torch's own class": use_another_norm,
     "dropout is retained": retain_dropout,
 }
 
 
 @pytest.mark.parametrize("reason", CHANGES)
-def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatch, caplog):
+def test_an_unsupported_model_is_left_to_fairseqs_search(reason, monkeypatch, caplog):
     model = model_of()
     generator = SequenceGenerator([model], WORDS, beam_size=3, max_len_b=8)
     sample = batch([3, 5], seed=4)
     assert not generator.generate([model], sample)[0][0]["attention"].numel()
-    native_search.told.clear()
+    native_search.logged.clear()
     CHANGES[reason](model, monkeypatch)
     with caplog.at_level(logging.DEBUG):
         hypotheses = [generator.generate([model], sample) for _ in range(2)]
@@ -316,42 +318,42 @@ def test_fairseqs_search_takes_over_where_native_code_may_not(reason, monkeypatc
 @pytest.mark.parametrize(
     ("part", "function", "reason"),
     [
-        ("", "get_normalized_probs", "a class of its own"),
-        ("encoder", "forward_embedding", "a class of its own"),
-        ("decoder", "extract_features", "a class of its own"),
-        ("encoder.embed_positions", "forward", "a class of its own"),
-        ("encoder.layers.1", "forward", "a class of its own"),
-        ("decoder.layers.0", "forward", "a class of its own"),
-        ("decoder.layers.0.encoder_attn", "forward", "kernels do not know"),
+        ("", "get_normalized_probs", "of a derived class"),
+        ("encoder", "forward_embedding", "of a derived class"),
+        ("decoder", "extract_features", "of a derived class"),
+        ("encoder.embed_positions", "forward", "of a derived class"),
+        ("encoder.layers.1", "forward", "of a derived class"),
+        ("decoder.layers.0", "forward", "of a derived class"),
+        ("decoder.layers.0.encoder_attn", "forward", "native code does not support"),
     ],
 )
-def test_what_a_derived_class_changes_is_not_passed_over(part, function, reason):
+def test_a_derived_class_is_left_to_fairseqs_search(part, function, reason):
     model = model_of()
     module = model.get_submodule(part)
     kind = type(module)
     module.__class__ = type(
         "Own", (kind,), {function: lambda *args, **others: getattr(kind, function)(*args, **others)}
     )
-    native_search.told.clear()
+    native_search.logged.clear()
     SequenceGenerator([model], WORDS, beam_size=2, max_len_b=8).generate([model], batch([3, 5], seed=5))
-    (told,) = native_search.told
-    assert reason in told
+    (reason_logged,) = native_search.logged
+    assert reason in reason_logged
 
 
 OPTIONS = {
-    "another kind of search": {"search_strategy": DiverseBeamSearch(WORDS, num_groups=2, diversity_strength=0.5)},
-    "--match-source-len of such long sentences": {"match_source_len": True, "max_len": 4},
+    "other kinds of search": {"search_strategy": DiverseBeamSearch(WORDS, num_groups=2, diversity_strength=0.5)},
+    "--match-source-len for sentences this long": {"match_source_len": True, "max_len": 4},
     "a beam as wide as the vocabulary": {"beam_size": 21},
 }
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_options_that_native_code_does_not_have_are_fairseqs(option):
+def test_unsupported_options_are_left_to_fairseqs_search(option):
     model = model_of()
     generator = SequenceGenerator([model], WORDS, **{"beam_size": 2, "max_len_b": 8, **OPTIONS[option]})
-    native_search.told.clear()
+    native_search.logged.clear()
     generator.generate([model], batch([3, 5], seed=5))
-    assert native_search.told == {f"it does not know {option}"}
+    assert native_search.logged == {f"native search does not support {option}"}
 
 
 def test_a_model_without_finite_scores_is_left_to_fairseqs_search():
@@ -359,7 +361,7 @@ def test_a_model_without_finite_scores_is_left_to_fairseqs_search():
     with torch.no_grad():
         model.decoder.output_projection.weight[:] = torch.nan
     generator = SequenceGenerator([model], WORDS, beam_size=2, max_len_b=5)
-    native_search.told.clear()
+    native_search.logged.clear()
     with pytest.raises(AssertionError):  # fairseq finds no word either
         generator.generate([model], batch([3], seed=6))
-    assert native_search.told == {"scores are not finite"}
+    assert native_search.logged == {"no token has a finite score"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from checkpoints import save_loud
 from ea_fairseq.errors import UserError
 from ea_fairseq.search import native_search
-from ea_fairseq.search.generation_options import Choose
+from ea_fairseq.search.generation_options import StoreSearchOption
 from ea_fairseq.search.shortlist import Shortlist
 from generation import generated
 from model_checks import native_only
@@ -32,9 +32,9 @@ def shortlist(always, **translations) -> Shortlist:
 def search(words: Shortlist, sample: dict, prefix=None, **options) -> list:
     generator = SequenceGenerator([MODEL], WORDS, **{**SEARCH, **options})
     generator.shortlist = words
-    native_search.told.clear()
+    native_search.logged.clear()
     found = generator.generate([MODEL], sample, prefix_tokens=prefix)
-    assert not native_search.told
+    assert not native_search.logged
     return found
 
 
@@ -72,10 +72,10 @@ def test_it_is_the_search_of_a_model_that_has_no_other_words(words, lengths, pre
     assert_same(found, expected)
 
 
-def test_words_of_a_batch_are_those_of_its_source():
+def test_target_tokens_of_a_batch_are_those_of_its_source():
     words = shortlist([20, 21], w1=[7, 9], w2=[9, 30], w3=[31])
     source = torch.tensor([[WORDS.pad(), WORDS.index("w1")], [WORDS.index("w2"), WORDS.index("w8")]])
-    assert words.words(source, torch.tensor([40])).tolist() == [*sorted(SPECIAL), 7, 9, 20, 21, 30, 40]
+    assert words.target_tokens(source, torch.tensor([40])).tolist() == [*sorted(SPECIAL), 7, 9, 20, 21, 30, 40]
 
 
 def test_a_file_of_words(tmp_path):
@@ -101,7 +101,7 @@ def test_a_file_of_words(tmp_path):
         (b"\n", "line 1 is not"),
         (b"\x1b[31m\tw1\n", "line 1 is not"),
         (b"w1\t\xff\n", "is not UTF-8"),
-        (b"", "has no words"),
+        (b"", "has no tokens"),
         (None, "cannot be read"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_shortlist_is_refused_in_one_sentence(tmp_path, text, 
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("ea_fairseq.search.shortlist.LARGEST", 3)
+    monkeypatch.setattr("ea_fairseq.search.shortlist.MAX_BYTES", 3)
     (tmp_path / "shortlist.tsv").write_text("w1\tw2\n")
     with pytest.raises(UserError, match="more than 3 bytes"):
         Shortlist.read(tmp_path / "shortlist.tsv", WORDS, WORDS)
@@ -125,12 +125,12 @@ def test_fairseq_generate_has_the_option(home, tmp_path, monkeypatch):
     save_loud(home / DATA, tmp_path / "model.pt")
     (tmp_path / "shortlist.tsv").write_text("\ta b\n")
     flags = ["--path", tmp_path / "model.pt", "--beam", 2, "--max-len-b", 9]
-    native_search.told.clear()
+    native_search.logged.clear()
     for more in (["--shortlist", tmp_path / "shortlist.tsv"], []):
         lines = generated(home / DATA, tmp_path, *flags, *more).splitlines()
         found = {word for line in lines if line.startswith("H-") for word in line.split("\t")[2].split()}
         assert (found <= {"a", "b", "<unk>", "<s>"}) == bool(more)
-    assert not native_search.told and not Choose.chosen
+    assert not native_search.logged and not StoreSearchOption.values
 
 
 @pytest.mark.parametrize("models", [2, 1])
@@ -138,7 +138,7 @@ def test_a_search_that_cannot_use_it_says_so(models, caplog):
     others = [build(arch="transformer", **{f"{side}_layers": 1 for side in ("encoder", "decoder")}) for _ in "ab"]
     generator = SequenceGenerator(others[:models], WORDS, beam_size=2, max_len_b=3)
     generator.shortlist = shortlist([7])
-    native_search.told.clear()
+    native_search.logged.clear()
     with caplog.at_level(logging.INFO):
         generator.generate(others[:models], batch([3], seed=2))
     assert sum("without the shortlist" in message for message in caplog.messages) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from commands import PLUGIN, ROOT
 from compilers import COMPILER, needs_compiler
-from ea_fairseq.search.native_model import PANEL, pack
+from ea_fairseq.search.native_model import PANEL, pack_linear
 
 EMULATION = ROOT / "tests" / "support" / "emulation"
 GUARD = 7.0  # what stands behind the outputs
@@ -48,7 +48,7 @@ def test_products_are_of_rounded_numbers_and_nothing_is_written_behind_them(
     before = torch.randn(rows, outputs)
     x[-1] = torch.nan  # which no other row has anything to do with
     written = torch.full((rows * outputs + PANEL,), GUARD)
-    layer, _kept = pack(weight, bias, bfloat16=True)  # as long as what is kept lives
+    layer, _tensors = pack_linear(weight, bias, bfloat16=True)  # valid as long as its tensors exist
     emulated_linear(byref(layer), x.data_ptr(), rows, before.data_ptr() if residual else None, written.data_ptr())
     expected = F.linear(x.bfloat16().float(), weight.bfloat16().float(), bias) + (before if residual else 0.0)
     found, behind = written[:-PANEL].view(rows, outputs), written[-PANEL:]

@@ -201,7 +201,7 @@ def test_structs_are_what_the_compiler_makes_of_them(tmp_path):
         assert sum(size for _, size in places) == sizeof(struct)
     library = ctypes.CDLL(compiled(code, tmp_path / "table.so"))
     assert list((ctypes.c_long * len(own)).in_dll(library, "table")) == own
-    assert {"pool", "fused_arguments", "step", "translation"} < set(STRUCTS)
+    assert {"thread_pool", "fused_arguments", "step", "translation"} < set(STRUCTS)
 
 
 @pytest.mark.parametrize(

@@ -2,4 +2,4 @@
 
 import torch
 
-DTYPES = (torch.float32, torch.bfloat16)  # of the maps that they take
+DTYPES = (torch.float32, torch.bfloat16)  # supported types of maps

@@ -1,14 +1,14 @@
-// Products of rows and panels of weights in bfloat16, pairs of inputs side by side, with sums in float32.
+// Matrix products in bfloat16 with sums in float32; pairs of inputs are stored side by side.
 #pragma once
 #include "matmul.h"
 #include "rows.h"
 #include "translation.h"
 
-enum { BYTES_AT_ONCE = 1 << 17 };  // of rounded rows, which stay in the cache
+enum { ROUNDED_BYTES = 1 << 17 };  // rounded rows of this size stay in the processor's cache
 
-INLINE int64_t pairs_of(int64_t in) { return ceil_div(in, 2); }
+INLINE int64_t pair_count(int64_t in) { return ceil_div(in, 2); }
 
-// Rounds rows of `in` numbers to rows of `stride` pairs; what is beyond the last number is 0.
+// Rounds rows of `in` elements to bfloat16, in rows of `stride` pairs that are padded with zeros.
 static void round_rows(const float *x, int64_t rows, int64_t in, int64_t stride, int32_t *pairs) {
     for (int64_t row = 0; row < rows; row++, x += in, pairs += stride)
         for (int64_t i = 0; i < in; i += LANES)
@@ -38,7 +38,7 @@ INLINE void matmul_pairs(const int32_t *pairs, int64_t stride, const float *pane
     for (int row = 0; row < rows; row++)
         FULLY_UNROLLED
         for (int v = 0; v < MAX_VECTORS; v++) {
-            int64_t index = (m + row) * c.row_stride + v * LANES, room = max_of(0, c.columns - v * LANES);
+            int64_t index = (m + row) * c.row_stride + v * LANES, room = max_int(0, c.columns - v * LANES);
             masked_store(c.data, index, room, total[row][v] + masked_load(c.data, index, room, 0), 0);
         }
 }

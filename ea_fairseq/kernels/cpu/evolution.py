@@ -1,4 +1,4 @@
-"""Scores to logits and probabilities by the native code for CPUs; see ``kernels/evolve.py`` for what it computes."""
+"""The step from scores to logits and probabilities in native code for CPUs; ``kernels/evolve.py`` has the equations."""
 
 import torch
 from torch import Tensor
@@ -8,14 +8,14 @@ from ea_fairseq.kernels.cpu.call import call, new_relu_mask
 
 
 def forward(scores: Tensor, arguments: FusedArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of checked tensors.
+    """The forward pass; the tensors have been checked.
 
     Returns:
-        Logits, probabilities and the convolution's input, (B, K, T, S), and in bits where its ReLU passes its output
-        on; the last two empty without a convolution.
+        Logits, probabilities and the convolution's input, (B, K, T, S), and the bits of its ReLU, 1 if active; the last
+        two are empty without a convolution.
 
     Raises:
-        MemoryError: where there is none for the rows of a map.
+        MemoryError: if the rows of a map do not fit into memory.
     """
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
     conv_input = scores.new_empty(0) if arguments.weight is None else torch.empty_like(scores)
@@ -43,12 +43,12 @@ def backward(
     scores: Tensor | None,
     arguments: FusedArguments,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of scores and of the arguments that may have some, None where there is none.
+    """The backward pass: gradients of scores and of the arguments that are differentiated, None for those without.
 
-    Scores and previous logits are read again only for the gradients of the weights of heads.
+    Scores and previous logits are read only for the gradients of the weights of heads.
 
     Raises:
-        MemoryError: where there is none for the rows of a map.
+        MemoryError: if the rows of a map do not fit into memory.
     """
     d_scores = torch.empty_like(probabilities)
     gradients = new_gradients(arguments, scores is not None, probabilities)

@@ -1,39 +1,42 @@
-// Backward pass from the gradients of logits and probabilities, by tiles. Included once for each instruction set.
+// The backward pass from gradients of logits and probabilities, one task per tile. Included once for each instruction
+// set.
 #pragma once
 #include "evolution_forward.h"
 
-// Gradients of a row's logits, all that reach them, into `d_logits`, and of its convolution, into `d_conv`. The latter
-// lack the factor beta, which pack_weights and add_up multiply by. `p` and `d_p` hold the row's probabilities and their
-// gradients from `at` on.
-INLINE void logits_gradient(const struct fused_arguments *a, const struct tile *tile, int64_t head, int64_t row,
+// Backward through the softmax and the ReLU for one row. Writes the gradients of logits, which are
+// d_logits + P * (dP - sum(P * dP)), and those of the convolution's output without the factor beta,
+// which pack_weights and reduce_parameter_gradients apply. The row's probabilities and their gradients begin at p[at]
+// and d_p[at].
+INLINE void logits_gradient(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row,
                             int64_t end, const void *p, const void *d_p, int64_t at, float *d_logits, float *d_conv,
                             int bf16) {
-    int64_t index = map_index(a, tile, head, row);
-    const uint8_t *relu_mask = d_conv ? a->relu_mask + index / a->keys * (tile->columns / 8) : NULL;
+    int64_t index = map_index(args, tile, head, row);
+    const uint8_t *relu_mask = d_conv ? args->relu_mask + index / args->keys * (tile->columns / 8) : NULL;
     vec total = {0};
     for (int64_t s = 0; s < end; s += LANES)
         total += where(visible(tile, s),
-                       masked_load(p, at + s, a->keys - s, bf16) * masked_load(d_p, at + s, a->keys - s, bf16));
+                       masked_load(p, at + s, args->keys - s, bf16) * masked_load(d_p, at + s, args->keys - s, bf16));
     float dot = reduce_sum(total);
     for (int64_t s = 0; s < end; s += LANES) {
-        vec d = a->d_logits ? masked_load(a->d_logits, index + s, a->keys - s, bf16) : (vec){0};
-        d += masked_load(p, at + s, a->keys - s, bf16) * (masked_load(d_p, at + s, a->keys - s, bf16) - dot);
+        vec d = args->d_logits ? masked_load(args->d_logits, index + s, args->keys - s, bf16) : (vec){0};
+        d += masked_load(p, at + s, args->keys - s, bf16) * (masked_load(d_p, at + s, args->keys - s, bf16) - dot);
         d = where(visible(tile, s), d);
         if (d_logits) store(d_logits + s, d);
         if (d_conv) store(d_conv + s, where(load_bits(relu_mask + s / 8), d));
     }
 }
 
-// Adds up the gradient of the weights: a block of outputs from `first`, input `in`, row `i` and `taps` taps from `j`.
-INLINE void weight_gradient(const struct fused_arguments *a, const struct tile *tile, const float *d_conv,
-                            const float *conv_input, int64_t first, int64_t in, int64_t i, int64_t j, const int taps,
-                            float *d_weight) {
+// Adds to the gradient of the convolution's weight: for a block of output heads from `first`, input head `in`, kernel
+// row `i` and `taps` kernel columns from `j`.
+INLINE void conv_weight_gradient(const struct fused_arguments *args, const struct tile *tile, const float *d_conv,
+                                 const float *conv_input, int64_t first, int64_t in, int64_t i, int64_t j,
+                                 const int taps, float *d_weight) {
     vec total[HEAD_BLOCK][3] = {{{0}}};
-    const float *x = conv_input + in * tile->head_stride + i * tile->row_stride + tile->margin - a->left + j;
-    const float *own_rows = d_conv + below_of(a) * tile->row_stride + tile->margin, *d[HEAD_BLOCK];
-    int outs = min_of(HEAD_BLOCK, a->heads - first);
-    for (int out = 0; out < HEAD_BLOCK; out++)  // a head beyond the last reads the last one's, for nothing
-        d[out] = own_rows + (first + min_of(out, outs - 1)) * tile->head_stride;
+    const float *x = conv_input + in * tile->head_stride + i * tile->row_stride + tile->padding - args->left + j;
+    const float *own_rows = d_conv + rows_below(args) * tile->row_stride + tile->padding, *d[HEAD_BLOCK];
+    int block_heads = min_int(HEAD_BLOCK, args->heads - first);
+    for (int out = 0; out < HEAD_BLOCK; out++)  // beyond the last head, the last is read and the result is dropped
+        d[out] = own_rows + (first + min_int(out, block_heads - 1)) * tile->head_stride;
     for (int64_t row = 0; row < (tile->end - tile->begin) * tile->row_stride; row += tile->row_stride)
         for (int64_t s = 0; s < tile->columns; s += LANES) {
             vec shifted[3];
@@ -47,232 +50,243 @@ INLINE void weight_gradient(const struct fused_arguments *a, const struct tile *
                 for (int tap = 0; tap < taps; tap++) total[out][tap] += gradient * shifted[tap];
             }
         }
-    int64_t k = a->kernel;
-    for (int out = 0; out < outs; out++)
+    int64_t k = args->kernel;
+    for (int out = 0; out < block_heads; out++)
         for (int tap = 0; tap < taps; tap++)
-            d_weight[(((first + out) * a->heads + in) * k + i) * k + j + tap] += reduce_sum(total[out][tap]);
+            d_weight[(((first + out) * args->heads + in) * k + i) * k + j + tap] += reduce_sum(total[out][tap]);
 }
 
-INLINE void weight_gradients(const struct fused_arguments *a, const struct tile *tile, const float *d_conv,
-                             const float *conv_input, float *d_weight) {
-    for (int64_t first = 0; first < a->heads; first += HEAD_BLOCK)
-        for (int64_t in = 0; in < a->heads; in++)
-            for (int64_t i = 0; i < a->kernel; i++)
-                for (int64_t j = 0; j < a->kernel; j += 3)
-                    switch (a->kernel - j) {
-                    case 1: weight_gradient(a, tile, d_conv, conv_input, first, in, i, j, 1, d_weight); break;
-                    case 2: weight_gradient(a, tile, d_conv, conv_input, first, in, i, j, 2, d_weight); break;
-                    default: weight_gradient(a, tile, d_conv, conv_input, first, in, i, j, 3, d_weight);
+INLINE void conv_weight_gradients(const struct fused_arguments *args, const struct tile *tile, const float *d_conv,
+                                  const float *conv_input, float *d_weight) {
+    for (int64_t first = 0; first < args->heads; first += HEAD_BLOCK)
+        for (int64_t in = 0; in < args->heads; in++)
+            for (int64_t i = 0; i < args->kernel; i++)
+                for (int64_t j = 0; j < args->kernel; j += 3) switch (args->kernel - j) {
+                    case 1: conv_weight_gradient(args, tile, d_conv, conv_input, first, in, i, j, 1, d_weight); break;
+                    case 2: conv_weight_gradient(args, tile, d_conv, conv_input, first, in, i, j, 2, d_weight); break;
+                    default: conv_weight_gradient(args, tile, d_conv, conv_input, first, in, i, j, 3, d_weight);
                     }
 }
 
-// Turns gradients of logits into those of mixed logits, in `d_mixed`: `vectors` vectors of a row of a block of heads.
-INLINE void mixed_gradient(const struct plan *plan, const struct tile *tile, const float *d_conv, int64_t first,
-                           int64_t row, int64_t s, const int vectors, float *d_mixed) {
-    const struct fused_arguments *a = plan->a;
+// Gradients of mixed logits, in `d_mixed` in place of those of logits: (1 - beta) times the latter plus the transposed
+// convolution, for `vectors` vectors of a row and a block of heads.
+INLINE void transposed_convolution(const struct pass *pass, const struct tile *tile, const float *d_conv, int64_t first,
+                                   int64_t row, int64_t s, const int vectors, float *d_mixed) {
+    const struct fused_arguments *args = pass->args;
     vec total[HEAD_BLOCK][MAX_VECTORS] = {{{0}}};
-    int64_t right = a->kernel - 1 - a->left;
-    const float *at = d_conv + (row - tile->begin) * tile->row_stride + tile->margin - right + s;
-    convolve(a, tile, at, block_of(a, plan->packed, first), vectors, total);
+    int64_t right = args->kernel - 1 - args->left;
+    const float *at = d_conv + (row - tile->begin) * tile->row_stride + tile->padding - right + s;
+    convolve(args, tile, at, packed_block(args, pass->packed, first), vectors, total);
     for (int out = 0; out < HEAD_BLOCK; out++) {
-        if (first + out >= a->heads) break;
-        float rest = 1 - a->beta[first + out];
+        if (first + out >= args->heads) break;
+        float rest = 1 - args->beta[first + out];
         float *d = d_mixed + (first + out) * (tile->end - tile->begin) * tile->columns;
         d += (row - tile->begin) * tile->columns + s;
         for (int v = 0; v < vectors; v++) store(d + v * LANES, load(d + v * LANES) * rest + total[out][v]);
     }
 }
 
-INLINE void mixed_gradients(const struct plan *plan, const struct tile *tile, const float *d_conv, int64_t first,
-                            int64_t row, int64_t end, float *d_mixed) {
+INLINE void transposed_convolution_row(const struct pass *pass, const struct tile *tile, const float *d_conv,
+                                       int64_t first, int64_t row, int64_t end, float *d_mixed) {
     int64_t s = 0, wide = MAX_VECTORS * LANES;
-    for (; s + wide <= end; s += wide) mixed_gradient(plan, tile, d_conv, first, row, s, MAX_VECTORS, d_mixed);
+    for (; s + wide <= end; s += wide) transposed_convolution(pass, tile, d_conv, first, row, s, MAX_VECTORS, d_mixed);
     switch ((end - s) / LANES) {
-    case 3: mixed_gradient(plan, tile, d_conv, first, row, s, 3 % (MAX_VECTORS + 1), d_mixed); break;
-    case 2: mixed_gradient(plan, tile, d_conv, first, row, s, 2, d_mixed); break;
-    case 1: mixed_gradient(plan, tile, d_conv, first, row, s, 1, d_mixed); break;
+    case 3: transposed_convolution(pass, tile, d_conv, first, row, s, 3 % (MAX_VECTORS + 1), d_mixed); break;
+    case 2: transposed_convolution(pass, tile, d_conv, first, row, s, 2, d_mixed); break;
+    case 1: transposed_convolution(pass, tile, d_conv, first, row, s, 1, d_mixed); break;
     }
 }
 
-// Memory of a backward pass over a tile.
+// The buffers of a backward pass over a tile.
 struct gradients {
-    float *d_conv, *conv_input;  // with margins: gradients of the convolution's output; its input
+    float *d_conv, *conv_input;  // padded maps: gradients of the convolution's output; its input
     float *d_mixed;              // (K, rows, columns): gradients of logits, then of mixed logits
 };
 
-INLINE int64_t gradients_size(const struct fused_arguments *a, const struct tile *tile) {
-    return 2 * map_size(a, tile) + a->heads * rows_of(a) * tile->columns;
+INLINE int64_t gradients_size(const struct fused_arguments *args, const struct tile *tile) {
+    return 2 * map_size(args, tile) + args->heads * rows_per_tile(args) * tile->columns;
 }
 
-INLINE struct gradients clear_gradients(const struct fused_arguments *a, const struct tile *tile, float *memory) {
-    int64_t size = map_size(a, tile);
-    memset(memory, 0, 4 * gradients_size(a, tile));
+INLINE struct gradients zero_gradients(const struct fused_arguments *args, const struct tile *tile, float *memory) {
+    int64_t size = map_size(args, tile);
+    memset(memory, 0, 4 * gradients_size(args, tile));
     return (struct gradients){memory, memory + size, memory + 2 * size};
 }
 
-INLINE float *mixed_at(const struct tile *tile, const struct gradients *d, int64_t head, int64_t row) {
+INLINE float *d_mixed_row(const struct tile *tile, const struct gradients *d, int64_t head, int64_t row) {
     return d->d_mixed + (head * (tile->end - tile->begin) + row - tile->begin) * tile->columns;
 }
 
-INLINE float *conv_at(const struct fused_arguments *a, const struct tile *tile, const struct gradients *d, int64_t head,
-                      int64_t row) {
-    return d->d_conv + head * tile->head_stride + (row - tile->begin + below_of(a)) * tile->row_stride + tile->margin;
+INLINE float *d_conv_row(const struct fused_arguments *args, const struct tile *tile, const struct gradients *d,
+                         int64_t head, int64_t row) {
+    return d->d_conv + head * tile->head_stride + (row - tile->begin + rows_below(args)) * tile->row_stride +
+           tile->padding;
 }
 
-// What a task adds to the gradients of parameters.
-struct sums {
+// A task's part of the gradients of parameters.
+struct parameter_gradients {
     float *weight, *bias;         // (K, K, kernel, kernel), (K), of the convolution before its factor beta
-    float *scores, *previous;     // (K), of the weights in `mix`
-    float *mixed;                 // (K), of 1 - beta, which the convolution's input is multiplied by
+    float *scores, *previous;     // (K), of the two weights in `mix`
+    float *mixed;                 // (K), of 1 - beta, the weight of the convolution's input
 };
 
-INLINE int64_t taps_of(const struct fused_arguments *a) { return a->heads * a->heads * a->kernel * a->kernel; }
-INLINE int64_t sums_of(const struct fused_arguments *a) { return taps_of(a) + 4 * a->heads; }
-
-INLINE struct sums sums_at(const struct fused_arguments *a, float *sums) {
-    float *by_head = sums + taps_of(a);
-    return (struct sums){sums, by_head, by_head + a->heads, by_head + 2 * a->heads, by_head + 3 * a->heads};
+INLINE int64_t conv_weight_size(const struct fused_arguments *args) {
+    return args->heads * args->heads * args->kernel * args->kernel;
+}
+INLINE int64_t parameter_gradients_size(const struct fused_arguments *args) {
+    return conv_weight_size(args) + 4 * args->heads;
 }
 
-INLINE struct sums sums_of_task(const struct plan *plan, int64_t task) {
-    return sums_at(plan->a, plan->partial + task * sums_of(plan->a));
+INLINE struct parameter_gradients parameter_gradients_at(const struct fused_arguments *args, float *d_parameters) {
+    float *by_head = d_parameters + conv_weight_size(args);
+    return (struct parameter_gradients){d_parameters, by_head, by_head + args->heads, by_head + 2 * args->heads,
+                                        by_head + 3 * args->heads};
+}
+
+INLINE struct parameter_gradients parameter_gradients_of_task(const struct pass *pass, int64_t task) {
+    return parameter_gradients_at(pass->args, pass->task_gradients + task * parameter_gradients_size(pass->args));
 }
 
 // The dot product of a row of gradients and the visible entries of a row of a map.
-INLINE float dot_of_row(const struct fused_arguments *a, const struct tile *tile, const float *gradients,
-                        const void *map, int64_t index, int64_t end, int bf16) {
+INLINE float visible_dot_product(const struct fused_arguments *args, const struct tile *tile, const float *gradients,
+                                 const void *map, int64_t index, int64_t end, int bf16) {
     vec total = {0};
     for (int64_t s = 0; s < end; s += LANES)
-        total += load(gradients + s) * where(visible(tile, s), masked_load(map, index + s, a->keys - s, bf16));
+        total += load(gradients + s) * where(visible(tile, s), masked_load(map, index + s, args->keys - s, bf16));
     return reduce_sum(total);
 }
 
-// From the gradients of logits and convolution: those of mixed logits, and what the tile adds to those of parameters.
-INLINE void finish_gradients(const struct plan *plan, struct tile *tile, struct gradients *d, struct sums sums,
-                             int bf16) {
-    const struct fused_arguments *a = plan->a;
+// Backward through the residual convolution and the skip connection (EA eq. 4): gradients of mixed logits, and the
+// tile's part of the gradients of parameters.
+INLINE void evolution_gradients(const struct pass *pass, struct tile *tile, struct gradients *d,
+                                struct parameter_gradients d_parameters, int bf16) {
+    const struct fused_arguments *args = pass->args;
     int64_t rows = tile->end - tile->begin;
-    if (a->weight) {
-        weight_gradients(a, tile, d->d_conv, d->conv_input, sums.weight);
-        for (int64_t head = 0; head < a->heads; head++) {
-            const float *of_head = conv_at(a, tile, d, head, tile->begin);
+    if (args->weight) {
+        conv_weight_gradients(args, tile, d->d_conv, d->conv_input, d_parameters.weight);
+        for (int64_t head = 0; head < args->heads; head++) {
+            const float *head_row = d_conv_row(args, tile, d, head, tile->begin);
             vec total = {0};
             for (int64_t row = 0; row < rows; row++)
-                for (int64_t s = 0; s < tile->columns; s += LANES) total += load(of_head + row * tile->row_stride + s);
-            sums.bias[head] += reduce_sum(total);
+                for (int64_t s = 0; s < tile->columns; s += LANES) total += load(head_row + row * tile->row_stride + s);
+            d_parameters.bias[head] += reduce_sum(total);
         }
     }
     for (int64_t row = tile->begin; row < tile->end; row++) {
-        int64_t end = is_padded(a, tile, row) ? 0 : load_visibility(a, tile, row);
-        for (int64_t head = 0; a->d_beta && head < a->heads; head++) {
-            int64_t at = head * tile->head_stride + (row - tile->begin + a->above) * tile->row_stride + tile->margin;
-            sums.mixed[head] += dot_of_row(a, tile, mixed_at(tile, d, head, row), d->conv_input, at, end, 0);
+        int64_t end = is_padded(args, tile, row) ? 0 : load_key_mask(args, tile, row);
+        for (int64_t head = 0; args->d_beta && head < args->heads; head++) {
+            int64_t at =
+                head * tile->head_stride + (row - tile->begin + args->above) * tile->row_stride + tile->padding;
+            d_parameters.mixed[head] +=
+                visible_dot_product(args, tile, d_mixed_row(tile, d, head, row), d->conv_input, at, end, 0);
         }
-        for (int64_t first = 0; a->weight && first < a->heads; first += HEAD_BLOCK)
-            mixed_gradients(plan, tile, d->d_conv, first, row, end, d->d_mixed);
-        for (int64_t head = 0; head < a->heads; head++) {
-            float *of_head = mixed_at(tile, d, head, row);
-            for (int64_t s = 0; s < end; s += LANES) store(of_head + s, where(visible(tile, s), load(of_head + s)));
-            memset(of_head + end, 0, 4 * (tile->columns - end));
-            if (!a->d_mix) continue;
-            int64_t index = map_index(a, tile, head, row);
-            sums.previous[head] += dot_of_row(a, tile, of_head, a->previous, index, end, bf16);
-            if (a->scores) sums.scores[head] += a->scale * dot_of_row(a, tile, of_head, a->scores, index, end, bf16);
+        for (int64_t first = 0; args->weight && first < args->heads; first += HEAD_BLOCK)
+            transposed_convolution_row(pass, tile, d->d_conv, first, row, end, d->d_mixed);
+        for (int64_t head = 0; head < args->heads; head++) {
+            float *head_row = d_mixed_row(tile, d, head, row);
+            for (int64_t s = 0; s < end; s += LANES) store(head_row + s, where(visible(tile, s), load(head_row + s)));
+            memset(head_row + end, 0, 4 * (tile->columns - end));
+            if (!args->d_mix) continue;
+            int64_t index = map_index(args, tile, head, row);
+            d_parameters.previous[head] += visible_dot_product(args, tile, head_row, args->previous, index, end, bf16);
+            if (args->scores)
+                d_parameters.scores[head] +=
+                    args->scale * visible_dot_product(args, tile, head_row, args->scores, index, end, bf16);
         }
     }
 }
 
-// Writes the tile's rows of a map, the gradients of mixed logits times `scale` and, if there are any, weights of heads.
-INLINE void write_gradients(const struct fused_arguments *a, const struct tile *tile, const struct gradients *d,
+// Stores gradients of mixed logits, times `scale` and, unless NULL, the heads' `weights`, in the tile's rows of a map.
+INLINE void store_gradients(const struct fused_arguments *args, const struct tile *tile, const struct gradients *d,
                             void *map, double scale, const float *weights, int bf16) {
-    for (int64_t head = 0; head < a->heads; head++) {
+    for (int64_t head = 0; head < args->heads; head++) {
         float factor = scale * (weights ? weights[head] : 1);
         for (int64_t row = tile->begin; row < tile->end; row++) {
-            const float *from = mixed_at(tile, d, head, row);
-            int64_t index = map_index(a, tile, head, row);
-            for (int64_t s = 0; s < a->keys; s += LANES)
-                masked_store(map, index + s, a->keys - s, load(from + s) * factor, bf16);
+            const float *from = d_mixed_row(tile, d, head, row);
+            int64_t index = map_index(args, tile, head, row);
+            for (int64_t s = 0; s < args->keys; s += LANES)
+                masked_store(map, index + s, args->keys - s, load(from + s) * factor, bf16);
         }
     }
 }
 
-INLINE int backward_tile(const struct plan *plan, int64_t task, int bf16) {
-    const struct fused_arguments *a = plan->a;
-    struct tile tile = tile_of(a, task);
-    int64_t size = gradients_size(a, &tile), below = below_of(a);
-    float *memory = scratch(size + visibility_size(a));
+INLINE int backward_tile(const struct pass *pass, int64_t task, int bf16) {
+    const struct fused_arguments *args = pass->args;
+    struct tile tile = make_tile(args, task);
+    int64_t size = gradients_size(args, &tile), below = rows_below(args);
+    float *memory = thread_scratch(size + key_masks_size(args));
     if (!memory) return 1;
-    tile.visibility = (int32_t *)(memory + size);
-    move_tile(a, &tile, tile.begin);
-    struct gradients d = clear_gradients(a, &tile, memory);
-    // Through the softmax and the ReLU, in all rows whose taps reach the tile.
-    for (int64_t row = max_of(tile.begin - below, 0); row < min_of(tile.end + a->above, a->queries); row++) {
-        if (is_padded(a, &tile, row)) continue;
-        int64_t end = load_visibility(a, &tile, row), own = row >= tile.begin && row < tile.end;
-        for (int64_t head = 0; head < a->heads; head++)
-            logits_gradient(a, &tile, head, row, end, a->probabilities, a->d_probabilities,
-                            map_index(a, &tile, head, row), own ? mixed_at(&tile, &d, head, row) : NULL,
-                            a->weight ? conv_at(a, &tile, &d, head, row) : NULL, bf16);
+    tile.key_masks = (int32_t *)(memory + size);
+    move_tile(args, &tile, tile.begin);
+    struct gradients d = zero_gradients(args, &tile, memory);
+    // Backward through the softmax (EA eq. 5) and the ReLU, in all rows that read the tile.
+    for (int64_t row = max_int(tile.begin - below, 0); row < min_int(tile.end + args->above, args->queries); row++) {
+        if (is_padded(args, &tile, row)) continue;
+        int64_t end = load_key_mask(args, &tile, row), own = row >= tile.begin && row < tile.end;
+        for (int64_t head = 0; head < args->heads; head++)
+            logits_gradient(args, &tile, head, row, end, args->probabilities, args->d_probabilities,
+                            map_index(args, &tile, head, row), own ? d_mixed_row(&tile, &d, head, row) : NULL,
+                            args->weight ? d_conv_row(args, &tile, &d, head, row) : NULL, bf16);
     }
-    // What the convolution has read, for the gradient of its weight.
-    if (a->weight) {
-        int64_t first = tile.begin - a->above, last = min_of(tile.end + below, a->queries);
-        for (int64_t head = 0; head < a->heads; head++)
-            for (int64_t row = max_of(first, 0); row < last; row++) {
-                float *x = d.conv_input + head * tile.head_stride + (row - first) * tile.row_stride + tile.margin;
-                int64_t index = map_index(a, &tile, head, row);
-                for (int64_t s = 0; s < a->keys; s += LANES)
-                    store(x + s, masked_load(a->conv_input, index + s, a->keys - s, bf16));
+    // Load the convolution's input for the gradient of its weight.
+    if (args->weight) {
+        int64_t first = tile.begin - args->above, last = min_int(tile.end + below, args->queries);
+        for (int64_t head = 0; head < args->heads; head++)
+            for (int64_t row = max_int(first, 0); row < last; row++) {
+                float *x = d.conv_input + head * tile.head_stride + (row - first) * tile.row_stride + tile.padding;
+                int64_t index = map_index(args, &tile, head, row);
+                for (int64_t s = 0; s < args->keys; s += LANES)
+                    store(x + s, masked_load(args->conv_input, index + s, args->keys - s, bf16));
             }
     }
-    // Through the convolution and the skip connection.
-    finish_gradients(plan, &tile, &d, sums_of_task(plan, task), bf16);
-    write_gradients(a, &tile, &d, a->d_scores, a->scale, a->mix, bf16);
-    if (a->d_previous) write_gradients(a, &tile, &d, a->d_previous, 1, a->mix + a->heads, bf16);
+    // Backward through the convolution and the skip connection (EA eq. 4).
+    evolution_gradients(pass, &tile, &d, parameter_gradients_of_task(pass, task), bf16);
+    store_gradients(args, &tile, &d, args->d_scores, args->scale, args->mix, bf16);
+    if (args->d_previous) store_gradients(args, &tile, &d, args->d_previous, 1, args->mix + args->heads, bf16);
     return 0;
 }
 
-static int backward_float32(const void *plan, int64_t task) { return backward_tile(plan, task, 0); }
-static int backward_bfloat16(const void *plan, int64_t task) { return backward_tile(plan, task, 1); }
+static int backward_float32(const void *pass, int64_t task) { return backward_tile(pass, task, 0); }
+static int backward_bfloat16(const void *pass, int64_t task) { return backward_tile(pass, task, 1); }
 
-// Adds up the parts of all tasks to the gradients of parameters. The convolution is linear in weight and bias: the
-// product of its output and that output's gradient is that of weight and bias and theirs.
-static void add_up(const struct plan *plan, int64_t tasks) {
-    const struct fused_arguments *a = plan->a;
-    int64_t count = sums_of(a), taps = taps_of(a) / a->heads;
-    struct sums sums = sums_at(a, plan->partial);
+// Sums the tasks' parts of the gradients of parameters. The gradient of beta needs no convolution: because a
+// convolution is linear, <output, d_output> = <weight, d_weight> + <bias, d_bias>.
+static void reduce_parameter_gradients(const struct pass *pass, int64_t tasks) {
+    const struct fused_arguments *args = pass->args;
+    int64_t count = parameter_gradients_size(args), taps = conv_weight_size(args) / args->heads;
+    struct parameter_gradients d_parameters = parameter_gradients_at(args, pass->task_gradients);
     for (int64_t i = 0; i < count; i++) {
         double total = 0;
-        for (int64_t task = 0; task < tasks; task++) total += plan->partial[task * count + i];
-        plan->partial[i] = total;
+        for (int64_t task = 0; task < tasks; task++) total += pass->task_gradients[task * count + i];
+        pass->task_gradients[i] = total;
     }
-    for (int64_t head = 0; a->weight && head < a->heads; head++) {
-        double products = (double)a->bias[head] * sums.bias[head];
-        a->d_bias[head] = a->beta[head] * sums.bias[head];
+    for (int64_t head = 0; args->weight && head < args->heads; head++) {
+        double products = (double)args->bias[head] * d_parameters.bias[head];
+        args->d_bias[head] = args->beta[head] * d_parameters.bias[head];
         for (int64_t i = head * taps; i < (head + 1) * taps; i++) {
-            products += (double)a->weight[i] * sums.weight[i];
-            a->d_weight[i] = a->beta[head] * sums.weight[i];
+            products += (double)args->weight[i] * d_parameters.weight[i];
+            args->d_weight[i] = args->beta[head] * d_parameters.weight[i];
         }
-        if (a->d_beta) a->d_beta[head] = products - sums.mixed[head];
+        if (args->d_beta) args->d_beta[head] = products - d_parameters.mixed[head];
     }
-    if (a->d_mix) memcpy(a->d_mix, sums.scores, 4 * 2 * a->heads);
+    if (args->d_mix) memcpy(args->d_mix, d_parameters.scores, 4 * 2 * args->heads);
 }
 
-// Shares a backward pass among the threads and adds up the gradients of parameters; returns whether it failed.
-static int run_backward(const struct fused_arguments *a, int64_t tasks, task_t task) {
-    float *packed = malloc(4 * packed_size(a)), *partial = calloc(tasks * sums_of(a), 4);
-    struct plan plan = {.a = a, .packed = packed, .partial = partial};
-    int failed = !packed || !partial;
+// Runs the tasks of a backward pass on all threads and sums the gradients of parameters; returns whether it failed.
+static int run_backward(const struct fused_arguments *args, int64_t tasks, task_t task) {
+    float *packed = malloc(4 * packed_size(args)), *task_gradients = calloc(tasks * parameter_gradients_size(args), 4);
+    struct pass pass = {.args = args, .packed = packed, .task_gradients = task_gradients};
+    int failed = !packed || !task_gradients;
     if (!failed) {
-        if (a->weight) pack_weights(a, 1, packed);
-        failed = share(&a->pool, tasks, task, &plan);
+        if (args->weight) pack_weights(args, 1, packed);
+        failed = parallel_for(&args->pool, tasks, task, &pass);
     }
-    if (!failed && (a->weight || a->d_mix)) add_up(&plan, tasks);
+    if (!failed && (args->weight || args->d_mix)) reduce_parameter_gradients(&pass, tasks);
     free(packed);
-    free(partial);
+    free(task_gradients);
     return failed;
 }
 
-int NAMED(evolve_backward)(const struct fused_arguments *a) {
-    return run_backward(a, tiles_of(a), a->bf16 ? backward_bfloat16 : backward_float32);
+int NAMED(evolve_backward)(const struct fused_arguments *args) {
+    return run_backward(args, tile_count(args), args->bf16 ? backward_bfloat16 : backward_float32);
 }

@@ -16,7 +16,7 @@ EXPORTED const char *instruction_set(void) {
 #endif
 }
 
-// Whether this processor has instructions for bfloat16 beside AVX-512.
+// Whether this processor has AVX-512 with instructions for bfloat16.
 EXPORTED int has_bfloat16(void) {
 #ifdef BFLOAT16_COMPILES
     return strcmp(instruction_set(), "avx512") == 0 && __builtin_cpu_supports("avx512bf16");

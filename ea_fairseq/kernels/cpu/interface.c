@@ -1,4 +1,4 @@
-// What the caller checks before it calls anything here; read by interface.py.
+// The version and layout that interface.py checks before it calls a function of the library.
 #include "fused_arguments.h"
 #include "step.h"
 #include "translation.h"
@@ -13,9 +13,9 @@
 #endif
 
 EXPORTED const struct {
-    int64_t version;                // another one where a call means something else than before
-    int64_t fused_arguments, step, translation;  // bytes of the structs
-    int64_t sources;                // checksum of the files in this folder, 0: not told
+    int64_t version;                // changes whenever the meaning of a call changes
+    int64_t fused_arguments, step, translation;  // sizes of the structs in bytes
+    int64_t sources;                // checksum of the files in this folder, or 0
     const char *compiler;
 } ea_fairseq_interface = {6, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct translation), SOURCES,
                           COMPILER};

@@ -1,4 +1,4 @@
-"""What Python and the native code for CPUs have to agree on: the structs of a call, and how a library tells its own."""
+"""The interface of the native code for CPUs: the struct that each function takes, and the check that a library fits."""
 
 from ctypes import CDLL, Structure, c_char_p, c_int64, sizeof
 from pathlib import Path
@@ -6,7 +6,7 @@ from zlib import crc32
 
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 
-VERSION = 6  # that of interface.c
+VERSION = 6  # must equal the version in interface.c
 
 FUNCTIONS = {
     "evolve": STRUCTS["fused_arguments"],
@@ -19,7 +19,7 @@ FUNCTIONS = {
 
 
 class Interface(Structure):
-    """``ea_fairseq_interface`` of interface.c."""
+    """The struct ``ea_fairseq_interface`` of interface.c."""
 
     _fields_ = [
         *((name, c_int64) for name in ("version", "fused_arguments", "step", "translation", "sources")),
@@ -28,20 +28,20 @@ class Interface(Structure):
 
     @classmethod
     def of(cls, library: CDLL) -> "Interface":
-        """What a library tells of itself, without calling any of it.
+        """The interface of a library, which is read without calling a function.
 
         Raises:
-            ValueError: where it tells nothing.
+            ValueError: if the library has none.
         """
         return cls.in_dll(library, "ea_fairseq_interface")
 
     def fits(self, sources: int) -> bool:
-        """Whether the library may be called; ``sources`` is the checksum of those at hand, 0 where none are."""
+        """Whether the library may be called, given the checksum of the C files beside it, 0 if there are none."""
         layout = self.version, self.fused_arguments, self.step, self.translation
         sizes = (sizeof(STRUCTS[name]) for name in ("fused_arguments", "step", "translation"))
         return layout == (VERSION, *sizes) and (not sources or self.sources in (0, sources))
 
 
 def checksum(sources: Path) -> int:
-    """Of the C files in a folder, as in setup.py; 0 where there are none."""
+    """The checksum of the C files in a folder, as in setup.py; 0 if there are none."""
     return crc32(b"".join(path.read_bytes() for path in sorted(sources.glob("*.[ch]"))))

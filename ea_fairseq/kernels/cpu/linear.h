@@ -1,4 +1,4 @@
-// Linear layers, norms and embeddings of rows of numbers. Included once for each instruction set.
+// Linear layers, layer norms and embeddings of hidden states. Included once for each instruction set.
 #pragma once
 #ifdef BFLOAT16
 #include "bfloat16.h"
@@ -8,9 +8,9 @@
 #include "rows.h"
 #include "translation.h"
 
-// Puts into some rows of a panel's outputs, from `first` on, what their products are added to.
-INLINE void start_rows(const struct linear *layer, int64_t first, int64_t columns, int64_t rows, const float *residual,
-                       float *y) {
+// Initializes a panel's outputs, from `first` on, with the bias and the residual.
+INLINE void init_outputs(const struct linear *layer, int64_t first, int64_t columns, int64_t rows,
+                         const float *residual, float *y) {
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < columns; i += LANES) {
             int64_t index = row * layer->outputs + first + i;
@@ -20,19 +20,19 @@ INLINE void start_rows(const struct linear *layer, int64_t first, int64_t column
         }
 }
 
-// y = x W^T + b, and plus `residual` if there is one, which may be y itself; x is (rows, inputs), y and residual (rows,
+// y = x W^T + b, plus `residual` unless NULL, which may be y itself; x is (rows, inputs), y and residual are (rows,
 // outputs).
 #ifdef BFLOAT16
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
-    int64_t pairs = pairs_of(layer->inputs), stride = round_up(layer->inputs, 2 * LANES) / 2;
-    int64_t at_once = max_of(MAX_ROWS, BYTES_AT_ONCE / (4 * stride));
-    int32_t rounded[min_of(rows, at_once) * stride] __attribute__((aligned(64)));
-    for (int64_t row = 0; row < rows; row += at_once) {
-        int64_t count = min_of(at_once, rows - row), from = row * layer->outputs;
+    int64_t pairs = pair_count(layer->inputs), stride = round_up(layer->inputs, 2 * LANES) / 2;
+    int64_t rows_at_once = max_int(MAX_ROWS, ROUNDED_BYTES / (4 * stride));
+    int32_t rounded[min_int(rows, rows_at_once) * stride] __attribute__((aligned(64)));
+    for (int64_t row = 0; row < rows; row += rows_at_once) {
+        int64_t count = min_int(rows_at_once, rows - row), from = row * layer->outputs;
         round_rows(x + row * layer->inputs, count, layer->inputs, stride, rounded);
         for (int64_t first = 0; first < layer->outputs; first += PANEL) {
-            int64_t columns = min_of(PANEL, layer->outputs - first);
-            start_rows(layer, first, columns, count, residual ? residual + from : NULL, y + from);
+            int64_t columns = min_int(PANEL, layer->outputs - first);
+            init_outputs(layer, first, columns, count, residual ? residual + from : NULL, y + from);
             matmul_bfloat16(count, rounded, stride, layer->weight + first * pairs, pairs,
                             (struct result){y + from + first, layer->outputs, columns, 1, 1});
         }
@@ -41,15 +41,15 @@ static void apply_linear(const struct linear *layer, const float *x, int64_t row
 #else
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
     for (int64_t first = 0; first < layer->outputs; first += PANEL) {
-        int64_t columns = min_of(PANEL, layer->outputs - first);
-        start_rows(layer, first, columns, rows, residual, y);
+        int64_t columns = min_int(PANEL, layer->outputs - first);
+        init_outputs(layer, first, columns, rows, residual, y);
         matmul(rows, layer->inputs, (struct matrix){x, layer->inputs, 1}, layer->weight + first * layer->inputs, PANEL,
                (struct result){y + first, layer->outputs, columns, 1, 1});
     }
 }
 #endif
 
-// Layer norm of rows of `width`, from x to y, which may be the same; without a norm, a copy.
+// y = layer norm of x, both (rows, width), which may be the same; without a norm, y = x.
 static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, const float *x, float *y) {
     if (!norm->weight) {
         if (x != y) memcpy(y, x, 4 * rows * width);
@@ -73,12 +73,12 @@ static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, con
 
 static void apply_relu(float *x, int64_t count) {
     for (int64_t i = 0; i < count; i += LANES) {
-        vec numbers = masked_load(x, i, count - i, 0);
-        masked_store(x, i, count - i, where(relu_passes(numbers), numbers), 0);
+        vec values = masked_load(x, i, count - i, 0);
+        masked_store(x, i, count - i, where(relu_passes(values), values), 0);
     }
 }
 
-// The vector of a token at a position of its sentence, from 0, before the norm of embeddings.
+// The sum of a token's embedding and that of its position, which counts from 0.
 static void embed(const struct stack *stack, int64_t token, int64_t position, float *x) {
     const float *embedding = stack->embeddings + token * stack->width;
     const float *of_position = stack->positions ? stack->positions + position * stack->width : NULL;
@@ -89,30 +89,30 @@ static void embed(const struct stack *stack, int64_t token, int64_t position, fl
     }
 }
 
-// The rows of a sub-layer: what it reads, (rows, width), and what it returns, which takes the place of x.
-struct rows_of_layer {
+// The residual stream x (rows, width), which sub-layers update, and a buffer for its layer norm.
+struct hidden_states {
     int64_t rows, width;
     int normalize_before;
     float *x, *normalized;
 };
 
-// What a sub-layer reads: x, or x normalized where norms come before.
-INLINE const float *before(const struct rows_of_layer *at, const struct norm *norm) {
-    if (!at->normalize_before) return at->x;
-    apply_norm(norm, at->width, at->rows, at->x, at->normalized);
-    return at->normalized;
+// The input of a sub-layer: x, or its layer norm in a pre-norm model.
+INLINE const float *sublayer_input(const struct hidden_states *states, const struct norm *norm) {
+    if (!states->normalize_before) return states->x;
+    apply_norm(norm, states->width, states->rows, states->x, states->normalized);
+    return states->normalized;
 }
 
-// Adds the output of a sub-layer's last linear layer to x, and normalizes the sum where norms come after.
-INLINE void after(const struct rows_of_layer *at, const struct norm *norm, const struct linear *last,
-                  const float *input) {
-    apply_linear(last, input, at->rows, at->x, at->x);
-    if (!at->normalize_before) apply_norm(norm, at->width, at->rows, at->x, at->x);
+// Adds the output of a sub-layer's last linear layer to x, and normalizes the sum in a post-norm model.
+INLINE void add_sublayer_output(const struct hidden_states *states, const struct norm *norm, const struct linear *last,
+                                const float *input) {
+    apply_linear(last, input, states->rows, states->x, states->x);
+    if (!states->normalize_before) apply_norm(norm, states->width, states->rows, states->x, states->x);
 }
 
-// The feed-forward network; `inner` is (rows, floats of its inner layer).
-static void feed_forward(const struct layer *layer, const struct rows_of_layer *at, float *inner) {
-    apply_linear(&layer->up, before(at, &layer->norm), at->rows, NULL, inner);
-    apply_relu(inner, at->rows * layer->up.outputs);
-    after(at, &layer->norm, &layer->down, inner);
+// The feed-forward network; `inner` is a buffer (rows, outputs of fc1).
+static void feed_forward(const struct layer *layer, const struct hidden_states *states, float *inner) {
+    apply_linear(&layer->fc1, sublayer_input(states, &layer->norm), states->rows, NULL, inner);
+    apply_relu(inner, states->rows * layer->fc1.outputs);
+    add_sublayer_output(states, &layer->norm, &layer->fc2, inner);
 }

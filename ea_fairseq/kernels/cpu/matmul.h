@@ -1,12 +1,12 @@
-// Products of small matrices, and what lays them out for that.
+// Products of small matrices, and the transposition that they need.
 #pragma once
 #include "vectors.h"
 
 enum { MAX_ROWS = 6 };
 
-// Lane i of the result is lane `lanes[i]` of a and b side by side; `lanes` is known to the compiler.
+// Lane i of the result is lane `lanes[i]` of the concatenation of a and b; `lanes` is a compile-time constant.
 INLINE vec shuffle(vec a, vec b, ivec lanes) {
-#ifdef __clang__  // it has no such function, and makes one instruction of this
+#ifdef __clang__  // clang has no such function, but compiles the loop to one instruction
     vec picked;
     for (int i = 0; i < LANES; i++) picked[i] = lanes[i] < LANES ? a[lanes[i]] : b[lanes[i] - LANES];
     return picked;
@@ -34,8 +34,7 @@ INLINE void transpose(vec square[LANES]) {
     }
 }
 
-// Copies a matrix (rows, columns), whose rows are `stride` apart, with rows and columns exchanged: rows of `width`,
-// filled up with zeros.
+// Writes the transpose of a matrix (rows, columns) with row stride `stride` as rows of `width` with zeros at the end.
 INLINE void pack_transposed(const float *from, int64_t stride, int64_t rows, int64_t columns, float *to,
                             int64_t width) {
     for (int64_t row = 0; row < width; row += LANES)
@@ -57,7 +56,7 @@ struct matrix {
     int64_t row_stride, column_stride;
 };
 
-// Where a product of `columns` columns goes, times `scale`, and onto what is there if `add`.
+// The destination of a product of `columns` columns: data = scale * product, or data += scale * product if `add`.
 struct result {
     float *data;
     int64_t row_stride, columns;

@@ -1,4 +1,4 @@
-"""The native code for CPUs: one shared library, which installing compiles where there is a C compiler."""
+"""The native code for CPUs: one shared library, which the installation compiles if there is a C compiler."""
 
 import ctypes
 import os
@@ -8,6 +8,7 @@ import sys
 from ctypes import POINTER, c_char_p, c_int, c_void_p
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,11 +20,11 @@ ELF = b"\x7fELF\2" + (b"\1" if sys.byteorder == "little" else b"\2")  # of 64 bi
 
 
 class LibraryError(Exception):
-    """What is the matter with a library; the file's name comes before the message."""
+    """A library cannot be used; the message continues a sentence that begins with the file's name."""
 
 
 def find(folder: Path) -> tuple[ctypes.CDLL | None, str | None]:
-    """The first library in a folder that fits, or else None and what is the matter with those that are there."""
+    """The first usable library in a folder; otherwise None and the reasons why those in it are not usable."""
     refused = []
     for path in sorted(folder.glob("_native*.so")):
         try:
@@ -34,10 +35,10 @@ def find(folder: Path) -> tuple[ctypes.CDLL | None, str | None]:
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Loads a library; nothing in it is called before it is known to fit.
+    """Loads a library; no function is called before the interface has been checked.
 
     Raises:
-        LibraryError: where it does not.
+        LibraryError: if it cannot be loaded or is of another version.
     """
     try:
         if is_cut_short(path):
@@ -55,10 +56,10 @@ def load(path: Path) -> ctypes.CDLL:
 
 
 def is_cut_short(path: Path) -> bool:
-    """Whether a library ends before what its ELF headers announce: reading there kills the process.
+    """Whether a library is shorter than its ELF headers say; reading beyond its end would kill the process.
 
     Raises:
-        OSError: where it cannot be read.
+        OSError: if it cannot be read.
     """
     if not path.is_file():
         raise OSError("not a file")
@@ -74,10 +75,10 @@ def is_cut_short(path: Path) -> bool:
 
 
 def declare(native: ctypes.CDLL) -> None:
-    """Tells ctypes of the functions for this processor.
+    """Declares the argument and return types of the functions for this processor.
 
     Raises:
-        AttributeError: where one is missing.
+        AttributeError: if a function is missing.
     """
     native.instruction_set.restype = c_char_p
     widest = INSTRUCTION_SETS.index(native.instruction_set().decode())
@@ -90,33 +91,33 @@ def declare(native: ctypes.CDLL) -> None:
 
 
 def remedy() -> str:
-    """What to do where there is no library that fits."""
+    """The advice for users without a usable library."""
     root = FOLDER.parents[2]
     sources = f"--editable {shlex.quote(os.fspath(root))}" if (root / "setup.py").is_file() else "FOLDER-OF-ITS-SOURCES"
     return f"install ea_fairseq again where there is a C compiler: `pip install --force-reinstall --no-deps {sources}`"
 
 
-# The reference needs no library, and a broken one must not keep it from working.
+# The reference backend needs no library, so that it works with a broken one.
 LIBRARY, WHY_NOT = (None, None) if os.environ.get("EA_BACKEND") == "reference" else find(FOLDER)
 
 
 @cache
 def instruction_set() -> str:
-    """The widest instruction set of this processor that there is code for."""
+    """The widest instruction set that both this processor and the library support."""
     return LIBRARY.instruction_set().decode()
 
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether there is code for bfloat16, and this processor can run it."""
+    """Whether both this processor and the library support bfloat16."""
     return LIBRARY is not None and bool(LIBRARY.has_bfloat16())
 
 
 @cache
 def parallel() -> int | None:
-    """Address of GOMP_parallel in the OpenMP runtime that torch has loaded, so that its threads do our work, too.
+    """The address of GOMP_parallel in the OpenMP runtime that torch has loaded, so that kernels use torch's threads.
 
-    A runtime of our own would have other threads, and both kinds wait for work by spinning.
+    A second runtime would have its own threads, and the waiting threads of both would compete for the cores.
     """
     mapped = Path("/proc/self/maps")
     if not mapped.exists():
@@ -135,6 +136,6 @@ def parallel() -> int | None:
 
 
 @cache
-def function(name: str, instructions: str):
+def function(name: str, instructions: str) -> Any:
     """A function of the library for an instruction set."""
     return getattr(LIBRARY, f"{name}_{instructions}")

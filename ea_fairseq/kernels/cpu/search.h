@@ -1,148 +1,159 @@
-// Beam search of one sentence, by fairseq's rules: its hypotheses, the candidates of a step, those that end. Included
-// once for each instruction set.
+// Beam search of one sentence by fairseq's rules: the candidates of a step, and finished hypotheses. Included once for
+// each instruction set.
 #pragma once
 #include <stdlib.h>
 
 #include "linear.h"
 
-// A word that may follow a hypothesis, and the log-probability of the hypothesis with it.
+// A token that may extend a hypothesis, and the log-probability of the extended hypothesis.
 struct candidate {
     float score;
     int32_t row, token;
 };
 
-// A sentence that is being translated. What a step has of a hypothesis stays in the row in which it was computed.
+// A sentence that is being translated. Entries stay in the row in which they were computed; back-pointers follow the
+// beam.
 struct beam {
-    int64_t sentence, rows, now;  // hypotheses of this step, and its number
-    int64_t ended;                // hypotheses that ended
-    int64_t room;                 // for steps
-    int32_t *back_pointers;       // (2, beam, room): the row of each step of a hypothesis, now and in the next step
-    int32_t *tokens;              // (room, beam): what a step reads
-    float *scores;                // the same: of the hypothesis with this token
+    int64_t sentence, rows, step;  // `rows` is the number of hypotheses at this step
+    int64_t finished;                // finished hypotheses
+    int64_t capacity;                 // number of steps that the buffers can hold
+    int32_t *back_pointers;       // (2, beam, capacity): a hypothesis's row at each step, for even and odd steps
+    int32_t *tokens;              // (capacity, beam): the input token of each step
+    float *scores;                // the same size: log-probability of the hypothesis including this token
     float *cache, *layer_cache;   // of the decoder and of one of its layers, see decoder.h
-    float *maps[2];               // that self-attentions and encoder-decoder attentions hand on, (beam, K, S)
+    float *maps[2];               // logits (beam, K, S) that self- and cross-attentions pass to the next layer
 };
 
-INLINE int32_t *back_pointers_of(const struct translation *a, const struct beam *beam, int64_t row) {
-    return beam->back_pointers + (beam->now % 2 * a->beam + row) * beam->room;
+INLINE int32_t *back_pointers_of(const struct translation *args, const struct beam *beam, int64_t row) {
+    return beam->back_pointers + (beam->step % 2 * args->beam_size + row) * beam->capacity;
 }
 
-// Puts a candidate at its place among `count` in falling order, of which there may be `most`; returns the new count.
-INLINE int64_t insert(struct candidate *candidates, int64_t count, int64_t most, struct candidate new) {
-    if (count == most) count--;
-    int64_t place = count;
-    for (; place > 0 && candidates[place - 1].score < new.score; place--) candidates[place] = candidates[place - 1];
-    candidates[place] = new;
+// Inserts a candidate into a list in descending order of at most `max`; returns the new length.
+INLINE int64_t insert_candidate(struct candidate *candidates, int64_t count, int64_t max, struct candidate new) {
+    if (count == max) count--;
+    int64_t position = count;
+    for (; position > 0 && candidates[position - 1].score < new.score; position--)
+        candidates[position] = candidates[position - 1];
+    candidates[position] = new;
     return count + 1;
 }
 
 // The logarithm of the sum of e^x of a row of scores.
 INLINE float logsumexp(const float *x, int64_t count) {
-    vec most = splat(-INFINITY), total = {0};
+    vec max = splat(-INFINITY), total = {0};
     for (int64_t i = 0; i < count; i += LANES)
-        most = vec_max(most, blend(visible_keys(NULL, NULL, i, count), masked_load(x, i, count - i, 0), most));
-    float shift = reduce_max(most);
+        max = vec_max(max, blend(visible_keys(NULL, NULL, i, count), masked_load(x, i, count - i, 0), max));
+    float shift = reduce_max(max);
     for (int64_t i = 0; i < count; i += LANES)
         total += where(visible_keys(NULL, NULL, i, count), exponential(masked_load(x, i, count - i, 0) - shift));
     return shift + logf(reduce_sum(total));
 }
 
-// The word that the prefix of a sentence has at this step; padding: none. The last step ends a hypothesis all the same.
-INLINE int64_t word_of_prefix(const struct translation *a, const struct beam *beam) {
-    if (beam->now >= min_of(a->prefix_length, a->max_len)) return a->pad;
-    return a->prefix[beam->sentence * a->prefix_length + beam->now];
+// The token that the sentence's prefix requires at this step, or padding. The last step ends every hypothesis.
+INLINE int64_t prefix_token(const struct translation *args, const struct beam *beam) {
+    if (beam->step >= min_int(args->prefix_length, args->max_len)) return args->pad;
+    return args->prefix[beam->sentence * args->prefix_length + beam->step];
 }
 
-// A word of a hypothesis, given its back pointers.
-INLINE int32_t word_at(const struct translation *a, const struct beam *beam, const int32_t *rows, int64_t step) {
-    return beam->tokens[step * a->beam + rows[step]];
+// A hypothesis's token at a step, given its back-pointers.
+INLINE int32_t hypothesis_token(const struct translation *args, const struct beam *beam, const int32_t *rows,
+                                int64_t step) {
+    return beam->tokens[step * args->beam_size + rows[step]];
 }
 
-// Forbids the words that would end an n-gram that a hypothesis has already.
-static void forbid_repetitions(const struct translation *a, const struct beam *beam, int64_t row, float *x) {
-    const int32_t *rows = back_pointers_of(a, beam, row);
-    int64_t length = a->ngram - 1, last = beam->now + 1 - length;  // of what comes before a word
+// Forbids the tokens that would repeat an n-gram of the hypothesis, whose context is `length` tokens from `last` on.
+static void forbid_repeated_ngrams(const struct translation *args, const struct beam *beam, int64_t row, float *x) {
+    const int32_t *rows = back_pointers_of(args, beam, row);
+    int64_t length = args->no_repeat_ngram_size - 1, last = beam->step + 1 - length;
     for (int64_t first = 0; first < last; first++) {
         int64_t same = 0;
-        while (same < length && word_at(a, beam, rows, first + same) == word_at(a, beam, rows, last + same)) same++;
-        if (same == length) x[word_at(a, beam, rows, first + length)] = -INFINITY;
+        while (same < length &&
+               hypothesis_token(args, beam, rows, first + same) == hypothesis_token(args, beam, rows, last + same))
+            same++;
+        if (same == length) x[hypothesis_token(args, beam, rows, first + length)] = -INFINITY;
     }
 }
 
-// Lowers the scores of words that may not follow a hypothesis, or not so easily.
-static void forbid_words(const struct translation *a, const struct beam *beam, int64_t row, float *x) {
-    x[a->pad] = -INFINITY;
-    x[a->unk] -= a->unk_penalty;
-    if (beam->now >= min_of(a->prefix_length, a->max_len)) {  // of all sentences, whether or not they have a prefix
-        if (beam->now < a->min_len) x[a->eos] = -INFINITY;
-        for (int64_t i = 0; i < a->suppressed_words; i++) x[a->suppressed[i]] = -INFINITY;
+// Forbids tokens that may not extend the hypothesis, and penalizes the unknown token.
+static void apply_token_constraints(const struct translation *args, const struct beam *beam, int64_t row, float *x) {
+    x[args->pad] = -INFINITY;
+    x[args->unk] -= args->unk_penalty;
+    if (beam->step >=
+        min_int(args->prefix_length, args->max_len)) {  // the longest prefix counts for all sentences, as in fairseq
+        if (beam->step < args->min_len) x[args->eos] = -INFINITY;
+        for (int64_t i = 0; i < args->suppressed_count; i++) x[args->suppressed[i]] = -INFINITY;
     }
-    if (a->ngram >= 2) forbid_repetitions(a, beam, row, x);
+    if (args->no_repeat_ngram_size >= 2) forbid_repeated_ngrams(args, beam, row, x);
 }
 
-// The best words after all hypotheses, at most twice as many as the beam is wide, in falling order; `x` are the rows'
-// scores of the vocabulary, which are changed.
-static int64_t best_candidates(const struct translation *a, const struct beam *beam, float *x,
-                               struct candidate *candidates) {
-    int64_t words = a->vocabulary.outputs, most = 2 * a->beam, count = 0, given = word_of_prefix(a, beam);
-    int64_t only = beam->now >= a->max_len ? a->eos : given;  // padding: any word
-    int64_t copies = given == a->eos && beam->now ? a->beam : 1;  // a prefix that ends gives all hypotheses of the beam
-    for (int64_t row = 0; row < beam->rows; row++, x += words) {
-        for (int64_t i = 0; a->temperature != 1 && i < words; i++) x[i] /= (float)a->temperature;
-        float total = logsumexp(x, words), before = beam->now ? beam->scores[beam->now * a->beam + row] : 0;
-        forbid_words(a, beam, row, x);
-        if (only != a->pad) {
-            float score = x[only] - total + before;
+// The best extensions of all hypotheses, at most twice the beam size, in descending order; `x` (rows, vocabulary) are
+// the scores of tokens, which are modified.
+static int64_t top_candidates(const struct translation *args, const struct beam *beam, float *x,
+                              struct candidate *candidates) {
+    int64_t vocabulary_size = args->output_projection.outputs, max = 2 * args->beam_size, count = 0,
+            forced = prefix_token(args, beam);
+    int64_t only = beam->step >= args->max_len ? args->eos : forced;  // padding: any token
+    int64_t copies =
+        forced == args->eos && beam->step ? args->beam_size : 1;  // a finished prefix fills the beam
+    for (int64_t row = 0; row < beam->rows; row++, x += vocabulary_size) {
+        for (int64_t i = 0; args->temperature != 1 && i < vocabulary_size; i++) x[i] /= (float)args->temperature;
+        float total = logsumexp(x, vocabulary_size),
+              previous_score = beam->step ? beam->scores[beam->step * args->beam_size + row] : 0;
+        apply_token_constraints(args, beam, row, x);
+        if (only != args->pad) {
+            float score = x[only] - total + previous_score;
             for (int64_t i = 0; i < copies && score > -INFINITY; i++)
-                count = insert(candidates, count, most, (struct candidate){score, row, only});
+                count = insert_candidate(candidates, count, max, (struct candidate){score, row, only});
             continue;
         }
-        float worst = count < most ? -INFINITY : candidates[count - 1].score;
-        for (int64_t i = 0; i < words; i += LANES) {
-            vec scores = masked_load(x, i, words - i, 0) - total + before;
-            uint32_t better = mask_bits((scores > worst) & visible_keys(NULL, NULL, i, words));
+        float worst = count < max ? -INFINITY : candidates[count - 1].score;
+        for (int64_t i = 0; i < vocabulary_size; i += LANES) {
+            vec scores = masked_load(x, i, vocabulary_size - i, 0) - total + previous_score;
+            uint32_t better = mask_bits((scores > worst) & visible_keys(NULL, NULL, i, vocabulary_size));
             for (; better; better &= better - 1) {
                 int lane = __builtin_ctz(better);
-                if (count == most && scores[lane] <= worst) continue;
-                count = insert(candidates, count, most, (struct candidate){scores[lane], row, i + lane});
-                if (count == most) worst = candidates[count - 1].score;
+                if (count == max && scores[lane] <= worst) continue;
+                count = insert_candidate(candidates, count, max, (struct candidate){scores[lane], row, i + lane});
+                if (count == max) worst = candidates[count - 1].score;
             }
         }
     }
     return count;
 }
 
-// Writes a hypothesis that ends with a candidate.
-static void end_hypothesis(const struct translation *a, struct beam *beam, struct candidate last) {
-    int64_t place = beam->sentence * a->beam + beam->ended++;
-    int32_t *tokens = a->tokens + place * (a->max_len + 1);
-    float *scores = a->scores + place * (a->max_len + 1);
-    const int32_t *rows = back_pointers_of(a, beam, last.row);
-    for (int64_t step = 1; step <= beam->now; step++) {
-        tokens[step - 1] = word_at(a, beam, rows, step);
-        scores[step - 1] = beam->scores[step * a->beam + rows[step]];
+// Writes a hypothesis that is finished by a candidate.
+static void finish_hypothesis(const struct translation *args, struct beam *beam, struct candidate last) {
+    int64_t position = beam->sentence * args->beam_size + beam->finished++;
+    int32_t *tokens = args->tokens + position * (args->max_len + 1);
+    float *scores = args->scores + position * (args->max_len + 1);
+    const int32_t *rows = back_pointers_of(args, beam, last.row);
+    for (int64_t step = 1; step <= beam->step; step++) {
+        tokens[step - 1] = hypothesis_token(args, beam, rows, step);
+        scores[step - 1] = beam->scores[step * args->beam_size + rows[step]];
     }
-    tokens[beam->now] = last.token;
-    scores[beam->now] = last.score;
-    a->lengths[place] = beam->now + 1;
+    tokens[beam->step] = last.token;
+    scores[beam->step] = last.score;
+    args->lengths[position] = beam->step + 1;
 }
 
-// Ends hypotheses whose next word is the end of sentence and begins the next step with the others; returns whether the
-// sentence is done, or -1 where no word has a finite score.
-static int advance(const struct translation *a, struct beam *beam, const struct candidate *candidates, int64_t count) {
-    for (int64_t i = 0; i < min_of(a->beam, count); i++)
-        if (candidates[i].token == a->eos && beam->ended < a->beam) end_hypothesis(a, beam, candidates[i]);
-    if (beam->now >= a->max_len) return beam->ended ? 1 : -1;
-    if (beam->ended == a->beam) return 1;
-    int64_t rows = 0, next = beam->now + 1;
-    for (int64_t i = 0; i < count && rows < a->beam; i++) {
-        if (candidates[i].token == a->eos) continue;
-        int32_t *to = beam->back_pointers + (next % 2 * a->beam + rows) * beam->room;
-        memcpy(to, back_pointers_of(a, beam, candidates[i].row), sizeof *to * (beam->now + 1));
-        beam->tokens[next * a->beam + rows] = candidates[i].token;
-        beam->scores[next * a->beam + rows++] = candidates[i].score;
+// Finishes the hypotheses that the end of sentence extends, and begins the next step with the others. Returns whether
+// the sentence is finished, or -1 if no token has a finite score.
+static int advance_beam(const struct translation *args, struct beam *beam, const struct candidate *candidates,
+                        int64_t count) {
+    for (int64_t i = 0; i < min_int(args->beam_size, count); i++)
+        if (candidates[i].token == args->eos && beam->finished < args->beam_size)
+            finish_hypothesis(args, beam, candidates[i]);
+    if (beam->step >= args->max_len) return beam->finished ? 1 : -1;
+    if (beam->finished == args->beam_size) return 1;
+    int64_t rows = 0, next_step = beam->step + 1;
+    for (int64_t i = 0; i < count && rows < args->beam_size; i++) {
+        if (candidates[i].token == args->eos) continue;
+        int32_t *to = beam->back_pointers + (next_step % 2 * args->beam_size + rows) * beam->capacity;
+        memcpy(to, back_pointers_of(args, beam, candidates[i].row), sizeof *to * (beam->step + 1));
+        beam->tokens[next_step * args->beam_size + rows] = candidates[i].token;
+        beam->scores[next_step * args->beam_size + rows++] = candidates[i].score;
     }
     beam->rows = rows;
-    beam->now = next;
+    beam->step = next_step;
     return rows ? 0 : -1;
 }

@@ -1,25 +1,25 @@
-"""The structs of the native code for ctypes, made from the text of its C headers: they are described nowhere else."""
+"""The structs of the native code for ctypes, which are parsed from its C headers."""
 
 import re
 from ctypes import Structure, c_double, c_int64, c_void_p
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-HEADERS = ("workers.h", "fused_arguments.h", "step.h", "translation.h")  # a struct stands before those that hold it
+HEADERS = ("workers.h", "fused_arguments.h", "step.h", "translation.h")  # a struct comes before those that contain it
 SCALARS = {"int64_t": c_int64, "double": c_double, "parallel_t": c_void_p}
 POINTED_TO = ("void", "float", "uint8_t", "int32_t", "int64_t")
 STRUCT = re.compile(r"^struct (\w+) \{$(.*?)^\};$", re.MULTILINE | re.DOTALL)
 INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 COMMENT = re.compile(r"//.*")
 DECLARATION = re.compile(r"(?:const )?(?P<type>(?:struct )?\w+) (?P<names>\*?\w+(?:, \*?\w+)*)")
-FLAT = "pool"  # the struct whose fields are set as if they were those of the struct that holds it
+ANONYMOUS = "thread_pool"  # the struct whose fields are set directly on the struct that contains it
 
 
 def read_structs(folder: Path, headers: tuple[str, ...] = HEADERS) -> dict[str, type[Structure]]:
-    """All structs of some headers, by their names in C; pointers are addresses, which ctypes does not follow.
+    """The structs of some headers by their names in C; pointers are plain addresses.
 
     Raises:
-        ValueError: where a declaration is of none of the types above.
+        ValueError: if a declaration has an unsupported type.
     """
     structs: dict[str, type[Structure]] = {}
     for header in headers:
@@ -29,26 +29,26 @@ def read_structs(folder: Path, headers: tuple[str, ...] = HEADERS) -> dict[str, 
             if rest:
                 raise ValueError(f"{header}: struct {name} ends with {rest!r}")
             fields = [field for declaration in declarations for field in read_fields(declaration, structs)]
-            flat = [field for field, kind in fields if kind is structs.get(FLAT)]
-            structs[name] = type(name, (Structure,), {"_anonymous_": flat, "_fields_": fields})
+            anonymous = [field for field, kind in fields if kind is structs.get(ANONYMOUS)]
+            structs[name] = type(name, (Structure,), {"_anonymous_": anonymous, "_fields_": fields})
     return structs
 
 
 def read_fields(declaration: str, structs: dict[str, type[Structure]]) -> list[tuple[str, type]]:
-    """Names and types for ctypes of what a declaration declares, such as ``const float *weight, *bias``.
+    """The names and ctypes types of the fields in a declaration such as ``const float *weight, *bias``.
 
     Raises:
-        ValueError: where its type is unknown.
+        ValueError: if its type is not supported.
     """
     found = DECLARATION.fullmatch(declaration)
     if found is None:
-        raise ValueError(f"{declaration!r} is no declaration of fields")
+        raise ValueError(f"{declaration!r} is not a declaration of fields")
     kind, fields = found["type"], []
     known = SCALARS.get(kind) or structs.get(kind.removeprefix("struct ") if kind.startswith("struct ") else "")
     for name in found["names"].split(", "):
         is_pointer = name.startswith("*")
         if known is None and not (is_pointer and kind in POINTED_TO):
-            raise ValueError(f"{declaration!r} has a type that ctypes is not told of")
+            raise ValueError(f"{declaration!r} has an unsupported type")
         fields.append((name.lstrip("*"), c_void_p if is_pointer else known))
     return fields
 

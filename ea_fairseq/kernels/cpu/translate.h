@@ -1,129 +1,141 @@
-// Translation: each thread takes sentences of a batch, and another one where one is done. Included once for each
-// instruction set.
+// Translation: each thread translates some sentences of a batch, and a new one when one is finished. Included once for
+// each instruction set.
 #pragma once
 #include "decoder.h"
 
-enum { ROWS = 120, GROUP_TOKENS = 120 };  // hypotheses of a thread's step, and tokens that are encoded side by side
+enum {
+    MAX_STEP_ROWS = 120,
+    MAX_ENCODED_TOKENS = 120
+};  // hypotheses in a thread's step, and tokens in a group that is encoded
 
-// The memory of a thread that translates.
+// The state of a thread that translates.
 struct translator {
     const struct batch *batch;
     struct beam *beams;
     int64_t count;  // sentences
     struct candidate *candidates;
-    float *x, *normalized, *attended, *inner, *words;  // rows of a step
+    float *x, *normalized, *attended, *inner, *scores;  // buffers for the hypotheses of a step
 };
 
-// Takes sentences that no thread has begun; returns whether there was not enough memory.
-static int take_sentences(struct translator *at) {
-    const struct batch *batch = at->batch;
-    const struct translation *a = batch->a;
-    while (at->count < batch->most) {
-        int64_t sentence = __atomic_fetch_add((int64_t *)&batch->next, 1, __ATOMIC_RELAXED);
-        if (sentence >= a->sentences) break;
-        struct beam *beam = &at->beams[at->count++];
+// Starts new sentences until the thread has as many as it may have; returns whether there was not enough memory.
+static int start_sentences(struct translator *translator) {
+    const struct batch *batch = translator->batch;
+    const struct translation *args = batch->args;
+    while (translator->count < batch->max_sentences) {
+        int64_t sentence = __atomic_fetch_add((int64_t *)&batch->next_sentence, 1, __ATOMIC_RELAXED);
+        if (sentence >= args->sentences) break;
+        struct beam *beam = &translator->beams[translator->count++];
         *beam = (struct beam){.sentence = sentence, .rows = 1};
-        if (make_room(batch, beam, min_of(16, a->max_len + 1))) return 1;
-        beam->tokens[0] = a->first;
+        if (grow_beam(batch, beam, min_int(16, args->max_len + 1))) return 1;
+        beam->tokens[0] = args->bos;
     }
     return 0;
 }
 
-// The rows of the vocabulary's scores for the next word of all hypotheses; returns whether there was not enough memory.
-static int step_layers(struct translator *at) {
-    const struct batch *batch = at->batch;
-    const struct translation *a = batch->a;
-    const struct stack *decoder = &a->decoder;
-    struct rows_of_layer rows = {0, decoder->width, decoder->normalize_before, at->x, at->normalized};
-    for (struct beam *beam = at->beams; beam < at->beams + at->count; beam++) {
-        int64_t room = min_of(beam->now + 2, a->max_len + 1);  // what follows this step is written, too
-        if (room > beam->room && make_room(batch, beam, min_of(2 * beam->room, a->max_len + 1))) return 1;
-        for (int64_t row = 0; row < beam->rows; row++, rows.rows++) {
-            back_pointers_of(a, beam, row)[beam->now] = row;
-            embed(decoder, beam->tokens[beam->now * a->beam + row], beam->now, at->x + rows.rows * rows.width);
+// Computes the scores of the next token for all hypotheses; returns whether there was not enough memory.
+static int decoder_step(struct translator *translator) {
+    const struct batch *batch = translator->batch;
+    const struct translation *args = batch->args;
+    const struct stack *decoder = &args->decoder;
+    struct hidden_states states = {0, decoder->width, decoder->normalize_before, translator->x, translator->normalized};
+    for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++) {
+        int64_t capacity = min_int(beam->step + 2, args->max_len + 1);  // the next step's tokens are written, too
+        if (capacity > beam->capacity && grow_beam(batch, beam, min_int(2 * beam->capacity, args->max_len + 1)))
+            return 1;
+        for (int64_t row = 0; row < beam->rows; row++, states.rows++) {
+            back_pointers_of(args, beam, row)[beam->step] = row;
+            embed(decoder, beam->tokens[beam->step * args->beam_size + row], beam->step,
+                  translator->x + states.rows * states.width);
         }
         beam->layer_cache = beam->cache;
     }
-    apply_norm(&decoder->embedding_norm, rows.width, rows.rows, at->x, at->x);
+    apply_norm(&decoder->embedding_norm, states.width, states.rows, translator->x, translator->x);
     for (int64_t l = 0; l < decoder->layers; l++) {
         const struct layer *layer = &decoder->layer[l];
         for (int is_cross = 0; is_cross < 2; is_cross++) {
             const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
-            const float *query = at->inner;
-            float *attended = at->attended;
-            apply_linear(&attention->input, before(&rows, &attention->norm), rows.rows, NULL, at->inner);
-            for (struct beam *beam = at->beams; beam < at->beams + at->count; beam++) {
-                if (attend_step(batch, beam, l, is_cross, query, attended)) return 1;
-                query += beam->rows * attention->input.outputs;
-                attended += beam->rows * rows.width;
+            const float *query = translator->inner;
+            float *attended = translator->attended;
+            apply_linear(&attention->in_proj, sublayer_input(&states, &attention->norm), states.rows, NULL,
+                         translator->inner);
+            for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++) {
+                if (attend_in_step(batch, beam, l, is_cross, query, attended)) return 1;
+                query += beam->rows * attention->in_proj.outputs;
+                attended += beam->rows * states.width;
             }
-            after(&rows, &attention->norm, &attention->output, at->attended);
+            add_sublayer_output(&states, &attention->norm, &attention->out_proj, translator->attended);
         }
-        feed_forward(layer, &rows, at->inner);
-        for (struct beam *beam = at->beams; beam < at->beams + at->count; beam++)
-            beam->layer_cache += layer_size(layout_of(batch, layer, beam->sentence, beam->room));
+        feed_forward(layer, &states, translator->inner);
+        for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++)
+            beam->layer_cache += layer_cache_size(layer_cache_layout(batch, layer, beam->sentence, beam->capacity));
     }
-    apply_norm(&decoder->final_norm, rows.width, rows.rows, at->x, at->x);
-    apply_linear(&a->vocabulary, at->x, rows.rows, NULL, at->words);
+    apply_norm(&decoder->final_norm, states.width, states.rows, translator->x, translator->x);
+    apply_linear(&args->output_projection, translator->x, states.rows, NULL, translator->scores);
     return 0;
 }
 
-// Steps until no sentence is left. Returns 1 where there was not enough memory, 2 where words have no finite score.
-static int translate_sentences(struct translator *at) {
-    const struct translation *a = at->batch->a;
+// Decodes step by step until no sentence is left. Returns 1 if there was not enough memory, 2 if no token has a finite
+// score.
+static int translate_sentences(struct translator *translator) {
+    const struct translation *args = translator->batch->args;
     for (;;) {
-        if (take_sentences(at)) return 1;
-        if (!at->count) return 0;
-        if (step_layers(at)) return 1;
-        float *words = at->words;
-        int64_t kept = 0;
-        for (int64_t i = 0; i < at->count; i++) {
-            struct beam *beam = &at->beams[i];
-            int64_t rows = beam->rows, count = best_candidates(a, beam, words, at->candidates);
-            int done = advance(a, beam, at->candidates, count);
+        if (start_sentences(translator)) return 1;
+        if (!translator->count) return 0;
+        if (decoder_step(translator)) return 1;
+        float *scores = translator->scores;
+        int64_t unfinished = 0;
+        for (int64_t i = 0; i < translator->count; i++) {
+            struct beam *beam = &translator->beams[i];
+            int64_t rows = beam->rows, count = top_candidates(args, beam, scores, translator->candidates);
+            int done = advance_beam(args, beam, translator->candidates, count);
             if (done < 0) return 2;
-            if (done) end_beam(beam);
-            else if (kept++ < i) at->beams[kept - 1] = *beam, *beam = (struct beam){0};
-            words += rows * a->vocabulary.outputs;
+            if (done)
+                free_beam(beam);
+            else if (unfinished++ < i)
+                translator->beams[unfinished - 1] = *beam, *beam = (struct beam){0};
+            scores += rows * args->output_projection.outputs;
         }
-        at->count = kept;
+        translator->count = unfinished;
     }
 }
 
-// The task of a thread.
+// The task of one thread.
 static int translate_task(const void *argument, int64_t task) {
     (void)task;
     struct batch *batch = (struct batch *)argument;
-    const struct translation *a = batch->a;
-    int64_t width = a->decoder.width, rows = batch->most * a->beam, inner = 3 * width;
-    for (int64_t l = 0; l < a->decoder.layers; l++) inner = max_of(inner, a->decoder.layer[l].up.outputs);
-    struct translator at = {.batch = batch, .beams = calloc(batch->most, sizeof *at.beams)};
-    at.candidates = malloc(2 * a->beam * sizeof *at.candidates);
-    at.x = malloc(4 * rows * (3 * width + inner + a->vocabulary.outputs));
+    const struct translation *args = batch->args;
+    int64_t width = args->decoder.width, rows = batch->max_sentences * args->beam_size, inner = 3 * width;
+    for (int64_t l = 0; l < args->decoder.layers; l++) inner = max_int(inner, args->decoder.layer[l].fc1.outputs);
+    struct translator translator = {.batch = batch, .beams = calloc(batch->max_sentences, sizeof *translator.beams)};
+    translator.candidates = malloc(2 * args->beam_size * sizeof *translator.candidates);
+    translator.x = malloc(4 * rows * (3 * width + inner + args->output_projection.outputs));
     int failed = 1;
-    if (at.beams && at.candidates && at.x) {
-        at.normalized = at.x + rows * width;
-        at.attended = at.normalized + rows * width;
-        at.inner = at.attended + rows * width;
-        at.words = at.inner + rows * inner;
-        failed = translate_sentences(&at);
+    if (translator.beams && translator.candidates && translator.x) {
+        translator.normalized = translator.x + rows * width;
+        translator.attended = translator.normalized + rows * width;
+        translator.inner = translator.attended + rows * width;
+        translator.scores = translator.inner + rows * inner;
+        failed = translate_sentences(&translator);
     }
-    for (int64_t i = 0; at.beams && i < at.count; i++) end_beam(&at.beams[i]);
-    free(at.beams), free(at.candidates), free(at.x);
-    if (failed == 2) __atomic_store_n(&batch->not_finite, 1, __ATOMIC_RELAXED);
+    for (int64_t i = 0; translator.beams && i < translator.count; i++) free_beam(&translator.beams[i]);
+    free(translator.beams), free(translator.candidates), free(translator.x);
+    if (failed == 2) __atomic_store_n(&batch->has_no_finite_score, 1, __ATOMIC_RELAXED);
     return failed;
 }
 
-int NAMED(translate)(const struct translation *a) {
-    struct batch batch = {.a = a};
-    int64_t threads = min_of(a->pool.parallel ? a->pool.threads : 1, a->sentences), tokens = a->begins[a->sentences];
-    batch.most = min_of(max_of(1, ROWS / a->beam), ceil_div(a->sentences, threads));
-    batch.group = max_of(1, min_of(GROUP_TOKENS * a->sentences / max_of(1, tokens), ceil_div(a->sentences, threads)));
-    batch.memory = malloc(4 * (2 * a->decoder.layers * tokens * a->decoder.width + LANES));
-    batch.first_rows = calloc(a->beam, sizeof *batch.first_rows);
-    int failed = !batch.memory || !batch.first_rows ||
-                 share(&a->pool, ceil_div(a->sentences, batch.group), encode_group, &batch) ||
-                 share(&a->pool, threads, translate_task, &batch);
-    free(batch.memory), free(batch.first_rows);
-    return batch.not_finite ? 2 : failed;
+int NAMED(translate)(const struct translation *args) {
+    struct batch batch = {.args = args};
+    int64_t threads = min_int(args->pool.parallel ? args->pool.threads : 1, args->sentences),
+            tokens = args->source_offsets[args->sentences];
+    batch.max_sentences = min_int(max_int(1, MAX_STEP_ROWS / args->beam_size), ceil_div(args->sentences, threads));
+    batch.sentences_per_group = max_int(
+        1, min_int(MAX_ENCODED_TOKENS * args->sentences / max_int(1, tokens), ceil_div(args->sentences, threads)));
+    batch.memory = malloc(4 * (2 * args->decoder.layers * tokens * args->decoder.width + LANES));
+    batch.zero_slots = calloc(args->beam_size, sizeof *batch.zero_slots);
+    int failed =
+        !batch.memory || !batch.zero_slots ||
+        parallel_for(&args->pool, ceil_div(args->sentences, batch.sentences_per_group), encode_group, &batch) ||
+        parallel_for(&args->pool, threads, translate_task, &batch);
+    free(batch.memory), free(batch.zero_slots);
+    return batch.has_no_finite_score ? 2 : failed;
 }

@@ -1,5 +1,4 @@
-// What a call of translate reads and writes: a model, source sentences, and the hypotheses that beam search ends with;
-// read by structs.py.
+// The arguments of translate: a model, source sentences, and the hypotheses of beam search. structs.py reads this file.
 #pragma once
 #include "workers.h"
 
@@ -7,7 +6,7 @@
 #define BFLOAT16_COMPILES
 #endif
 
-enum { PANEL = 64 };  // outputs of a linear layer that lie side by side
+enum { PANEL = 64 };  // outputs of a linear layer that are stored side by side
 
 // y = x W^T + b.
 struct linear {
@@ -16,25 +15,25 @@ struct linear {
     // translate_avx512_bf16 pairs of inputs in bfloat16, (ceil(outputs / PANEL), ceil(inputs / 2), PANEL, 2), zero
     // beyond the last input, too.
     const float *weight;
-    const float *bias;  // (outputs); NULL: none
+    const float *bias;  // (outputs), or NULL
 };
 
 struct norm {
-    const float *weight, *bias;  // (width); NULL: no norm
+    const float *weight, *bias;  // (width), or NULL without a norm
     double eps;
 };
 
 struct attention {
 #include "evolution_fields.h"
-    struct linear input;        // queries, keys and values side by side; in encoder-decoder attention queries
-    struct linear key, value;   // of the encoder's output, in encoder-decoder attention
-    struct linear output;
+    struct linear in_proj;      // to queries, keys and values; in encoder-decoder attention to queries
+    struct linear k_proj, v_proj;  // of the encoder's output; only in encoder-decoder attention
+    struct linear out_proj;
     struct norm norm;
 };
 
 struct layer {
-    struct attention self_attention, cross_attention;  // the latter in a decoder
-    struct linear up, down;
+    struct attention self_attention, cross_attention;  // the second only in a decoder
+    struct linear fc1, fc2;
     struct norm norm;  // of the feed-forward network
 };
 
@@ -47,29 +46,29 @@ struct stack {
 
 struct translation {
     struct stack encoder, decoder;
-    struct linear vocabulary;
+    struct linear output_projection;
 
     int64_t sentences;
-    const int32_t *source;  // tokens of all sentences, one after the other, without padding
-    const int64_t *begins;  // (sentences + 1): where each sentence begins
+    const int32_t *source_tokens;  // tokens of all sentences, concatenated without padding
+    const int64_t *source_offsets;  // (sentences + 1): the index of each sentence's first token
 
-    int64_t beam, min_len, max_len;  // of a hypothesis, without the end of sentence
+    int64_t beam_size, min_len, max_len;  // lengths do not count the end of sentence
     double unk_penalty, temperature;
-    int64_t first, eos, pad, unk;
-    int64_t ngram;              // tokens of which a hypothesis does not have the same twice; below 2: it may
-    int64_t prefix_length, suppressed_words;
-    const int32_t *prefix;      // (sentences, prefix_length): words that hypotheses begin with; padding: any
-    const int32_t *suppressed;  // (suppressed_words): what no hypothesis has after the prefix
+    int64_t bos, eos, pad, unk;
+    int64_t no_repeat_ngram_size;              // no n-gram of this size occurs twice; less than 2: no limit
+    int64_t prefix_length, suppressed_count;
+    const int32_t *prefix;      // (sentences, prefix_length): first tokens of hypotheses; padding: any
+    const int32_t *suppressed;  // (suppressed_count): tokens that are not allowed after the prefix
 
-    // Of each sentence the hypotheses that ended, in the order in which they did.
+    // The finished hypotheses of each sentence, in the order in which they were finished.
     int32_t *tokens;  // (sentences, beam, max_len + 1)
-    float *scores;    // the same: log-probability of a hypothesis up to and with each token
-    int64_t *lengths; // (sentences, beam): tokens with the end of sentence; 0: no hypothesis
-    struct pool pool;
+    float *scores;    // the same size: log-probability of a hypothesis up to and including each token
+    int64_t *lengths; // (sentences, beam): tokens including the end of sentence; 0: no hypothesis
+    struct thread_pool pool;
 };
 
-// Each returns 0; 1 where there was not enough memory; 2 where no word has a finite score.
-#define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *a);
+// Each returns 0; 1 if there was not enough memory; 2 if no token has a finite score.
+#define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *args);
 DECLARE_TRANSLATE(avx512_bf16)
 DECLARE_TRANSLATE(avx512)
 DECLARE_TRANSLATE(avx2)

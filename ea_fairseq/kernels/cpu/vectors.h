@@ -14,14 +14,14 @@
 #define EXPAND(name, set) PASTE(name, set)
 #define NAMED(name) EXPAND(name, SET)
 
-// Before a loop of at most 16 iterations, a constant: none is left of it.
+// Unrolls the loop that follows, which has a constant number of at most 16 iterations.
 #ifdef __clang__
 #define FULLY_UNROLLED _Pragma("clang loop unroll(full)")
 #else
 #define FULLY_UNROLLED _Pragma("GCC unroll 16")
 #endif
 
-enum { MAX_VECTORS = LANES == 16 ? 4 : 2 };  // that are computed side by side
+enum { MAX_VECTORS = LANES == 16 ? 4 : 2 };  // vectors that a kernel computes at the same time
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
@@ -33,21 +33,21 @@ typedef ivec unaligned_ivec __attribute__((aligned(4)));
 INLINE vec splat(float x) { return x - (vec){0}; }
 INLINE vec load(const float *from) { return *(const unaligned_vec *)from; }
 INLINE void store(float *to, vec x) { *(unaligned_vec *)to = x; }
-// x where the mask is set, 0 elsewhere.
+// x in lanes where the mask is set, else 0.
 INLINE vec where(ivec mask, vec x) { return (vec)(mask & (ivec)x); }
 INLINE vec blend(ivec mask, vec x, vec y) { return (vec)((mask & (ivec)x) | (~mask & (ivec)y)); }
-INLINE vec vec_max(vec x, vec y) { return blend(x > y, x, y); }  // y where either is NaN
+INLINE vec vec_max(vec x, vec y) { return blend(x > y, x, y); }  // y if either is NaN
 
-// x + weight * (y - x), in torch.lerp's order of operations, which matters where a number is not finite.
+// x + weight * (y - x), in torch.lerp's order of operations, which matters for values that are not finite.
 INLINE vec lerp(vec x, vec y, float weight) {
-    ivec is_small = splat(weight) < 0.5f;  // no branch: where heads have weights of their own there are many
+    ivec is_small = splat(weight) < 0.5f;  // without a branch, because learned weights differ by head
     return blend(is_small, x, y) + (weight < 0.5f ? weight : weight - 1) * (y - x);
 }
 
-// Where a ReLU passes x and its gradient on: where x is NaN, too, as in PyTorch.
+// The lanes in which a ReLU is active, which includes NaN, as in PyTorch.
 INLINE ivec relu_passes(vec x) { return ~(x <= 0); }
 
-// Has the compiler keep x in a register, where it would load it anew for each use.
+// Makes the compiler keep x in a register instead of loading it again at each use.
 INLINE void keep_in_register(vec *x) {
 #if LANES == 16
     __asm__("" : "+v"(*x));
@@ -72,9 +72,9 @@ INLINE float reduce_max(vec x) {
 #if LANES == 16
     return _mm512_reduce_max_ps((__m512)x);
 #else
-    float most = x[0];
-    for (int lane = 1; lane < LANES; lane++) most = x[lane] > most ? x[lane] : most;
-    return most;
+    float largest = x[0];
+    for (int lane = 1; lane < LANES; lane++) largest = x[lane] > largest ? x[lane] : largest;
+    return largest;
 #endif
 }
 
@@ -156,7 +156,7 @@ INLINE ivec bf16_bits(vec x) {
     return ((bits + 0x7fff + ((bits >> 16) & 1)) & number) | (0x7fc00000 & ~number);
 }
 
-// A number as a tensor of bfloat16 or float32 keeps it.
+// x rounded as a tensor of bfloat16 or float32 stores it.
 INLINE vec to_dtype(vec x, int bf16) { return bf16 ? (vec)(bf16_bits(x) & (int32_t)0xffff0000) : x; }
 
 // Writes the first `count` lanes to `index` of such a tensor.

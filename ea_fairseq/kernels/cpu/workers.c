@@ -21,7 +21,7 @@ static void take_tasks(void *data) {
     }
 }
 
-int share(const struct pool *pool, int64_t tasks, task_t task, const void *argument) {
+int parallel_for(const struct thread_pool *pool, int64_t tasks, task_t task, const void *argument) {
     struct work work = {tasks, task, argument, 0, 0};
     int64_t threads = pool->threads < tasks ? pool->threads : tasks;
     if (pool->parallel && threads > 1) pool->parallel(take_tasks, &work, threads, 0);
@@ -45,7 +45,7 @@ static void release(void *data) {
 
 static void make_key(void) { pthread_key_create(&key, release); }
 
-float *scratch(int64_t floats) {
+float *thread_scratch(int64_t floats) {
     pthread_once(&once, make_key);
     struct block *block = pthread_getspecific(key);
     if (!block) {

@@ -4,11 +4,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # of the maps that they take
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # supported types of maps
 
 
 def is_available() -> bool:
-    """Whether there is a Triton that compiles the kernels: 3.5 or later, that of torch 2.9."""
+    """Whether Triton 3.5 or later, the version of torch 2.9, is installed; earlier ones cannot compile the kernels."""
     try:
         major, minor = version("triton").split(".")[:2]
     except PackageNotFoundError:

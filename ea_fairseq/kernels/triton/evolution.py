@@ -1,8 +1,8 @@
-"""Evolving attention's maps on a GPU, forward and backward, each by one launch of a kernel in Triton.
+"""The step from scores to logits and probabilities on a GPU: one launch of a Triton kernel forward, and one backward.
 
-Counted in maps, of a number for each entry, what passes through memory is 5 forward (scores and previous in; logits,
-probabilities and the convolution's input out) and 8 backward (four maps in, two gradients out, one map of scratch out
-and in). What the taps of a convolution read besides comes from the caches.
+The memory traffic is that of 5 maps forward (scores and previous logits in; logits, probabilities and the convolution's
+input out) and 8 backward (four maps in, two gradients out, one scratch map out and in). The neighbours that a
+convolution reads come from the caches.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ea_fairseq.kernels.arguments import FusedArguments, new_gradients
 
 @dataclass(frozen=True)
 class Tiling:
-    """How maps are divided: all heads of ``band`` queries to a program, ``rows`` by ``columns`` of them to a tile.
+    """The division of maps: a program computes all heads of ``band`` queries, in tiles of ``rows`` by ``columns``.
 
     Args:
         rows, columns: powers of 2.
@@ -31,8 +31,11 @@ class Tiling:
     @classmethod
     @lru_cache(maxsize=4096)
     def of(cls, heads: int, queries: int, keys: int) -> "Tiling":
-        """128 registers to each of 128 threads, so that a multiprocessor holds four programs, and bands of 16 or less,
-        so that a batch of a few thousand words occupies them all. On an H100 these were the fastest of six."""
+        """The tiling for maps of a size, which was the fastest of six on an H100.
+
+        With 128 registers for each of 128 threads, a multiprocessor runs four programs. With bands of at most 16
+        queries, a batch of a few thousand tokens occupies all of them.
+        """
         positions = max(2048 // padded(heads), 32)
         columns = min(max(power_of_two(keys), 32), positions)
         bands = -(-queries // 16)
@@ -40,24 +43,24 @@ class Tiling:
 
 
 def power_of_two(number: int) -> int:
-    """The lowest power of 2 that is not below ``number``."""
+    """The smallest power of 2 that is at least ``number``."""
     return 1 << (number - 1).bit_length()
 
 
 def padded(heads: int) -> int:
-    """The number of heads that a kernel computes, a power of 2: no matrix product is narrower than 8."""
+    """The number of heads that a kernel computes: a power of 2, at least 8 because matrix products are no narrower."""
     return power_of_two(max(heads, 8))
 
 
 class Launch:
-    """What forward and backward tell their kernels alike.
+    """The arguments that both kernels take, and their launch.
 
     Args:
         maps: (B, K, T, S).
     """
 
     def __init__(self, maps: Tensor, arguments: FusedArguments, tiling: Tiling | None):
-        from ea_fairseq.kernels.triton import kernels, tiles  # not before they are needed: importing Triton takes time
+        from ea_fairseq.kernels.triton import kernels, tiles  # importing Triton takes time
 
         self.kernels = kernels
         self.maps = maps
@@ -67,17 +70,17 @@ class Launch:
         self.sizes = tiles.Sizes(heads, queries, keys, kernel, arguments.above, arguments.left, self.tiling.band)
         tensors = (None if tensor is None else tensor.contiguous() for tensor in arguments.tensors)
         tensors = (x.view(torch.uint8) if x is not None and x.dtype is torch.bool else x for x in tensors)
-        # A kernel would be compiled anew for some whole numbers of a tuple: these two it reads from its sizes.
+        # Triton recompiles a kernel for special integers in a tuple, so the kernel reads these two from its sizes.
         self.arguments = FusedArguments(*tensors, *arguments.scalars)._replace(above=None, left=None)
         self.programs = sentences * -(-queries // self.tiling.band)
         self.slices = power_of_two(-(-heads * kernel**2 // tiles.SLICE.value))
 
-    def __call__(self, kernel: str, *tensors: Tensor | None, **options):
+    def __call__(self, kernel: str, *tensors: Tensor | None, **options: int) -> None:
         """Runs one program for each band on the device of the maps."""
-        tensors = (None if tensor is None else tensor.contiguous() for tensor in tensors)
+        contiguous = (None if tensor is None else tensor.contiguous() for tensor in tensors)
         with torch.cuda.device_of(self.maps):
             getattr(self.kernels, kernel)[self.programs,](
-                *tensors,
+                *contiguous,
                 self.arguments,
                 *self.sizes,
                 rows=self.tiling.rows,
@@ -94,14 +97,14 @@ class Launch:
 def forward(
     scores: Tensor, arguments: FusedArguments, tiling: Tiling | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mixes, convolves and normalizes.
+    """Logits and probabilities of scores (EA eq. 4 and 5).
 
     Args:
         scores: (B, K, T, S), float32, bfloat16 or float16; previous logits are of the same type.
 
     Returns:
-        Logits, probabilities and the convolution's input, like scores, and an empty tensor: what the ReLU passes on is
-        computed again. Without a convolution its input is empty, too.
+        Logits, probabilities and the convolution's input, like scores, and an empty tensor, because the backward
+        pass recomputes where the ReLU is active. Without a convolution its input is empty, too.
     """
     scores = scores.contiguous()
     logits, probabilities = torch.empty_like(scores), torch.empty_like(scores)
@@ -120,22 +123,22 @@ def backward(
     arguments: FusedArguments,
     tiling: Tiling | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of what :func:`forward` has read, from those of the logits and probabilities it has returned.
+    """Gradients of the inputs of :func:`forward`, from those of its logits and probabilities.
 
-    The same input gives the same bits: programs leave their shares of the parameters' gradients side by side.
+    Results are deterministic: programs write their parts of the parameters' gradients side by side.
 
     Args:
-        scores: what ``forward`` has read, and previous logits with them, if the weights of heads have gradients.
+        scores: the input of ``forward``, needed with the previous logits for the gradients of the weights of heads.
 
     Returns:
-        Those of scores and previous logits, like ``probabilities``, and of mix, weight, bias and beta, in float32; None
-        where there is none.
+        Gradients of scores and previous logits, like ``probabilities``, and of mix, weight, bias and beta, in float32;
+        None for those without.
     """
     launch = Launch(probabilities, arguments, tiling)
     d_scores = torch.empty_like(probabilities)
     scratch = None if arguments.weight is None else torch.empty_like(probabilities)
     d_previous, *like = new_gradients(arguments, scores is not None, probabilities)
-    shares = [None if x is None else x.new_empty(launch.programs, *x.shape) for x in like]
+    parts = [None if x is None else x.new_empty(launch.programs, *x.shape) for x in like]
     launch(
         "evolve_backward",
         d_logits,
@@ -146,8 +149,8 @@ def backward(
         scratch,
         d_scores,
         d_previous,
-        *shares,
+        *parts,
         slices=launch.slices,
         warps=launch.tiling.warps,
     )
-    return d_scores, d_previous, *(None if share is None else share.sum(0) for share in shares)
+    return d_scores, d_previous, *(None if part is None else part.sum(0) for part in parts)

@@ -1,4 +1,4 @@
-"""What the GPU kernels of evolving attention have in common: the tiles they work through and what a tile reads.
+"""The parts that the GPU kernels of evolving attention share: tiles of maps, their masks and the convolution.
 
 A program computes all heads of a band of queries of one sentence, tile by tile. A tile's positions are pairs of a query
 and a key; its tensors are (positions, channels), the heads being the channels.
@@ -13,10 +13,7 @@ SLICE = tl.constexpr(16)  # taps in one matrix product, whose depth must be 16 o
 
 
 class Sizes(NamedTuple):
-    """Of the maps: heads, queries, keys; of the convolution: kernel, rows above and columns left of an entry; band.
-
-    All are arguments at run time: one compiled kernel serves them all.
-    """
+    """The sizes of maps and of the convolution, which are run-time arguments, so that one compiled kernel takes all."""
 
     heads: int
     queries: int
@@ -29,7 +26,7 @@ class Sizes(NamedTuple):
 
 @triton.jit
 def band_of_program(sizes):
-    """The program's sentence, and where its band begins and ends."""
+    """The program's sentence, and the begin and end of its band of queries."""
     bands = tl.cdiv(sizes.queries, sizes.band)
     begin = tl.program_id(0) % bands * sizes.band
     return tl.program_id(0) // bands, begin, tl.minimum(begin + sizes.band, sizes.queries)
@@ -48,7 +45,7 @@ def tile(row, column, end, sizes, rows: tl.constexpr, columns: tl.constexpr, cha
 
 @triton.jit
 def visible_keys(arguments, sentence, query, key, end, sizes):
-    """(positions, 1): where the softmax sees the key."""
+    """(positions, 1): whether the key is visible to the query."""
     visible = (query < end) & (key < sizes.keys)
     if arguments.padded_keys is not None:
         visible = visible & (tl.load(arguments.padded_keys + sentence * sizes.keys + key, visible, 1) == 0)
@@ -58,8 +55,8 @@ def visible_keys(arguments, sentence, query, key, end, sizes):
 
 
 @triton.jit
-def pairs_of_words(visible, arguments, sentence, query, sizes):
-    """(positions, 1): where, besides, the query is no padding; all other entries are masked."""
+def unmasked_pairs(visible, arguments, sentence, query, sizes):
+    """(positions, 1): whether the key is visible and the query is not padding; logits of other pairs are zero."""
     if arguments.padded_queries is not None:
         padded = arguments.padded_queries + sentence * sizes.queries + query[:, None]
         visible = visible & (tl.load(padded, visible, 1) == 0)
@@ -68,12 +65,12 @@ def pairs_of_words(visible, arguments, sentence, query, sizes):
 
 @triton.jit
 def lerp(x, y, weight):
-    """x + weight * (y - x), as torch.lerp computes it: with numbers that are not finite the order matters."""
+    """x + weight * (y - x), in torch.lerp's order of operations, which matters for values that are not finite."""
     return tl.where(weight < 0.5, x + weight * (y - x), y + (weight - 1) * (y - x))
 
 
 @triton.jit
-def weights_of_heads(weights, row: tl.constexpr, sizes, channels: tl.constexpr):
+def load_head_weights(weights, row: tl.constexpr, sizes, channels: tl.constexpr):
     """(1, channels): a row of ``weights`` (n, heads)."""
     head = tl.arange(0, channels)
     return tl.load(weights + row * sizes.heads + head, head < sizes.heads, 0.0)[None, :]
@@ -81,9 +78,9 @@ def weights_of_heads(weights, row: tl.constexpr, sizes, channels: tl.constexpr):
 
 @triton.jit
 def mix(own, previous, arguments, sizes, channels: tl.constexpr):
-    """own_weight * own + previous_weight * previous; a lerp where a head's weights add up to 1 but for rounding."""
-    own_weight = weights_of_heads(arguments.mix, 0, sizes, channels)
-    previous_weight = weights_of_heads(arguments.mix, 1, sizes, channels)
+    """own_weight * own + previous_weight * previous (EA eq. 4), as a lerp if a head's weights add up to 1."""
+    own_weight = load_head_weights(arguments.mix, 0, sizes, channels)
+    previous_weight = load_head_weights(arguments.mix, 1, sizes, channels)
     is_lerp = tl.abs(own_weight + previous_weight - 1) < 1.2e-7
     weighted = own_weight * own + previous_weight * previous
     return tl.where(is_lerp, lerp(own, previous, previous_weight), weighted)
@@ -104,10 +101,10 @@ def along_row(x, columns: tl.constexpr):
 
 @triton.jit
 def neighbours(maps, tap, query, key, end, sizes, direction: tl.constexpr):
-    """(positions, taps): the entries that taps read, in float32; zero beyond the map, and for rows from ``end`` on.
+    """(positions, taps): the entries that each tap reads, in float32; zero outside the map and in rows from ``end`` on.
 
-    A tap's number counts through the heads and, in each, through the kernel. ``direction`` is 1 in the convolution and
-    -1 in its transpose, where an entry reads those that have read it.
+    A tap is an element of the flattened weight (heads, kernel, kernel). ``direction`` is 1 in the convolution and -1 in
+    its transpose, in which an entry reads those that have read it.
     """
     head = tap // (sizes.kernel * sizes.kernel)
     row = query[:, None] + direction * (tap // sizes.kernel % sizes.kernel - sizes.above)[None, :]
@@ -120,15 +117,15 @@ def neighbours(maps, tap, query, key, end, sizes, direction: tl.constexpr):
 
 @triton.jit
 def convolve(conv_input, arguments, query, key, end, sizes, channels: tl.constexpr, precision: tl.constexpr):
-    """conv(conv_input), (positions, channels)"""
+    """The convolution of EA eq. 4, (positions, channels)."""
     head = tl.arange(0, channels)
     taps = sizes.heads * sizes.kernel * sizes.kernel
     total = tl.load(arguments.bias + head, head < sizes.heads, 0.0).to(tl.float32)[None, :]
     total += tl.zeros((query.shape[0], channels), tl.float32)
     for first in range(0, taps, SLICE):
         tap = first + tl.arange(0, SLICE)
-        known = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
-        weights = tl.load(arguments.weight + (head * taps)[None, :] + tap[:, None], known, 0.0).to(tl.float32)
+        in_range = (tap < taps)[:, None] & (head < sizes.heads)[None, :]
+        weights = tl.load(arguments.weight + (head * taps)[None, :] + tap[:, None], in_range, 0.0).to(tl.float32)
         read = neighbours(conv_input, tap, query, key, end, sizes, 1)
         total = tl.dot(read, weights, total, input_precision=precision)
     return total
