@@ -107,9 +107,8 @@ class NativeModel:
         if fused.has_skip:
             struct.mix = self.address(by_head(heads, device, fused.own_weight, fused.previous_weight))
         if fused.conv is not None:
-            assert fused.window is not None and fused.conv.bias is not None
-            struct.kernel = fused.conv.kernel_size[0]
-            struct.left, _, struct.above, _ = fused.window.padding(struct.kernel)
+            assert fused.conv.bias is not None
+            struct.kernel, struct.above, struct.left = fused.conv.kernel_size[0], fused.above, fused.left
             struct.weight, struct.bias = self.address(fused.conv.weight), self.address(fused.conv.bias)
             struct.beta = self.address(by_head(heads, device, fused.beta))
         return struct

@@ -2,6 +2,7 @@
 
 from ctypes import Structure, byref
 from types import NoneType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: 
         fields: the other fields of ``struct fused_arguments`` that the function reads.
 
     Raises:
-        MemoryError: where there is none for the rows of a map.
+        MemoryError: if there is none for the rows of a map.
     """
     sizes = dict(zip(("sentences", "heads", "queries", "keys"), size, strict=True))
     run(name, FUNCTIONS[name](**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
@@ -32,15 +33,15 @@ def run(name: str, fields: Structure) -> None:
     """Calls a function of ``FUNCTIONS`` with its fields, on torch's threads.
 
     Raises:
-        MemoryError: where there is none for the rows of a map.
+        MemoryError: if there is none for the rows of a map.
     """
     fields.parallel, fields.threads = native_library.parallel(), torch.get_num_threads()
     if native_library.function(name, native_library.instruction_set())(byref(fields)):
         raise MemoryError("there is no memory for the rows of an attention map")
 
 
-def addresses(fields: dict[str, Tensor | float | None]) -> dict[str, float | None]:
-    """The fields with the address of each tensor in its place."""
+def addresses(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the address of each tensor instead of it."""
     return {name: value if type(value) in PLAIN else value.data_ptr() for name, value in fields.items()}
 
 
@@ -50,6 +51,6 @@ def new_relu_mask(maps: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def relu_mask_size(size: tuple[int, ...]) -> tuple[int, ...]:
-    """Of the bytes of a ReLU mask for maps of a size (B, K, T, S)."""
+    """The size in bytes of a ReLU mask for maps of a size (B, K, T, S)."""
     *rows, keys = size
     return *rows, -(-keys // RELU_MASK_BITS) * RELU_MASK_BITS // 8

@@ -104,6 +104,7 @@ LIBRARY, WHY_NOT = (None, None) if os.environ.get("EA_BACKEND") == "reference" e
 @cache
 def instruction_set() -> str:
     """The widest instruction set that both this processor and the library support."""
+    assert LIBRARY is not None
     return LIBRARY.instruction_set().decode()
 
 

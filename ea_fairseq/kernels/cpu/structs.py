@@ -3,6 +3,7 @@
 import re
 from ctypes import Structure, c_double, c_int64, c_void_p
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 HEADERS = ("workers.h", "fused_arguments.h", "step.h", "translation.h")  # a struct comes before those that contain it
@@ -43,8 +44,8 @@ def read_fields(declaration: str, structs: dict[str, type[Structure]]) -> list[t
     found = DECLARATION.fullmatch(declaration)
     if found is None:
         raise ValueError(f"{declaration!r} is not a declaration of fields")
-    kind, fields = found["type"], []
-    known = SCALARS.get(kind) or structs.get(kind.removeprefix("struct ") if kind.startswith("struct ") else "")
+    kind, fields = found["type"], list[tuple[str, type]]()
+    known: Any = SCALARS.get(kind) or structs.get(kind.removeprefix("struct ") if kind.startswith("struct ") else "")
     for name in found["names"].split(", "):
         is_pointer = name.startswith("*")
         if known is None and not (is_pointer and kind in POINTED_TO):

@@ -7,6 +7,7 @@ convolution reads come from the caches.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,10 +69,11 @@ class Launch:
         self.tiling = tiling or Tiling.of(heads, queries, keys)
         kernel = arguments.kernel
         self.sizes = tiles.Sizes(heads, queries, keys, kernel, arguments.above, arguments.left, self.tiling.band)
-        tensors = (None if tensor is None else tensor.contiguous() for tensor in arguments.tensors)
-        tensors = (x.view(torch.uint8) if x is not None and x.dtype is torch.bool else x for x in tensors)
+        tensors: list[Any] = [None if tensor is None else tensor.contiguous() for tensor in arguments.tensors]
+        tensors = [x.view(torch.uint8) if x is not None and x.dtype is torch.bool else x for x in tensors]
         # Triton recompiles a kernel for special integers in a tuple, so the kernel reads these two from its sizes.
-        self.arguments = FusedArguments(*tensors, *arguments.scalars)._replace(above=None, left=None)
+        values: Any = *tensors, arguments.scale, None, None
+        self.arguments = FusedArguments(*values)
         self.programs = sentences * -(-queries // self.tiling.band)
         self.slices = power_of_two(-(-heads * kernel**2 // tiles.SLICE.value))
 
