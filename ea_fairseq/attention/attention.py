@@ -23,21 +23,21 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.terms.dot_product import DotProduct
 
-# What classes in a user-dir may still call by its name of before.
+# Former names, which classes of a user-dir may still use.
 RENAMED = {"hands_on_logits": "passes_logits", "hands_on_values": "passes_values", "own_logits": "scores"}
 
 
 class Attention(Mechanism, MultiheadAttention):
-    """fairseq's multi-head attention with its steps open to a mechanism.
+    """fairseq's multi-head attention, with steps that a mechanism can override.
 
-    As it is, this is plain attention, and computed by fairseq's own forward unless its maps are recorded.
+    This class itself is plain attention, computed by fairseq's own forward unless its maps are recorded.
     """
 
     fused: FusedLogits | None = FusedLogits()
     terms: Sequence[Term]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """PyTorch computes a class that does not say in its own body what kernels may compute."""
+        """Leaves a class to PyTorch unless its own body says what kernels may compute."""
         super().__init_subclass__(**kwargs)
         if "fused" not in vars(cls):
             cls.fused = None
@@ -54,19 +54,19 @@ class Attention(Mechanism, MultiheadAttention):
     ):
         """
         Args:
-            terms: whose sum the scores are; the dot product by default.
+            terms: the scores are their sum; the dot product by default.
             convolutions: of tokens and values, in self-attention.
             kwargs: those of fairseq's ``MultiheadAttention``.
 
         Raises:
-            UserError: where no term reads what a convolution is for.
+            UserError: if a convolution is of queries or keys that no term reads.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
         self.terms = nn.ModuleList(terms or [DotProduct()])  # type: ignore[assignment]
         self.convolutions = convolutions
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
         self.dot_product_only = not terms
-        self.has_no_extra_terms = not terms and convolutions is None  # flags add nothing to what the mechanism is
+        self.has_no_extra_terms = not terms and convolutions is None  # the mechanism without additions by flags
         self.is_plain = type(self) is Attention and self.has_no_extra_terms  # fairseq's own forward computes the same
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
@@ -111,15 +111,15 @@ class Attention(Mechanism, MultiheadAttention):
             attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
                 there. The mechanism and the next layer read a zero where a key is masked, and no other element of
                 the mask. Where the attention is plain it is fairseq's.
-            previous: what the attention of the layer below passed on; a tensor is its logits.
+            previous: what the attention of the layer below passed on; a tensor is taken for its logits.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
             Output (T, B, C), probabilities or None, and what the layer above takes as ``previous``.
 
         Raises:
-            ValueError, TypeError, RuntimeError: where a tensor is of another size or type. Masks and previous logits
-                may have one row or column for all.
+            ValueError, TypeError, RuntimeError: if a tensor has a wrong size or type. Masks and previous logits may
+                have one row or column for all.
         """
         if self.is_plain and self.recorded is None:
             if masks is not None:
@@ -161,8 +161,8 @@ class Attention(Mechanism, MultiheadAttention):
             key, value: (S, B, C); with a cache, those of source tokens have a row for each sentence.
 
         Returns:
-            Output (T, B, C), probabilities (B, K, T, S), None where a kernel has computed what nobody needs, and what
-            the next layer takes.
+            Output (T, B, C), probabilities (B, K, T, S) or None if a kernel did not need to write them, and what the
+            next layer takes.
         """
         # Take what the layer below passed on.
         inputs = Inputs(query, key, masks, self.num_heads, self.scaling, cache)
@@ -174,7 +174,7 @@ class Attention(Mechanism, MultiheadAttention):
         # Project tokens to queries, keys and values, side by side.
         projected = self.project_all(query, key, value, inputs)
 
-        # Let one kernel compute the rest up to the output projection, if this class has one for these tensors.
+        # Let one kernel compute the rest up to the output projection, if it supports this class and these tensors.
         fused = self.fused if self.recorded is None else None
         found = None if fused is None else self.attend_by_kernel(fused, projected, inputs, need_weights)
         if found is not None:
@@ -182,7 +182,7 @@ class Attention(Mechanism, MultiheadAttention):
         else:
             # Split heads: queries (B, K, T, d), keys and values (B, K, S, d), those of earlier steps from the cache.
             inputs.split_heads(projected, {part: self.width(part) for part in self.projected})
-            # Let a kernel compute the maps, if this class has one for them.
+            # Let a kernel compute the maps, if it supports this class and these tensors.
             maps = None if fused is None else self.maps_by_kernel(fused, inputs, need_weights)
             if maps is not None:
                 logits, weights = maps
@@ -213,11 +213,11 @@ class Attention(Mechanism, MultiheadAttention):
         return self.out_proj(output), weights, Passed(logits, inputs.first_values)
 
     def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
-        """Queries, keys and values, projected, by the letters q, k and v of those that are side by side in a tensor.
+        """Projected queries, keys and values; the letters of those that are side by side in a tensor are its name.
 
         Returns:
-            ``qkv`` (T, B, 3 C), of the same tokens; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), less what no term reads.
-            In a decoding step the keys and values of source tokens, projected once, are in the cache.
+            ``qkv`` (T, B, 3 C), for the same tokens; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), without those that no
+            term reads. In a decoding step the keys and values of source tokens are in the cache, projected once.
         """
         cache = inputs.cache
         if cache is None and not query is key is value:
@@ -235,18 +235,18 @@ class Attention(Mechanism, MultiheadAttention):
         return {"q": self.project(query, "q", inputs)}
 
     def join(self, key: Tensor, value: Tensor, inputs: Inputs) -> Tensor:
-        """Keys and values of other tokens, side by side, (S, B, 2 C)."""
+        """Keys and values from different tensors, projected, side by side, (S, B, 2 C)."""
         found = self.project(key, "k", inputs), self.project(value, "v", inputs)
         return torch.cat([part for part in found if part is not None], dim=-1)
 
     def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
-        """Queries, keys and values of tokens, or some of these, side by side, without those that no term reads.
+        """Projections of tokens to queries, keys or values, side by side, without those that no term reads.
 
         Args:
             x: (T, B, C); parts: letters of "qkv", in this order.
 
         Returns:
-            (T, B, n C) of n parts, None without any.
+            (T, B, n C) for n parts; None without any.
         """
         layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
         if not layers:
@@ -258,13 +258,13 @@ class Attention(Mechanism, MultiheadAttention):
         return project(x, *layers.values())
 
     def width(self, part: str) -> int:
-        """How many elements of a query, key or value (``q``, ``k``, ``v``) all heads have together."""
+        """The total width of all heads, of a query, key or value (``q``, ``k``, ``v``)."""
         return self.num_heads * self.head_dim
 
     def attend_by_kernel(
         self, fused: FusedLogits, projected: dict[str, Tensor | None], inputs: Inputs, need_weights: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """Output (T, B, C), probabilities if they are needed, and logits, by one kernel; None where none does it.
+        """Output (T, B, C), probabilities if needed, and logits, by one kernel; None if no kernel supports it.
 
         Args:
             projected: what :meth:`project_all` returns.
@@ -283,7 +283,7 @@ class Attention(Mechanism, MultiheadAttention):
         return found and (found[0], None, found[1])
 
     def maps_by_kernel(self, fused: FusedLogits, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor] | None:
-        """Logits and probabilities (B, K, T, S), by one kernel; None where none computes them."""
+        """Logits and probabilities (B, K, T, S), by one kernel; None if no kernel supports it."""
         if inputs.cache is not None or not takes_maps(inputs.size, inputs.v, inputs.masks, need_weights):
             return None
         if self.dot_product_only:  # the kernel scales them
@@ -298,7 +298,7 @@ class Attention(Mechanism, MultiheadAttention):
         return sum(others, first).expand(inputs.size)
 
     def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor) -> Any:
-        """Lets the KV cache follow beam search where no decoder does; ``new_order`` (B,) are rows of before."""
+        """Reorders the KV cache if no decoder does; ``new_order`` (B,) are the former rows."""
         cache = self.get_incremental_state(incremental_state, "cache")
         if cache is not None and cache.owns_beam:
             cache.beam.reorder(new_order)

@@ -1,4 +1,4 @@
-"""Beam search as a decoder sees it: back-pointers, and the encoder's output by sentences instead of hypotheses."""
+"""Beam search in a decoder: back-pointers, and the encoder's output by sentences instead of hypotheses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from torch import Tensor
 class BeamState:
     """Back-pointers of a batch of hypotheses, which all KV caches of a decoder share.
 
-    What a decoder remembers of a step stays in the row where it was computed while hypotheses change places, multiply
-    and end; only these tables are reordered, once for all layers.
+    Cached keys and values stay in the row where they were computed while hypotheses change places, multiply and end;
+    only these tables are reordered, once for all layers.
 
     Args:
-        sentence: (B,), the row of the encoder's output that a hypothesis translates.
+        sentence: (B,), the row of the encoder's output that each hypothesis translates.
 
     Attributes:
-        back_pointers: (B, room for steps), the row in which a step of a hypothesis was computed.
-        padded: (B, room for steps), true where a token was padding; None while there is none.
-        steps: how many have begun.
-        widest: the most hypotheses that a step has had.
+        back_pointers: (B, room for steps), the row in which each step of a hypothesis was computed.
+        padded: (B, room for steps), true where a token was padding; None without any.
+        steps: the number of steps that have begun.
+        widest: the largest number of hypotheses of a step.
     """
 
-    KEY = "beam"  # of an incremental state
+    KEY = "beam"  # in an incremental state
 
     def __init__(self, sentence: Tensor):
         self.sentence = sentence.int().contiguous()
@@ -32,7 +32,7 @@ class BeamState:
         self.padded: Tensor | None = None
         self.steps = 0
         self.widest = 0
-        self._flat_indices: dict[tuple[int, ...], Tensor] = {}  # of this step
+        self._flat_indices: dict[tuple[int, ...], Tensor] = {}  # for this step
 
     def __len__(self) -> int:
         return self.sentence.size(0)
@@ -55,7 +55,7 @@ class BeamState:
         """Flat buffer indices of steps ``first`` to ``last`` - 1, ((last - first) * B,), step by step.
 
         Args:
-            room, rows: of a buffer (room, rows, ...) that has row r of step t at [t modulo room, r].
+            room, rows: sizes of a buffer (room, rows, ...) with row r of step t at [t modulo room, r].
         """
         key = first, last, room, rows
         if key not in self._flat_indices:
@@ -65,9 +65,9 @@ class BeamState:
         return self._flat_indices[key]
 
     def reorder(self, new_order: Tensor) -> None:
-        """Row i continues what row ``new_order[i]`` was; ``new_order`` is (B,)."""
+        """Lets row i continue the hypothesis of row ``new_order[i]``; ``new_order`` is (B,)."""
         sentence = self.sentence.index_select(0, new_order)
-        if not torch.equal(sentence, self.sentence):  # the same tensor tells caches that nothing has changed
+        if not torch.equal(sentence, self.sentence):  # caches see by the tensor's identity that nothing has changed
             self.sentence = sentence
         self.back_pointers = self.back_pointers.index_select(0, new_order)
         if self.padded is not None:
@@ -76,7 +76,7 @@ class BeamState:
 
 @dataclass(frozen=True)
 class SelectedRows(Sequence[Tensor]):
-    """Tensors with a selection of the rows of others, copied only when somebody asks for one.
+    """Tensors with a selection of the rows of others, each copied only when it is read.
 
     fairseq repeats the encoder's output for each hypothesis and reorders it at each step; our decoder reads it by
     sentences.

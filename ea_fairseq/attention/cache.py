@@ -1,4 +1,4 @@
-"""The KV cache of one attention: what a decoding step, of one query of each hypothesis, has of earlier steps."""
+"""The KV cache of one attention: keys, values and map rows of the decoding steps before the current one."""
 
 from collections.abc import Callable
 
@@ -18,20 +18,20 @@ from ea_fairseq.kernels.masks import spread
 class AttentionCache:
     """KV cache; entries never move, back-pointers follow the beam.
 
-    The key of an earlier step lies in the row that it was computed in, which :class:`BeamState` tells. Keys of source
-    tokens are there once for each sentence.
+    The key of an earlier step stays in the row where it was computed; :class:`BeamState` points to that row. Keys of
+    source tokens are stored once for each sentence, not for each hypothesis.
 
     Args:
-        beam: that of the decoder, or of this attention alone.
-        owns_beam: whether there is no decoder to begin its steps and to reorder it.
+        beam: the decoder's, or one for this attention alone.
+        owns_beam: whether the beam is this attention's, which then begins its steps and reorders it.
         has_source: whether keys and values are those of source tokens; otherwise each step adds its own.
 
     Attributes:
         keys, values: (room for S, rows, C), of steps or of the source; None before the first.
         source_padding: (sentences, S), true where a source token is padding.
-        rows: by name, the last rows of maps, (n + 1, rows, K, room for S), step t at t modulo n + 1.
-        vectors: by name, the last vectors of tokens, (n + 1, rows, C), step t at t modulo n + 1.
-        projections: what makes queries, keys and values of a step's tokens, in one product, by the letters of those.
+        rows: the last n + 1 rows of maps, by name, (n + 1, rows, K, room for S); step t is at t modulo n + 1.
+        vectors: the last n + 1 vectors of tokens, by name, (n + 1, rows, C); step t is at t modulo n + 1.
+        projections: functions that project a step's tokens in one product, by the letters of their outputs.
     """
 
     def __init__(self, beam: BeamState, owns_beam: bool, has_source: bool):
@@ -44,20 +44,20 @@ class AttentionCache:
         self.rows: dict[str, Tensor] = {}
         self.vectors: dict[str, Tensor] = {}
         self.projections: dict[str, Callable[[Tensor], Tensor]] = {}
-        self.arguments: tuple | None = None  # of kernels for steps, see kernels/cpu/step.py
-        self._gathered: tuple | None = None  # the source's for each hypothesis, and the sentences they belong to
+        self.arguments: tuple | None = None  # of a step's kernel, see kernels/cpu/step.py
+        self._gathered: tuple | None = None  # sentences, and the source's keys, values and padding for each hypothesis
 
     @classmethod
     def at_step(
         cls, attention: MultiheadAttention, incremental_state: dict, query: Tensor, padding: Tensor | None
     ) -> "AttentionCache":
-        """The cache of an attention, made at its first step, with this step begun if no decoder has.
+        """The cache of an attention, made at its first step; begins this step if there is no decoder that has begun it.
 
         Args:
-            query: (1, B, C); padding: (B, 1), true where a token of this step is padding, if it is its own key.
+            query: (1, B, C); padding: (B, 1), true where a token of this step is padding, in self-attention.
 
         Raises:
-            ValueError: where there is more than one query of a hypothesis, or another number of hypotheses than before.
+            ValueError: if a hypothesis has more than one query, or the number of hypotheses has changed.
         """
         steps, rows, _ = query.shape
         if steps != 1:
@@ -76,7 +76,7 @@ class AttentionCache:
 
     @property
     def buffers(self) -> tuple[Tensor, Tensor]:
-        """Keys and values, after the first step has made them."""
+        """Keys and values; not before the first step."""
         assert self.keys is not None and self.values is not None
         return self.keys, self.values
 
@@ -87,14 +87,14 @@ class AttentionCache:
 
     @property
     def padding(self) -> Tensor | None:
-        """True at padding: (sentences, S) of source tokens, otherwise (B, room for S); None where there is none."""
+        """True at padding, (sentences, S) for source tokens, otherwise (B, room for S); None without any."""
         return self.source_padding if self.has_source else self.beam.padded
 
     def take_source(self, key: Tensor, value: Tensor, padding: Tensor | None) -> None:
-        """Remembers keys and values (S, sentences, C) of source tokens, and which are padding, (sentences, S).
+        """Stores keys and values (S, sentences, C) of source tokens, and which are padding, (sentences, S).
 
         Raises:
-            ValueError: where a hypothesis translates a sentence that there is not, or the padding is of another size.
+            ValueError: if a hypothesis translates a sentence that does not exist, or the padding has another size.
         """
         keys, sentences, _ = key.shape
         if len(self.beam):
@@ -109,7 +109,7 @@ class AttentionCache:
         self.source_padding = readable("key_padding_mask", padding, (sentences, keys), torch.bool)
 
     def project(self, x: Tensor, layers: dict[str, nn.Module]) -> Tensor:
-        """What projections, by the letters q, k and v, make of a step's tokens x (1, B, C), side by side."""
+        """Projections of a step's tokens x (1, B, C), side by side, (1, B, n C); the layers' keys are q, k and v."""
         parts = "".join(layers)
         if parts not in self.projections:
             self.projections[parts] = joined(*layers.values()) if len(layers) > 1 else layers[parts]
@@ -119,7 +119,7 @@ class AttentionCache:
         """Makes the buffers large enough for this step, of the type of ``like``.
 
         Args:
-            key_width: elements of a key, 0 where no term reads keys; value_width: of a value.
+            key_width: elements of a key, 0 if no term reads keys; value_width: of a value.
         """
         rows, room = self.beam.widest, room_for(self.beam.steps)
         if self.keys is None:
@@ -127,7 +127,7 @@ class AttentionCache:
         self.keys, self.values = (resized(buffer, room, rows) for buffer in self.buffers)
 
     def add(self, key: Tensor | None, value: Tensor) -> None:
-        """Remembers this step's key, if there is one, and value, (1, B, C)."""
+        """Stores this step's key, if there is one, and value, (1, B, C)."""
         for buffer, now in zip(self.buffers, (key, value), strict=True):
             if now is not None:
                 buffer[self.beam.steps - 1, : now.size(1)] = now[0]
@@ -156,19 +156,19 @@ class AttentionCache:
         return self.rows[name]
 
     def rows_before(self, name: str, row: Tensor, count: int) -> Tensor:
-        """Remembers this step's row (B, K, 1, S) of maps under a name.
+        """Stores this step's row (B, K, 1, S) of maps under a name.
 
         Returns:
-            Rows of the ``count`` steps before it, (B, K, count, S), zeros before the first.
+            The rows of the ``count`` steps before it, (B, K, count, S), zeros before the first step.
         """
         buffer = self.rows_of(name, count, row.size(1), row)
         return self.replace_oldest(buffer[..., : self.length], row[:, :, 0]).permute(1, 2, 0, 3)
 
     def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor:
-        """Remembers this step's vectors x (1, B, C) under a name.
+        """Stores this step's vectors x (1, B, C) under a name.
 
         Returns:
-            Those of the ``count`` steps before it, (count, B, C), zeros before the first.
+            The vectors of the ``count`` steps before it, (count, B, C), zeros before the first step.
         """
         if name not in self.vectors:
             self.vectors[name] = x.new_empty(count + 1, 0, x.size(-1))
@@ -186,7 +186,7 @@ class AttentionCache:
 def repeat_for_beam(
     incremental_state: dict | None, key: Tensor, value: Tensor, padding: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """What there is of each sentence, (S, sentences, C) and (sentences, S), repeated for each of its hypotheses."""
+    """Keys and values (S, sentences, C) and padding (sentences, S), repeated for each hypothesis of a sentence."""
     beam = None if incremental_state is None else incremental_state.get(BeamState.KEY)
     if beam is None:
         return key, value, padding
@@ -198,7 +198,7 @@ def repeat_for_beam(
 def step_by_kernel(
     fused: FusedLogits, query: Tensor, inputs: Inputs, need_weights: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-    """A step's output (1, B, C), probabilities if they are needed, and logits, by one kernel; None where none does it.
+    """A step's output (1, B, C), probabilities if needed, and logits, by one kernel; None if no kernel supports it.
 
     Args:
         query: (1, B, C), projected; or (1, B, 3 C), with keys and values that the cache takes.

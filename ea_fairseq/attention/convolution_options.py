@@ -1,4 +1,4 @@
-"""The flags of convolutions inside self-attention, which every mechanism takes."""
+"""The flags of convolutions inside self-attention, which every mechanism has."""
 
 from dataclasses import dataclass
 
@@ -20,19 +20,19 @@ def projections(text: str) -> str:
 
 @dataclass(frozen=True)
 class ConvolutionOptions(Options):
-    """Which convolutions self-attentions have.
+    """The convolutions inside self-attentions.
 
     Raises:
-        UserError: naming the flag, when a value is none of those there are.
+        UserError: naming the flag, if a value is invalid.
     """
 
     depthwise_conv: bool = option(
-        False, bool, "self-attentions add to their output a convolution of their values, each channel by itself"
+        False, bool, "self-attentions add a depthwise convolution of their values to their output"
     )
     conv_projections: str = option(
         "none",
         projections,
-        "which of queries, keys and values half of the heads of self-attentions project from convolved words",
+        "which of queries, keys and values half of the heads of self-attentions project from convolved tokens",
         "none or some of q,k,v",
         "PARTS",
     )
@@ -41,10 +41,10 @@ class ConvolutionOptions(Options):
         """The convolutions of an attention of K heads, or None.
 
         Args:
-            width: C channels, of tokens; width_of_values: those of all heads, C or more.
+            width: C channels of tokens; width_of_values: channels of all heads, C or more.
 
         Raises:
-            UserError: where an odd number of heads has no half.
+            UserError: if the number of heads is odd and has no half.
         """
         names = [] if self.conv_projections == "none" else self.conv_projections.split(",")
         if names and heads % 2 and context.kind != "cross":

@@ -17,7 +17,7 @@ class DepthwiseConvolution(nn.Conv1d):
     Args:
         width: C channels.
         later: whether it reads tokens after t.
-        bias: whether y_t,c has bias_c beside the sum.
+        bias: whether bias_c is added to y_t,c.
     """
 
     REACH = 8  # COMP, section 3.2: kernels of 17 tokens
@@ -30,7 +30,7 @@ class DepthwiseConvolution(nn.Conv1d):
         """(T, B, C) -> (T, B, C)
 
         Args:
-            before: up to ``REACH`` tokens before x, (n, B, C); there are zeros before them.
+            before: up to ``REACH`` tokens before x, (n, B, C); earlier tokens are zeros.
         """
         missing = self.REACH
         if before is not None:
@@ -38,16 +38,17 @@ class DepthwiseConvolution(nn.Conv1d):
         return super().forward(F.pad(x.permute(1, 2, 0), (missing, self.after))).permute(2, 0, 1)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Lets a checkpoint of before the bias was there have one of zeros, which changes nothing."""
+        """Adds a bias of zeros to a checkpoint from before there was one."""
         if self.bias is not None and f"{name}.weight" in state_dict:
             state_dict.setdefault(f"{name}.bias", torch.zeros_like(self.bias))
 
 
 class Convolutions(nn.ModuleDict):
-    """The depthwise convolutions of one self-attention, by where they are.
+    """The depthwise convolutions of one self-attention, by their place.
 
-    ``q``, ``k`` and ``v``: of what the first half of the heads project to queries, keys and values, with a bias (COMP,
-    section 5); ``depthwise``: of the values, added to what is attended to (COMP, section 4). Padding is read as zeros.
+    ``q``, ``k`` and ``v`` convolve the tokens that the first half of the heads project to queries, keys and values,
+    with a bias (COMP, section 5). ``depthwise`` convolves the values and is added to the output of attention (COMP,
+    section 4). Padding is read as zeros.
     """
 
     def act_on(self, parts: str) -> bool:
@@ -70,7 +71,7 @@ class Convolutions(nn.ModuleDict):
         return torch.cat([*projected], dim=-1)
 
     def of_values(self, inputs: Inputs) -> Tensor:
-        """What is added to the attention's output, (T, B, C)  (COMP eq. 7, after the softmax as in footnote 3)."""
+        """The convolution of values, added to the output, (T, B, C)  (COMP eq. 7, after the softmax, footnote 3)."""
         *_, queries, keys = inputs.size
         first, padded = max(0, keys - queries - DepthwiseConvolution.REACH), inputs.masks.padded_keys
         recent = AttentionMasks(None if padded is None else padded[:, first:])
@@ -80,7 +81,7 @@ class Convolutions(nn.ModuleDict):
 
 
 def separable(layer: nn.Module, convolved: Tensor, x: Tensor) -> Tensor:
-    """A projection (T, B, C) whose first half is of convolved vectors (T, B, C) and whose second half is of x."""
+    """A projection (T, B, C), the first half from convolved vectors (T, B, C), the second half from x."""
     if not isinstance(layer, nn.Linear) or not is_exactly(layer):  # such as with quantization noise
         return torch.cat([layer(convolved).chunk(2, dim=-1)[0], layer(x).chunk(2, dim=-1)[1]], dim=-1)
     weights, biases = layer.weight.chunk(2), (None, None) if layer.bias is None else layer.bias.chunk(2)

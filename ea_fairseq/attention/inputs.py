@@ -1,4 +1,4 @@
-"""What the steps of an attention read, and what it passes on to the next layer."""
+"""The inputs of the steps of an attention, and what it passes on to the next layer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Passed(NamedTuple):
-    """What an attention passes on to that of the same kind in the next layer, which takes what its class asks for.
+    """What an attention passes on to the attention of the same kind in the next layer.
 
     Args:
-        logits: (B, K, T, S), zero at masked entries where the class passes them on.
-        values: (S, B, C), projected, as the mechanism passes them on.
+        logits: (B, K, T, S), zero at masked entries if the class passes them on.
+        values: (S, B, C), projected values that the mechanism passes on.
     """
 
     logits: Tensor | None = None
@@ -32,7 +32,7 @@ NOTHING = Passed()
 
 @dataclass
 class Inputs:
-    """What terms, convolutions and the steps of a mechanism read, of whole sentences or of one decoding step.
+    """The inputs of terms, convolutions and the steps of a mechanism, for whole sentences or one decoding step.
 
     Args:
         x: (T, B, C), the tokens that queries are projected from; in a decoding step, T is 1.
@@ -67,26 +67,26 @@ class Inputs:
         queries, rows, _ = self.x.shape
         if self.cache is not None:
             return rows, self.heads, 1, self.cache.length
-        keys, sentences, _ = self.memory.shape  # one sentence of queries serves all
+        keys, sentences, _ = self.memory.shape  # a query of one sentence is read by all
         return sentences if rows == 1 else rows, self.heads, queries, keys
 
     @property
     def positions(self) -> tuple[Tensor, Tensor]:
-        """Of queries (T,) and of keys (S,), counted from 0."""
+        """Positions of queries (T,) and of keys (S,), from 0."""
         *_, queries, keys = self.size
         first = 0 if self.cache is None else self.cache.beam.steps - 1
         device = self.x.device
         return torch.arange(first, first + queries, device=device), torch.arange(keys, device=device)
 
     def split_heads(self, projected: dict[str, Tensor | None], widths: dict[str, int]) -> None:
-        """Sets ``q``, ``k`` and ``v``; masks and previous logits are in full size afterwards.
+        """Sets ``q``, ``k`` and ``v``, and broadcasts masks and previous logits to their full size.
 
         Args:
             projected: what ``Attention.project_all`` returns.
-            widths: how many elements all heads have together of a query, key and value, of those that there are.
+            widths: the total width of all heads, by the letters of those of query, key and value that are read.
 
         Raises:
-            ValueError: where masks or previous logits are of another size.
+            ValueError: if masks or previous logits have another size.
         """
         masks = self.masks
         parts: dict[str, Tensor] = {}
@@ -106,15 +106,15 @@ class Inputs:
         self.previous = spread("previous_logits", self.previous, *self.size)
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
-        """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros: a sentence begins here.
+        """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros at the beginning of sentences.
 
-        A decoding step has earlier rows, and remembers ``rows`` (B, K, 1, S), by their name, for the steps after it.
+        A decoding step reads the rows of earlier steps and stores ``rows`` (B, K, 1, S), by name, for later ones.
         """
         return self.cache.rows_before(name, rows, count) if self.cache is not None and count else None
 
     def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
-        """The ``count`` vectors before those of tokens, (count, B, C), or None for zeros: a sentence begins here.
+        """The ``count`` token vectors before x, (count, B, C), or None for zeros at the beginning of sentences.
 
-        A decoding step has earlier ones, and remembers its own x (1, B, C), by the name, for the steps after it.
+        A decoding step reads those of earlier steps and stores its own x (1, B, C), by name, for later ones.
         """
         return self.cache.vectors_before(name, x, count) if self.cache is not None and count else None

@@ -1,4 +1,4 @@
-"""Weights of skip connection and convolution that are learned, one for each head; in no paper."""
+"""Learned weights of the skip connection and of the convolution, one for each head; they are in no paper."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ class LearnedWeights(nn.Module):
     """alpha and beta of each of K heads, sigmoids of parameters (K, 1, 1); None where an attention has none.
 
     Args:
-        alpha, beta: numbers below 1 to start at, 0 for none.
+        alpha, beta: initial values below 1; 0 for none.
     """
 
     def __init__(self, heads: int, alpha: float, beta: float):
@@ -24,25 +24,25 @@ class LearnedWeights(nn.Module):
 
     @property
     def alpha(self) -> Tensor | None:
-        """(K, 1, 1), of the previous layer's logits."""
+        """The weight of the previous layer's logits, (K, 1, 1)."""
         return None if self.alpha_logits is None else self.alpha_logits.sigmoid()
 
     @property
     def beta(self) -> Tensor | None:
-        """(K, 1, 1), of the convolution's output."""
+        """The weight of the convolution's output, (K, 1, 1)."""
         return None if self.beta_logits is None else self.beta_logits.sigmoid()
 
     def fused(self, fixed: FusedLogits) -> FusedLogits:
-        """What kernels compute: as with fixed weights, but by these, as they are now."""
+        """What kernels may compute, with the current weights instead of fixed ones."""
         alpha, beta = (0.0 if weight is None else weight.flatten() for weight in (self.alpha, self.beta))
         return FusedLogits(1 - alpha, alpha, fixed.conv, fixed.window, beta)
 
     def means(self) -> dict[str, Callable[[], float]]:
-        """The functions that measure the mean over the heads, by the names alpha and beta of what there is."""
+        """Functions that measure the mean over the heads of alpha and of beta, of those that are learned."""
         there = {"alpha": self.alpha_logits, "beta": self.beta_logits}
         return {name: partial(mean, logits) for name, logits in there.items() if logits is not None}
 
 
 def mean(logits: Tensor) -> float:
-    """The mean over the heads of a learned weight, of which these are the logits."""
+    """The mean over the heads of a learned weight, from its logits."""
     return logits.sigmoid().mean().item()

@@ -1,4 +1,4 @@
-"""The steps of an attention that a mechanism overrides, and what others ask of it."""
+"""The steps of an attention that a mechanism overrides, and what models and tables need to know about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LayerContext:
     Args:
         kind: ``encoder``, ``decoder`` (self-attentions) or ``cross`` (encoder-decoder attention).
         layer: number of its layer, from 0.
-        shared: what layers of the stack share, by a name that a mechanism or a term chooses.
+        shared: modules that the layers of the stack share, by a name that a mechanism or a term chooses.
     """
 
     kind: str
@@ -33,44 +33,44 @@ class LayerContext:
     shared: dict[str, nn.Module] = field(default_factory=dict)
 
 
-Place = LayerContext  # its name of before
+Place = LayerContext  # the name that classes of a user-dir may still import
 
 
 class Mechanism:
-    """What happens to scores, to probabilities and to values: as it is, what happens in plain attention.
+    """The steps from scores to output; these are the steps of plain attention, which a mechanism overrides.
 
-    Maps are (B, K, T, S): sentences, heads, queries, keys. ``inputs`` are of whole sentences or of a decoding step.
-    An argument ``options`` is of the class's own ``options``.
+    Maps are (B, K, T, S): sentences, heads, queries, keys. ``inputs`` are those of whole sentences or of a decoding
+    step. An argument ``options`` is an instance of the class's ``options``.
     """
 
     options: ClassVar[type[Options]] = Options  # flags of fairseq's commands
     title: ClassVar[str] = "attention"
-    adds: ClassVar[str] = "parameters"  # what its parameters are called in tables and logs
-    marker: ClassVar[str | None] = None  # name of an empty buffer that tells its checkpoints, where parameters do not
+    adds: ClassVar[str] = "parameters"  # the name of its parameters in tables and logs
+    marker: ClassVar[str | None] = None  # an empty buffer's name that marks its checkpoints if no parameter does
     passes_logits = False  # whether the next layer's attention of the same kind reads this one's logits
     passes_values = False  # whether it reads ``Inputs.first_values``
-    # What kernels may compute in place of scores, combine, transform and normalize: of a class that has it in its own
-    # body. Of the others, subclasses too, PyTorch computes the steps.
+    # What kernels may compute instead of scores, combine, transform and normalize, if the class has it in its own body.
+    # PyTorch computes the steps of all other classes, subclasses among them.
     fused: FusedLogits | None = None
-    can_fuse_values = True  # whether kernels may do what comes after the softmax, too: reweigh and values are plain
+    can_fuse_values = True  # whether kernels may also compute reweigh and values, because these are plain
 
     @classmethod
     def build_branch(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int) -> nn.Module | None:
-        """What takes some of a layer's ``embed_dim`` channels beside self-attention of K heads; None: nothing."""
+        """A module that takes some of the layer's ``embed_dim`` channels in parallel with self-attention, or None."""
         return None
 
     @classmethod
     def width_of_heads(cls, options: Any, embed_dim: int, num_heads: int) -> int:
-        """How many elements of a token all K heads have together: its ``embed_dim`` C, as in fairseq."""
+        """The total width of all K heads: ``embed_dim``, as in fairseq."""
         return embed_dim
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """Whether attentions of a kind in these layers, in order, compute in layers 0, 1, 2, ... what they do there."""
+        """Whether attentions of these layers, in order, compute the same when they become layers 0, 1, 2, ..."""
         return True
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
-        """What ``combine`` and kernels take for the logits of the layer below, (B, K, T, S), zero where masked."""
+        """The logits of the layer below as ``combine`` and kernels read them, (B, K, T, S), zero where masked."""
         return previous
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
@@ -78,7 +78,7 @@ class Mechanism:
         return scores
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
-        """What the softmax takes of combined logits; what masked entries hold is arbitrary, before and after."""
+        """The logits of the softmax, from combined logits; masked entries are arbitrary, before and after."""
         return logits
 
     def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
@@ -94,9 +94,9 @@ class Mechanism:
         return weights @ inputs.v
 
     def start_from_plain(self, options: Any) -> str:
-        """Initialises what a plain Transformer's checkpoint does not have; returns how, for the log."""
+        """Initialises the parameters that a plain Transformer's checkpoint lacks; returns how, for the log."""
         return "at random"
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
-        """What dashboards show of an attention of a name and kind, each by the function that measures it."""
+        """Metrics for dashboards of an attention of this name and kind, each with the function that measures it."""
         return {}

@@ -15,8 +15,8 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
     """Records the maps of each attention of a model, by the attention's name, until the context ends.
 
     Each record has the tensors ``own``, ``input``, ``logits`` and ``probabilities``, all (B, K, T, S), of the last
-    pass and ``masked``, true where a query must not see a key. fairseq's own attentions compute what they always do,
-    and a shadow beside each of them records. A compiled model runs uncompiled meanwhile.
+    pass and ``masked``, true where a query must not see a key. fairseq's own attentions compute as always, and a
+    shadow of each, with the same parameters and inputs, records. A compiled model runs uncompiled meanwhile.
     """
     records = {}
     with ExitStack() as end:
@@ -34,7 +34,7 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
 
 
 def shadow_of(attention: MultiheadAttention) -> Attention:
-    """An attention that can record and shares the parameters of fairseq's ``attention``."""
+    """An attention that can record and that shares the parameters of fairseq's ``attention``."""
     shadow = Attention(
         attention.embed_dim,
         attention.num_heads,
@@ -49,7 +49,7 @@ def shadow_of(attention: MultiheadAttention) -> Attention:
 
 
 def follow(shadow: Attention) -> Callable[[nn.Module, tuple, dict], None]:
-    """A hook that lets a shadow read what its attention reads."""
+    """A hook that calls a shadow with its attention's inputs."""
 
     def hook(attention: nn.Module, args: tuple, kwargs: dict) -> None:
         shadow(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The mechanisms there are, each with a family of models: whoever has to know them all reads them here."""
+"""The registry of mechanisms, each with its family of models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 PLAIN = {"base": "transformer", "lite": "transformer_lite"}  # fairseq's own architectures, the baselines, by size
 ENDINGS = {"": "base", "_base": "base", "_lite": "lite"}  # sizes by the end of an architecture's name
-LAYOUTS = ("roberta", "bert")  # of models that are an encoder alone
+LAYOUTS = ("roberta", "bert")  # of encoder-only models
 ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
 
 
@@ -21,10 +21,10 @@ class Family:
 
     Args:
         name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``.
-        attention: what their layers are built of.
-        defaults: of the mechanism's options, by size, where they differ from those of the dataclass; those of
-            ``encoder`` are for models that are an encoder alone, else these have those of ``base``, and those of
-            ``time_series`` for models of time series, else these have those of encoders.
+        attention: the class of their attentions.
+        defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models have
+            those of ``encoder`` or else of ``base``, models of time series those of ``time_series`` or else of
+            encoders.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Family:
         return {self.name + ending: size for ending, size in ENDINGS.items()}
 
     def encoder(self, layout: str) -> str:
-        """The name of the fairseq model that is an encoder of a layout: ``ea_transformer`` -> ``ea_roberta``."""
+        """The name of the encoder-only fairseq model of a layout: ``ea_transformer`` -> ``ea_roberta``."""
         return f"{self.name.removesuffix('_transformer')}_{layout}"
 
     def encoder_archs(self, layout: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Family:
 
     @property
     def encoder_defaults(self) -> Mapping[str, object]:
-        """Those of models that are an encoder alone."""
+        """The defaults of encoder-only models."""
         return self.defaults.get("encoder", self.defaults.get("base", {}))
 
     @property
@@ -57,23 +57,23 @@ class Family:
 
     @property
     def time_series_defaults(self) -> Mapping[str, object]:
-        """Those of models of time series."""
+        """The defaults of models of time series."""
         return self.defaults.get("time_series", self.encoder_defaults)
 
 
 FAMILIES: dict[str, Family] = {}  # by name
-CLASSIFIERS: dict[str, Family] = {}  # of those that classify sentences, by name
-makers: dict[str, Callable[[Family], None]] = {}  # what makes models of either kind, once ``models`` are imported
+CLASSIFIERS: dict[str, Family] = {}  # of sentences, by name
+makers: dict[str, Callable[[Family], None]] = {}  # functions that register models, once ``models`` is imported
 
 
 def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
-    """Registers an attention, and with fairseq a Transformer of it: model ``name``, ``name_base`` and ``name_lite``.
+    """Registers an attention, and with fairseq its Transformers ``name``, ``name_base`` and ``name_lite``.
 
-    Encoders and models of time series of the mechanism come with it.
+    Encoders and models of time series with the mechanism are registered, too.
 
     Args:
-        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, where they are not those of ``base``,
-            ``encoder`` and ``time_series``; with those of ``classifier``, there is a classifier of sentences, too.
+        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, if they differ from ``base``, ``encoder``
+            and ``time_series``. With ``classifier``, a classifier of sentences is registered, too.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -88,10 +88,10 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
 
 
 def register_classifier(name: str, **defaults: object) -> Callable[[type[Attention]], type[Attention]]:
-    """Registers with fairseq the classifier ``NAME_classifier`` of sentences, with an attention.
+    """Registers with fairseq the classifier ``NAME_classifier`` of sentences, with this attention.
 
     Args:
-        defaults: of options, where they are not those of ``models/classifier.py``.
+        defaults: of options, if they differ from those of ``models/encoder_options.py``.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -104,11 +104,11 @@ def register_classifier(name: str, **defaults: object) -> Callable[[type[Attenti
 
 
 def family_of(arch: str) -> Family | None:
-    """The family of an architecture, or None where it is none of ours."""
+    """The family of an architecture, or None if it is not ours."""
     return next((family for family in FAMILIES.values() if arch in family.archs), None)
 
 
 def baseline_of(arch: str) -> str | None:
-    """The architecture of fairseq's Transformer of the same size, or None where ``arch`` is none of ours."""
+    """The architecture of fairseq's Transformer of the same size, or None if ``arch`` is not ours."""
     family = family_of(arch)
     return None if family is None else PLAIN[family.archs[arch]]

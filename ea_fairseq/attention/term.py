@@ -1,4 +1,4 @@
-"""What the scores of an attention are the sum of."""
+"""The terms of an attention's scores."""
 
 from torch import Tensor, nn
 
@@ -8,18 +8,18 @@ from ea_fairseq.attention.inputs import Inputs
 class Term(nn.Module):
     """A summand of an attention's scores.
 
-    A term is built of a :class:`~ea_fairseq.attention.mechanism.LayerContext`, the width C of all heads and their
-    number K; layers of a stack may share it.
+    Its constructor takes a :class:`~ea_fairseq.attention.mechanism.LayerContext`, the width C of all heads and their
+    number K; the layers of a stack may share a term.
     """
 
     needs: str = ""  # "q", "k" or "qk": whether it reads projected queries and keys
-    longest: int | None = None  # the most tokens of a sentence that it knows, where there is a limit
-    has_values = False  # whether it adds to what is attended to, see :meth:`values`
+    longest: int | None = None  # the most tokens of a sentence, if there is a limit
+    has_values = False  # whether it adds to the attention's output, see :meth:`values`
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Scores (B, K, T, S), or what spreads over them; ``inputs`` are of whole sentences or of a decoding step."""
+        """Scores, broadcastable to (B, K, T, S); ``inputs`` are those of whole sentences or of a decoding step."""
         raise NotImplementedError
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """What it adds to an attention's output, (B, K, T, d), by what weighs the values, (B, K, T, S)."""
+        """An addend of the attention's output, (B, K, T, d), by the weights of the values, (B, K, T, S)."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The flags that say what scores are the sum of, which every mechanism takes."""
+"""The flags for the terms of the scores, which every mechanism has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ATTENTION_TYPES: dict[str, type[Term]] = {  # by the value of --attention-type, 
 }
 MAPS = {"dense": DenseSynthesizer, "random": RandomSynthesizer}  # by the first word of --synthesizer
 SYNTHESIZERS = ("none", *MAPS, *(f"{name}+dot" for name in MAPS))
-LONGEST = 1024  # that --synthesizer-length may be, and what a Transformer of fairseq's reads by default
+LONGEST = 1024  # of --synthesizer-length; a Transformer of fairseq's has as many positions by default
 CONVOLUTIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --lightweight-conv
     "none": (),
     "fixed": (FixedConvolution,),
@@ -47,60 +47,60 @@ POSITIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --r
 
 @dataclass(frozen=True)
 class TermOptions(Options):
-    """Which terms scores have.
+    """The terms of the scores.
 
     Raises:
-        UserError: naming the flag, when a value is none of those there are, or two flags do not go together.
+        UserError: naming the flag, if a value is invalid or two flags contradict each other.
     """
 
     attention_type: str = option(
         "dot",
         one_of("dot", *ATTENTION_TYPES),
-        "what scores queries and keys in all attentions: " + ", ".join(("dot", *ATTENTION_TYPES)),
+        "how all attentions score queries and keys: " + ", ".join(("dot", *ATTENTION_TYPES)),
         "one of " + ", ".join(("dot", *ATTENTION_TYPES)),
         "NAME",
     )
     synthesizer: str = option(
         "none",
         one_of(*SYNTHESIZERS),
-        "what self-attentions have in place of dot products, or mix with them: scores from the query alone (dense) or "
-        "from no word at all (random): " + ", ".join(SYNTHESIZERS),
+        "scores that replace the dot products of self-attentions, or are mixed with them: from the query alone (dense) "
+        "or from no token at all (random): " + ", ".join(SYNTHESIZERS),
         "one of " + ", ".join(SYNTHESIZERS),
         "NAME",
     )
     synthesizer_length: int = option(
         256,
         whole(1, LONGEST),
-        "the most words of a sentence that a synthesizer knows",
+        "the longest sentence, in tokens, that a synthesizer supports",
         f"a whole number from 1 to {LONGEST:,}",
         "N",
     )
     relative_positions: str = option(
         "none",
         one_of(*POSITIONS),
-        "what self-attentions add to their scores by the distance of two words: " + ", ".join(POSITIONS),
+        "what self-attentions add to their scores by the distance of two tokens: " + ", ".join(POSITIONS),
         "one of " + ", ".join(POSITIONS),
         "NAME",
     )
     shaw_distance: int = option(
         ShawPositions.REACH,
         whole(1, LONGEST),
-        "the farthest distance, in words, that --relative-positions shaw tells from others",
+        "the largest distance, in tokens, with an embedding of its own in --relative-positions shaw",
         f"a whole number from 1 to {LONGEST:,}",
         "N",
     )
     shaw_values: bool = option(
-        False, bool, "--relative-positions shaw adds embeddings of the distance to values, too, and not to scores alone"
+        False, bool, "--relative-positions shaw adds embeddings of the distance to the values as well as to the scores"
     )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
-        "convolution of 17 words that self-attentions add to their scores: " + ", ".join(CONVOLUTIONS),
+        "a convolution over 17 tokens that self-attentions add to their scores: " + ", ".join(CONVOLUTIONS),
         "one of " + ", ".join(CONVOLUTIONS),
         "NAME",
     )
     no_content_scores: bool = option(
-        False, bool, "self-attentions score by the distance of two words alone, without the words themselves"
+        False, bool, "self-attentions score by the distance of two tokens alone, without the tokens themselves"
     )
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class TermOptions(Options):
         if "none" not in by_distance:
             raise UserError(
                 f"--relative-positions {self.relative_positions} and --lightweight-conv {self.lightweight_conv} both "
-                "add numbers by the distance of two words: set one of them to none"
+                "add scores by the distance of two tokens: set one of them to none"
             )
         if self.shaw_values and self.relative_positions != "shaw":
             raise UserError("--shaw-values is for --relative-positions shaw: give that, or leave it out")
@@ -128,7 +128,7 @@ class TermOptions(Options):
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The longest sentence that a synthesizer in a checkpoint knows."""
+        """The longest sentence that a synthesizer in a checkpoint supports."""
         names = ("_attn.terms.0.map", "_attn.terms.0.bias", "_attn.terms.0.second.map", "_attn.terms.0.second.bias")
         maps = [
             min(tensor.shape[1:]) for name, tensor in parameters.items() if name.endswith(names) and tensor.dim() > 1
@@ -136,7 +136,7 @@ class TermOptions(Options):
         return {"synthesizer_length": max(maps, default=LONGEST)}
 
     def build(self, context: LayerContext, width: int, heads: int) -> tuple[Term, ...]:
-        """The terms of an attention of ``width`` C and K heads; none where scores are dot products alone."""
+        """The terms of an attention of ``width`` C and K heads; none if scores are plain dot products."""
         by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
         if context.kind == "cross":
             terms = [self.content(context, width, heads)]
@@ -147,7 +147,7 @@ class TermOptions(Options):
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, context: LayerContext, width: int, heads: int) -> Term:
-        """The term of queries and keys, or what takes its place in self-attentions."""
+        """The term of queries and keys, or the synthesizer that replaces it in self-attentions."""
         if self.synthesizer == "none" or context.kind == "cross":
             kind = ATTENTION_TYPES.get(self.attention_type)
             return DotProduct() if kind is None else kind(context, width, heads)

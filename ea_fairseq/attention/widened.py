@@ -1,4 +1,4 @@
-"""Attentions that read more channels than they give, or whose heads have more than their share of them."""
+"""Attentions whose input is wider than their output, or whose heads are together wider than a token."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.terms.synthesizer import DenseSynthesizer
 
-GAIN = 2**-0.5  # of the start of projections, as in fairseq's MultiheadAttention
+GAIN = 2**-0.5  # of the projections' initialisation, as in fairseq's MultiheadAttention
 
 
 def widen(attention: Attention, reads: int, *noise: Any) -> None:
-    """Lets a self-attention of C channels, whatever its mechanism, read tokens (T, B, C') of ``reads`` channels C'.
+    """Lets a self-attention of C channels, with any mechanism, read tokens (T, B, C') of ``reads`` channels C'.
 
     Args:
         noise: fairseq's quantization noise, ``q_noise`` and ``qn_block_size``.
 
     Raises:
-        UserError: where ``--conv-projections`` asks for convolutions, which read C channels.
+        UserError: if ``--conv-projections`` adds convolutions, which read C channels.
     """
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
@@ -28,9 +28,9 @@ def widen(attention: Attention, reads: int, *noise: Any) -> None:
 
 
 def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
-    """Gives the K heads of an attention of C channels ``width`` K d elements of each token, whatever its mechanism.
+    """Gives the K heads of an attention of C channels a total width of K d, with any mechanism.
 
-    Queries, keys and values are (T, B, K d) then; terms must be built for as many.
+    Queries, keys and values are then (T, B, K d); terms must be built for this width.
 
     Args:
         noise: as for :func:`widen`.
@@ -44,7 +44,7 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
 
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
-    """Replaces what reads tokens, queries, keys and values of so many channels, by what gives heads all they have."""
+    """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
     width = attention.num_heads * attention.head_dim
     for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
         term.read(reads["q"], width)
@@ -54,7 +54,7 @@ def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> No
 
 
 def linear(inputs: int, outputs: int, gain: float, q_noise: float = 0.0, qn_block_size: int = 8) -> nn.Module:
-    """A linear layer that starts as fairseq's in an attention."""
+    """A linear layer, initialised as fairseq's in an attention."""
     layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, gain)
     return quant_noise(layer, q_noise, qn_block_size)
