@@ -155,7 +155,7 @@ def test_only_mixtures_have_queries_and_keys_in_self_attention(term, caplog):
         model.load_state_dict(plain.state_dict())
     (message,) = caplog.messages
     assert message.startswith("the checkpoint is a plain Transformer's: 4 maps with ")
-    assert (f"without {2 * unread} projections" in message) == (unread > 0)
+    assert (f"{2 * unread} projections of queries and keys are not used" in message) == (unread > 0)
     weights = (each.decoder.layers[1].self_attn.v_proj.weight for each in (model, plain))
     assert torch.equal(*weights)
 

@@ -34,7 +34,7 @@ REFUSED = {
     "joined dictionary": ["--arch", "transformer_lite", "--share-all-embeddings", "--tgt-vocab", "9"],
     "no target side": ["--arch", "ea_roberta_tiny", "--tgt-len", "4"],
     "--max-positions": ["--arch", "ea_roberta_tiny", "--src-len", "513"],
-    "--decoder-skip is not for encoders": ["--arch", "ea_roberta_tiny", "--decoder-skip"],
+    "--decoder-skip is a flag of decoders": ["--arch", "ea_roberta_tiny", "--decoder-skip"],
     "xFormers": ["--arch", "transformer_lite", "--encoder-xformers-att-config", "{}"],
     "process group": ["--arch", "transformer_lite", "--base-layers", "1"],
     "--user-dir: there is no folder": ["--arch", "my_transformer_lite", "--user-dir", "no_such"],

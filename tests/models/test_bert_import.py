@@ -126,14 +126,20 @@ def changed(name: str, change):
 
 QUERY, INNER = "encoder.layer.0.attention.self.query.weight", "encoder.layer.1.intermediate.dense.weight"
 FLAWS = {
-    "missing": (without(INNER), "it has no .*layers.1.fc1.weight"),
+    "missing": (without(INNER), "has no .*layers.1.fc1.weight"),
     "no layer": (lambda it: [it.pop(name) for name in list(it) if "layer" in name], "is no whole BERT"),
     "unknown": (changed("distilbert.x", lambda _: torch.ones(2)), "has distilbert.x, which no BERT has"),
     "control": (changed("\x1b[31m", lambda _: torch.ones(2)), r"has \\x1b\[31m, which"),
     "not finite": (changed(QUERY, lambda old: old * float("nan")), "query.weight has numbers that are not finite"),
     "whole numbers": (changed(QUERY, torch.Tensor.long), "of whole numbers"),
-    "queries": (changed(QUERY, lambda old: old[:3].clone()), "q_proj.weight is 3 x 8 in it, 8 x 8 here"),
-    "layers": (changed(INNER, lambda old: old[:3].clone()), "layers.1.fc1.weight is 3 x 8 in it, 12 x 8 here"),
+    "queries": (
+        changed(QUERY, lambda old: old[:3].clone()),
+        "q_proj.weight is 3 x 8 .* and 8 x 8 in the model",
+    ),
+    "layers": (
+        changed(INNER, lambda old: old[:3].clone()),
+        "fc1.weight is 3 x 8 .* and 12 x 8 in the model",
+    ),
     "one layer of a thousand": (
         changed("encoder.layer.999.output.dense.bias", lambda _: torch.ones(WIDTH)),
         "too few parameters for 1000 layers of width 8",

@@ -46,5 +46,8 @@ def test_weights_of_lightweight_convolutions_are_dropped_out():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_heads_that_do_not_divide_half_of_the_width_are_refused_in_a_sentence(family):
-    with pytest.raises(UserError, match=r"^--encoder-attention-heads must divide the 4 of --encoder-embed-dim .* 8 is"):
+    with pytest.raises(
+        UserError,
+        match=r"^--encoder-attention-heads must divide the 4 channels .* 8 does not$",
+    ):
         build(family, **{**TINY, "encoder_attention_heads": 8})

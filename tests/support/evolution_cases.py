@@ -1,6 +1,6 @@
 """What evolves logits into probabilities, forward and backward, by the equations in float64: for kernels to equal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,8 @@ OPTIONAL = ["previous", "convolution", "padded_keys", "padded_queries", "future"
 MIXES = [(0.6, 0.4), (0.6, 0.5), (0.5, -0.4)]  # weights of own and of previous logits; heads have one after the other
 mixes = st.sampled_from(MIXES)
 sets_of_absent = st.frozensets(st.sampled_from(OPTIONAL))
+
+RESULTS = ("logits", "probabilities", "conv_input", "scores", "previous", "mix", "weight", "bias", "beta")
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Case:
     scale: float = 0.7
     is_learned: bool = True  # the weights of heads have gradients
     stored: Tensor | None = None  # the convolution's input, as the operation has rounded it
-    beta_products: float = 0.0  # the size of what beta's gradient is the sum of: kernels take it from the weights' ones
+    products: dict[str, float] = field(default_factory=dict)  # norms of the products that some gradients are sums of
 
     def __post_init__(self):
         """Fills with NaN what must not be read."""
@@ -94,11 +96,11 @@ class Case:
         leaves = [self.scores, self.previous, self.mix, self.weight, self.bias, self.beta]
         leaves = [None if tensor is None else tensor.double().requires_grad_() for tensor in leaves]
         scores, previous, mix, weight, bias, beta = leaves
-        mixed = self.scale * scores
+        mixed = own = self.scale * scores
         if previous is not None:
             own_weight, previous_weight = mix[..., None, None]
             mixed = own_weight * mixed.where(self.real, 0.0) + previous_weight * previous.where(self.real, 0.0)
-        logits = mixed = mixed.where(self.real, 0.0)
+        logits = mixed = combined = mixed.where(self.real, 0.0)
         if weight is None:
             mixed = None
         else:
@@ -112,11 +114,16 @@ class Case:
         value = (self.d_probabilities.double().where(self.visible, 0.0) * probabilities).sum()
         if self.d_logits is not None:
             value = value + (self.d_logits.double().where(self.real, 0.0) * logits).sum()
-        gradients = iter(torch.autograd.grad(value, [tensor for tensor in leaves if tensor is not None]))
+        d_combined, *gradients = torch.autograd.grad(value, [combined, *(x for x in leaves if x is not None)])
+        gradients = iter(gradients)
         found = [None if tensor is None else next(gradients) for tensor in leaves]
+        # Gradients of mix and beta are sums of products that cancel out: their rounding is relative to the products.
+        if mix is not None:
+            products = [(d_combined * maps).where(self.real, 0.0).abs().sum((0, 2, 3)) for maps in (own, previous)]
+            self.products["mix"] = torch.stack(products).detach().norm().item()
         if weight is not None:
             products = (weight * found[3]).abs().sum((1, 2, 3)) + (bias * found[4]).abs()
-            self.beta_products = (products / beta.flatten()).norm().item()
+            self.products["beta"] = (products / beta.flatten()).norm().item()
         if not self.is_learned:
             found[2] = found[5] = None
         return [logits, probabilities, mixed, *found]
@@ -157,12 +164,13 @@ def draw_case(
 def assert_close(
     results: list[Tensor | None], expected: list[Tensor | None], tolerance: float, case: Case | None = None
 ):
-    """Differences are within a part of what is expected, or of 1; of a case's last, of what it is the sum of."""
-    for index, (result, right) in enumerate(zip(results, expected, strict=True)):
+    """Differences are within a part of what is expected, or of 1; of mix and beta, of the products that are summed."""
+    names = RESULTS if case is not None else [""] * len(expected)
+    for name, result, right in zip(names, results, expected, strict=True):
         assert (result is None) == (right is None)
         if result is not None:
             size = max(right.norm().item(), 1.0)
-            if case is not None and index == len(expected) - 1:
-                size = max(size, case.beta_products)
+            if case is not None:
+                size = max(size, case.products.get(name, 0.0))
             difference = (result.double() - right).norm().item()
             assert difference <= tolerance * size, f"differs by {difference:.2g}"

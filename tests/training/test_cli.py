@@ -132,7 +132,7 @@ def test_a_user_dir_of_ones_own_adds_a_mechanism(home, losses):
     assert evaluated.returncode == 0, evaluated.stderr
     assert "my_transformer, seed 3, 3 updates, on test of my data (6 sentences)" in evaluated.stdout
     log = (home / "own/evaluation/logs/generate.log").read_text()
-    assert "kernels do not know evolving attention with GELU" in log
+    assert "native code does not support evolving attention with GELU" in log
 
 
 def test_a_bad_flag_value_is_refused(home):

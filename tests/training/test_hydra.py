@@ -67,5 +67,5 @@ def test_parts_take_the_place_of_flat_names_and_get_fairseqs_defaults_where_they
     whole = {"decoder": {"embed_dim": 32}}
     flatten(whole, complete=True)
     assert (whole["decoder_output_dim"], whole["decoder_layers"]) == (32, 6)
-    with pytest.raises(UserError, match=r"model\.quant_noise.p is no option"):
+    with pytest.raises(UserError, match=r"no option model\.quant_noise.p: quant_noise has"):
         flatten({"quant_noise": {"p": 1}})
