@@ -193,7 +193,7 @@ class QuickStart:
                 bars.callback(progress[-1].close)
             running = True
             while running:
-                running = any(process.poll() is None for process in processes.values())
+                running = None in [process.poll() for process in processes.values()]  # asks all of them
                 for one in progress:
                     one.look()
                 for model, process in processes.items():

@@ -120,7 +120,9 @@ def test_a_training_that_fails_is_named_and_the_other_stopped(start, tmp_path, m
     monkeypatch.setenv("FAILING", "ea_transformer_lite")
     monkeypatch.setenv("PAUSE", "600")
     assert "training ea_transformer_lite failed (train: it is broken.): see " in start()
-    assert not is_alive(int((tmp_path / "an out [1]/transformer_lite/started").read_text().split()[0]))
+    other = tmp_path / "an out [1]/transformer_lite"
+    assert not is_alive(int((other / "started").read_text().split()[0]))
+    assert not (other / "checkpoint_last.pt").exists()  # stopped, not waited for
 
 
 def test_trainings_die_with_the_quick_start(corpus, tmp_path):
