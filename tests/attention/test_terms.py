@@ -242,8 +242,8 @@ def test_words_of_one_bucket_are_those_of_t5s_code():
     [
         (
             {"relative_positions": "composite", "lightweight_conv": "composite"},
-            "--relative-positions composite and --lightweight-conv composite both add numbers by the distance of two "
-            "words: set one of them to none",
+            "--relative-positions composite and --lightweight-conv composite both add scores by the distance of two "
+            "tokens: set one of them to none",
         ),
         (
             {"no_content_scores": True},
