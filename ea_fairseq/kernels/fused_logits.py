@@ -1,6 +1,7 @@
 """What a mechanism lets kernels compute between the scores of an attention and its softmax."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torch import Tensor, nn
 
@@ -43,7 +44,7 @@ class FusedLogits:
         """Whether logits of the layer below are read."""
         return isinstance(self.previous_weight, Tensor) or self.previous_weight != 0
 
-    @property
+    @cached_property
     def settings(self) -> tuple:
         """All fields but tensors: those that do not change with the parameters of a model."""
         return tuple(value for value in vars(self).values() if not isinstance(value, Tensor))

@@ -50,7 +50,8 @@ class ModelFingerprint:
 
 def fused_settings(attention: Attention) -> tuple | None:
     """The settings, other than parameters, of what kernels compute of an attention's logits."""
-    return None if attention.fused is None else attention.fused.settings
+    fused = attention.fused
+    return None if fused is None else fused.settings
 
 
 def version(parameter: Tensor) -> int:
