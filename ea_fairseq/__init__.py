@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from ea_fairseq import python314
 from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
 
@@ -51,6 +52,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+if sys.version_info >= (3, 14):
+    python314.install()
 if "fairseq" in sys.modules:
     import_module(PLUGIN)
 else:

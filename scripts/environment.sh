@@ -3,15 +3,15 @@
 
 # find_base_python MODULE: prints a Python to make an environment from, that has MODULE; PYTHON where that is set.
 find_base_python() {
-  local candidate candidates=(python3.11 python3.12 python3.13 python3 python)
+  local candidate candidates=(python3.11 python3.12 python3.13 python3.14 python3 python)
   [[ ! ${PYTHON:-} ]] || candidates=("$PYTHON")
   for candidate in "${candidates[@]}"; do
-    "$candidate" -c "import sys, $1; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" >/dev/null 2>&1 || continue
+    "$candidate" -c "import sys, $1; sys.exit(not (3, 11) <= sys.version_info < (3, 15))" >/dev/null 2>&1 || continue
     printf '%s\n' "$candidate"
     return
   done
-  [[ $1 == venv ]] || die "no active Python 3.11, 3.12 or 3.13 has $1: install it first."
-  die "this needs Python 3.11, 3.12 or 3.13 with venv (fairseq cannot be imported on 3.14)${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
+  [[ $1 == venv ]] || die "no active Python 3.11 to 3.14 has $1: install it first."
+  die "this needs Python 3.11 to 3.14 with venv${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
 # enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH. Of several scripts that
@@ -19,7 +19,7 @@ find_base_python() {
 enter_environment() {
   local environment=$repository/.venv wanted why=''
   check_version "$environment"
-  wanted=$(cat "$repository"/{setup.py,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
+  wanted=$(cat "$repository"/{setup.py,pyproject.toml,constraints.txt,ea_fairseq/kernels/cpu/*.[ch]} | cksum)
   if ! is_complete "$environment" "$wanted"; then
     python=$(find_base_python venv)
     { : >>"$environment.lock"; } 2>/dev/null ||
@@ -98,7 +98,7 @@ make_environment() {
     logged "$log" "$python" -m pip install --constraint "$constraints" --build-constraint "$constraints" \
       --editable "${repository}[dev]"; }; then
     tail -n 20 "$log" >&2
-    die "installing failed, see above and $log (on Python 3.11 and 3.13 fairseq is compiled, which takes a C++ compiler and Python's headers): then run the same command again."
+    die "installing failed, see above and $log (except on Python 3.12, fairseq is compiled, which takes a C++ compiler and Python's headers): then run the same command again."
   fi
   say "$(env -u EA_BACKEND "$python" -P -m ea_fairseq | sed -n 's/^native code  */native code: /p')"
 }

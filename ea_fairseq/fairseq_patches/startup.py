@@ -19,7 +19,7 @@ from ea_fairseq.fairseq_patches.errors import in_fairseq_command
 
 REMEDY = (
     "ea_fairseq needs fairseq-fixed, not PyPI's fairseq 0.12.2: run "
-    "`pip uninstall -y fairseq && pip install fairseq-fixed==0.12.3.1` (Python 3.11 to 3.13)."
+    "`pip uninstall -y fairseq && pip install fairseq-fixed==0.12.3.1` (Python 3.11 to 3.14)."
 )
 HIDDEN_WARNINGS = (  # beginnings of their messages, as regular expressions
     r"hydra\.experimental\.\w+\(\) is no longer experimental",

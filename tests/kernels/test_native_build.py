@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from sysconfig import get_config_var, get_path
+from sysconfig import get_path
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_installing_needs_no_compiler_and_says_so(sources, compiler, reason):
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_installing_says_what_it_compiled_with_and_replaces_a_library_that_looks_newer(sources, compiler):
-    library = sources / "ea_fairseq" / "kernels" / "cpu" / f"_native{get_config_var('EXT_SUFFIX')}"
+    library = sources / "ea_fairseq" / "kernels" / "cpu" / "_native.so"
     library.write_bytes(b"")
     said, libraries = build(sources, compiler)
     assert said == f"native code compiled with {compiler}\n"

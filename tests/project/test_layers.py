@@ -8,7 +8,7 @@ import ea_fairseq
 from commands import PLUGIN
 
 LAYERS = (  # from top to bottom; those of one line know nothing of each other
-    ("errors", "imports"),
+    ("errors", "imports", "python314"),
     ("plain",),
     ("options",),
     ("kernels",),

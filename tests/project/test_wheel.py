@@ -62,6 +62,13 @@ def test_a_wheel_has_every_file_of_the_package(sources, tmp_path):
     assert package_files(tmp_path) == package_files(sources)
 
 
+def test_python_314_alone_imports_the_fix_of_fairseq_when_it_starts(sources, tmp_path):
+    built(sources, "build_py", "--build-lib", str(tmp_path))
+    start = f"import site, sys; site.addsitedir({str(tmp_path)!r}); print('ea_fairseq_python314' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-P", "-c", start], capture_output=True, text=True, check=True).stdout
+    assert shown == f"{sys.version_info >= (3, 14)}\n"
+
+
 def test_a_source_distribution_has_all_that_builds_a_wheel(sources, tmp_path):
     built(sources, "egg_info", "--egg-base", str(tmp_path), "sdist", "--dist-dir", str(tmp_path))
     (archive,) = tmp_path.glob("*.tar.gz")
