@@ -14,7 +14,7 @@ from commands import PLUGIN
 from compilers import COMPILER, needs_compiler
 from ea_fairseq.kernels.cpu import interface as native_interface
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find
+from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find, has_bfloat16, instruction_set
 from ea_fairseq.kernels.cpu.structs import HEADERS, STRUCTS, read_structs
 from forked import run_forked
 
@@ -234,12 +234,21 @@ def test_the_library_tells_of_itself():
 
 def test_a_processor_is_asked_for_all_that_code_for_it_needs():
     """Code for a wider set may use what the narrower one needs, too."""
-    asked = (PLUGIN / "kernels" / "cpu" / "instruction_set.c").read_text().partition("__builtin_cpu_init")[2]
-    before = {"avx2": asked.index('return "avx2"'), "avx512": asked.index('return "avx512"')}
-    for instructions in before:
+    asked = (PLUGIN / "kernels" / "cpu" / "instruction_set.c").read_text()
+    for instructions in ("avx2", "avx512"):
         source = (PLUGIN / "kernels" / "cpu" / f"{instructions}.c").read_text()
         targets = re.findall(r'target\("(.*?)"\)', source)
         assert len(targets) == 2  # one for clang and one for gcc
         assert len(set(targets)) == 1
         for feature in targets[0].split(","):
-            assert f'__builtin_cpu_supports("{feature}")' in asked[: before[instructions]]
+            assert f"bit_{feature.upper()}" in asked
+
+
+@needs_native_code
+@pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="needs Linux, which lists a processor's features")
+def test_the_library_finds_the_instruction_sets_that_linux_lists():
+    features = set(re.findall(r"\w+", Path("/proc/cpuinfo").read_text(encoding="utf-8")))
+    avx2, avx512 = {"avx2", "fma"}, {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    widest = "plain" if not avx2 <= features else "avx512" if avx512 <= features else "avx2"
+    assert instruction_set() == widest
+    assert not has_bfloat16() or "avx512_bf16" in features
