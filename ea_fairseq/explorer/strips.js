@@ -20,7 +20,7 @@ function listChannels(place, series) {
     item.style.setProperty("--dash", dashed ? "dashed" : "solid");
     return item;
   });
-  place.append("Lines along the map:", ...items);
+  place.append("Lines along the maps:", ...items);
   if (series.length > LISTED) place.append(`and ${series.length - LISTED} more in the same colours`);
 }
 

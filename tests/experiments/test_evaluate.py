@@ -30,7 +30,7 @@ SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
 RECIPE = "[train]\n--arch ea_transformer\n\n[evaluate]\n--average 2\n--beam 2\n"
 START = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
-TEXTS = ("translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
+TEXTS = ("source.txt", "translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
 
 
 def write_data(folder: Path) -> Path:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from browsers import needs_browser
 from ea_fairseq import EATimeSeries
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.demo.pictures import Browser
 from ea_fairseq.series.ts_file import read_ts
 from time_series import write_folder
 from untrained_encoders import save_series
@@ -81,6 +83,18 @@ def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     assert len(of_first) == len(keys) and sum(of_first) == pytest.approx(1, abs=1e-3)
     maps = EATimeSeries.from_pretrained(home / "evolving").attention(np.ones((6, 3)))
     assert maps.to_html(tmp_path / "from Python.html").read_text().count('"series": [[') == 1
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_page_names_the_channels_and_what_is_predicted(show, tmp_path):
+    show("evolving", "--series", "1", "--html", tmp_path / "page.html")
+    with Browser() as browser:
+        browser.open((tmp_path / "page.html").as_uri())
+        names = browser.run("return [...document.querySelectorAll('#channels span')].map((one) => one.textContent)")
+        assert names == ["channel 1", "channel 2", "channel 3"]
+        assert browser.text(".panel .note").startswith("True class: low. Predicted class: ")
+        assert browser.complaints() == []
 
 
 @pytest.mark.parametrize(
