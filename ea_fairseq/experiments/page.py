@@ -24,7 +24,7 @@ th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid var(--text); white-space: normal; vertical-align: bottom; }
 .note, figcaption, dt { color: var(--quiet); font-size: .85rem; overflow-wrap: anywhere; }
 .note, figcaption { margin: .4rem 0; }
-figure { margin: 1.5rem 0; } figure > :first-child { overflow-x: auto; } figure img { max-width: none; }
+figure { margin: 1.5rem 0; overflow-x: auto; }
 .sample { display: grid; grid-template-columns: fit-content(35%) 1fr; gap: .1rem 1rem; margin: 1rem 0; }
 .sample dd { margin: 0; }
 th button { all: inherit; display: inline; padding: 0; border: 0; cursor: pointer; }

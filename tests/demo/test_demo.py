@@ -273,11 +273,14 @@ def test_the_frame_is_as_high_as_its_maps_whose_last_layer_it_shows(demo):
         assert browser.wait_for("return document.querySelectorAll('.example').length") == 3
         assert "few hundred German words" in browser.text("#about")
         browser.run("document.querySelectorAll('.example')[1].click()")
+        browser.wait_for("return document.getElementById('attention').src")
+        browser.run("document.getElementById('attention').scrollIntoView()")
         browser.wait_for("return document.getElementById('attention').offsetHeight > 300")
         assert browser.text("li span") == "The doctor brings along wine."
         assert browser.text("#unknown") == ""
         for width in (1280, 400):
             browser.resize(width, 700)
+            browser.run("document.getElementById('attention').scrollIntoView()")  # frames out of sight are not laid out
             browser.send("/frame", {"id": 0})
             browser.wait_for("return document.documentElement.scrollHeight <= innerHeight")
             assert browser.run("return document.querySelectorAll('canvas').length") == 2

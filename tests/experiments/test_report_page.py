@@ -11,8 +11,10 @@ import pytest
 from browsers import needs_browser
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
+from ea_fairseq.experiments.page import page, picture
 from ea_fairseq.experiments.reports.interactive_curves import library
 from ea_fairseq.experiments.scoring.results import SOURCE, TRANSLATION, Results
+from ea_fairseq.experiments.tables import Table
 from fake_results import EVOLVING, PLAIN, SENTENCES, make, references, write_results
 
 DARK = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
@@ -142,6 +144,21 @@ def test_curves_tell_numbers_hide_models_and_change_their_axes(browser):
     for width in (1280, 400):
         browser.resize(width, 900)
         assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+@needs_browser
+@pytest.mark.slow
+def test_wide_pictures_and_tables_scroll_within_themselves(tmp_path):
+    picture_file = tmp_path / "wide.svg"
+    picture_file.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="10"/>')
+    table = Table(["model", *map(str, range(99))], [["a" * 99] * 100], ["b" * 999])
+    written = tmp_path / "page.html"
+    written.write_text(page("c" * 99, table.html(), [picture(picture_file, "d" * 99)], ["<p>"]))
+    with Browser() as browser:
+        browser.resize(400, 900)
+        browser.open(written.as_uri())
+        assert browser.run("return document.querySelector('img').offsetWidth") == 2000
+        assert browser.run("return document.documentElement.scrollWidth") == 400
 
 
 @needs_browser

@@ -180,7 +180,7 @@ def test_layers_play_views_change_and_keys_work(tmp_path):
             browser.wait_for(f"return document.getElementById('number').textContent === '{layer} of 6'")
         browser.press("p", "v")
         assert browser.run("return document.getElementById('view').value") == "links"
-        assert "the stronger a line" in browser.text("#about")
+        assert "The stronger a line" in browser.text("#about")
         before = browser.run("return getComputedStyle(document.body).backgroundColor")
         browser.run("document.getElementById('theme').click()")
         assert browser.run("return getComputedStyle(document.body).backgroundColor") != before
