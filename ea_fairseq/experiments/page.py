@@ -10,26 +10,36 @@ from urllib.parse import quote
 from ea_fairseq.errors import printable
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.task_scores import digits_of
+from ea_fairseq.plain.project import PACKAGE
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
-body { max-width: 60rem; margin: auto; padding: 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
+h1, h2, h3, summary, dd { overflow-wrap: anywhere; }
+a { color: var(--accent); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 2px solid #222; white-space: normal; vertical-align: bottom; }
-.note, figcaption { color: #555; font-size: .85rem; margin: .4rem 0; overflow-wrap: anywhere; }
+thead th { border-bottom: 2px solid var(--text); white-space: normal; vertical-align: bottom; }
+.note, figcaption, dt { color: var(--quiet); font-size: .85rem; overflow-wrap: anywhere; }
+.note, figcaption { margin: .4rem 0; }
 figure { margin: 1.5rem 0; overflow-x: auto; }
+.sample { display: grid; grid-template-columns: fit-content(35%) 1fr; gap: .1rem 1rem; margin: 1rem 0; }
+.sample dd { margin: 0; }
 th button { all: inherit; display: inline; padding: 0; border: 0; cursor: pointer; }
-th button:hover { text-decoration: underline; } th button:focus-visible { outline: 2px solid #0072B2; }
+th button:hover { text-decoration: underline; } th button:focus-visible { outline: 2px solid var(--accent); }
 th[aria-sort="ascending"] button::after { content: " \\2191"; }
 th[aria-sort="descending"] button::after { content: " \\2193"; }
 code { font-size: .8rem; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { dd { margin-left: 1rem; } .sample { display: block; } .sample dd { margin: 0 0 .3rem; } }
+@media (prefers-color-scheme: dark) {
+  figure img, .plotly-graph-div { filter: invert(.92) hue-rotate(180deg) brightness(1.3); }
+}
 """.strip()
 
 
+THEME = PACKAGE / "explorer" / "theme.css"
 SORTING = Path(__file__).with_name("sort_tables.js")
 MAPS = "attention_maps"  # beside the checkpoints, where attention_maps.py puts its files
 PAGES = (".html", ".svg")
@@ -54,7 +64,7 @@ def page(title: str, tables: str, figures: list[str], runs: list[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{html.escape(title)}</title>\n<style>\n{THEME.read_text(encoding='utf-8')}{STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 

@@ -13,9 +13,14 @@ const SECONDS = 1.1, CHANGING = 0.45; // of a layer while it plays, and of a cha
 const $ = (name) => document.getElementById(name);
 const data = JSON.parse($("data").textContent);
 const UNIT = data.series ? "step" : "word";
-const QUERIES = { encoder: `${UNIT} that asks`, decoder: "target word that asks", cross: "target word that is predicted" };
+// What the queries and the keys of each attention are.
+const AXES = {
+  encoder: [`${UNIT} that attends`, `${UNIT} that it attends to`],
+  decoder: ["target word that attends", "target word that it attends to"],
+  cross: ["target word that is predicted", "source word that it attends to"],
+};
 const panels = data.models.map((model) => new Panel(model, $("panels"), data.series));
-const shown = { attention: null, stage: "probabilities", head: Infinity, layer: 0, view: "map", scale: "all" };
+const shown = { attention: null, stage: "probabilities", head: Infinity, layer: Infinity, view: "map", scale: "all" };
 let timer = null, frame = null;
 
 function options(select, found) {
@@ -30,7 +35,13 @@ function heads() {
   return Math.min(...panels.map((panel) => panel.maps[shown.attention].heads));
 }
 
-// Says that a long series is shown in blocks of steps.
+// A sentence for words that are cut into pieces.
+function pieces() {
+  const { queries, keys } = panels[0].maps[shown.attention];
+  return [...queries, ...keys].some((word) => word.length > 1 && word.endsWith("·")) ? " A dot ends a piece of a word that continues." : "";
+}
+
+// A sentence for a long series, which is shown in blocks of steps.
 function blocks() {
   const { keys } = panels[0].maps[shown.attention];
   return data.series && keys[0] !== "1" ? ` Entries are means over blocks of steps: ${keys[0]}, ${keys[1]} and so on.` : "";
@@ -51,10 +62,11 @@ function update() {
   $("layer").max = layers();
   $("layer").value = shown.layer + 1;
   $("number").textContent = `${shown.layer + 1} of ${layers()}`;
-  const head = shown.head === count ? "the mean over heads" : `head ${shown.head + 1}`;
-  $("about").textContent = `${TITLES[shown.attention]}, ${STAGE_TITLES[shown.stage]}, ${head}. ${shown.view === "map" ? "Rows" : "Left"}: ${
-    QUERIES[shown.attention]
-  }; ${shown.view === "map" ? `columns: ${UNIT} that is read` : `right: ${UNIT} that is read; the stronger a line, the larger the value`}.${blocks()}`;
+  const [queries, keys] = AXES[shown.attention];
+  $("about").textContent =
+    shown.view === "map"
+      ? `Rows: ${queries}. Columns: ${keys}.${pieces()}${blocks()}`
+      : `Left: ${queries}. Right: ${keys}. The stronger a line, the larger the value.${pieces()}${blocks()}`;
   draw();
 }
 
@@ -63,7 +75,7 @@ function set(changes) {
   update();
 }
 
-// Goes to a layer, the map changing gradually where the reader has nothing against motion.
+// Goes to a layer, the map changing gradually unless the reader prefers less motion.
 function change(layer) {
   const from = shown.layer;
   set({ layer });
@@ -125,7 +137,16 @@ function start() {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   window.addEventListener("resize", () => draw());
+  if (data.series) listChannels($("channels"), data.series);
+  if (window.parent !== window) fitFrame();
   set({ attention: kinds[kinds.length - 1] });
+}
+
+// In a frame of another page, that page learns how high the content is.
+function fitFrame() {
+  document.documentElement.classList.add("framed");
+  const report = () => window.parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");
+  new ResizeObserver(report).observe(document.body);
 }
 
 start();

@@ -16,6 +16,7 @@ from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
 from ea_fairseq.plain.whole_files import write_whole
 
+STYLES = ("theme.css", "explorer.css")
 SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")
 END = "</s>"
 SERIES_DIGITS = 4  # behind the point
@@ -58,15 +59,17 @@ class ModelMaps:
         words: of each attention the T queries and the S keys. A query of the cross-attention is the word that is
             predicted.
         series: (T, C) of a model of time series, whose words are steps, and blocks of steps where there are many.
+        note: stands below the name, such as what the model predicts.
     """
 
     name: str
     layers: dict[str, list[LayerMaps]]
     words: dict[str, tuple[list[str], list[str]]]
     series: np.ndarray | None = None
+    note: str = ""
 
     @classmethod
-    def of(cls, name: str, maps: Maps, series: np.ndarray | None = None) -> "ModelMaps":
+    def of(cls, name: str, maps: Maps, series: np.ndarray | None = None, note: str = "") -> "ModelMaps":
         """
         Args:
             series: (T, C) of a model of time series; more than MOST_WORDS steps are shown in blocks.
@@ -86,13 +89,14 @@ class ModelMaps:
             queries = layers[0].queries
             words[kind] = ([*queries[1:], END] if kind == "cross" else queries, layers[0].keys)
         require_few(words)
-        return cls(name, {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}, words, series)
+        return cls(name, {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}, words, series, note)
 
     @property
     def record(self) -> dict:
         """What the page's script reads."""
         return {
             "name": self.name,
+            "note": self.note,
             "attentions": {
                 kind: {
                     "queries": self.words[kind][0],
@@ -142,7 +146,7 @@ def attention_page(models: list[ModelMaps], title: str) -> str:
     data = json.dumps({"title": title, "models": records, "series": series}, ensure_ascii=True)
     parts = {
         "title": html.escape(title),
-        "style": _asset("explorer.css"),
+        "style": "\n".join(map(_asset, STYLES)),
         "script": "\n".join(map(_asset, SCRIPTS)),
         "data": data.replace("<", "\\u003c"),  # so that no word ends the script
     }

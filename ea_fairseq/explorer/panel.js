@@ -1,7 +1,7 @@
 "use strict";
 
 // One model's drawing: its maps as a grid of entries, or as links between words.
-const FONT = 12, GAP = 6, LEAST_CELL = 7, MOST_CELL = 40, LEAST_STEP = 3, MOST_STEP = 24, LINK_ROW = 24, LINK_SPAN = 220;
+const FONT = 12, GAP = 6, LEAST_CELL = 12, MOST_CELL = 48, LEAST_STEP = 3, MOST_STEP = 24, LINK_ROW = 24, LINK_SPAN = 220;
 
 class Panel {
   // `series` are the channels of a time series, whose steps are the queries and keys; of sentences it is null.
@@ -11,7 +11,7 @@ class Panel {
     this.maps = Object.fromEntries(Object.entries(model.attentions).map(([kind, found]) => [kind, new Maps(found)]));
     this.section = document.createElement("section");
     this.section.className = "panel";
-    this.section.append(this.heading(), this.drawing(), this.legend(), this.entry());
+    this.section.append(this.heading(), this.note(model.note), this.drawing(), this.legend(), this.entry());
     place.append(this.section);
     this.picked = null; // [query, key] that is kept
     this.hovered = null;
@@ -21,6 +21,13 @@ class Panel {
     const heading = document.createElement("h2");
     heading.textContent = this.name;
     return heading;
+  }
+
+  note(text) {
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = text;
+    return note;
   }
 
   drawing() {
@@ -74,14 +81,14 @@ class Panel {
     }
     this.look = { head, layer, diverging, most, colours: COLOURS[diverging ? "logits" : "probabilities"] };
     const style = getComputedStyle(document.documentElement);
-    this.ink = Object.fromEntries(["--text", "--quiet", "--hidden", "--accent", "--page"].map((name) => [name, style.getPropertyValue(name).trim()]));
+    this.ink = Object.fromEntries(["--text", "--quiet", "--masked", "--accent", "--page"].map((name) => [name, style.getPropertyValue(name).trim()]));
     (shown.view === "links" ? this.drawLinks : this.drawMap).call(this);
     const digits = most >= 100 ? 0 : most >= 10 ? 1 : most >= 1 ? 2 : 3;
     this.low.textContent = diverging ? (-most).toFixed(digits) : "0";
     this.high.textContent = most.toFixed(digits);
     this.bar.style.background = gradient(diverging);
     this.bar.parentElement.hidden = shown.view === "links" && !diverging;
-    this.tell();
+    this.write();
   }
 
   // A canvas of this size in CSS pixels, sharp on every screen.
@@ -118,7 +125,7 @@ class Panel {
     const { colours, diverging, most } = this.look;
     this.values.forEach((value, place) => {
       const x = left + (place % keys.length) * cell, y = top + Math.floor(place / keys.length) * cell;
-      pen.fillStyle = Number.isNaN(value) ? this.ink["--hidden"] : `rgb(${colours[placeOf(value, most, diverging)]})`;
+      pen.fillStyle = Number.isNaN(value) ? this.ink["--masked"] : `rgb(${colours[placeOf(value, most, diverging)]})`;
       pen.fillRect(x, y, cell, cell);
     });
     if (this.series) {
@@ -237,17 +244,17 @@ class Panel {
     this.point([within(query + move[0], queries), within(key + move[1], keys)], true);
   }
 
-  // Says in words what the entry that is pointed at holds.
-  tell() {
+  // Writes the value of the entry that is pointed at.
+  write() {
     const { shown, map, look } = this;
     const entry = this.pointed();
     this.canvas.setAttribute("aria-label", `${this.name}, layer ${look.layer + 1}, ${map.queries.length} queries by ${map.keys.length} keys`);
     if (!entry) {
-      this.output.textContent = "";
+      this.output.textContent = "Point at the map to read a value.";
       return;
     }
     const [query, key] = entry;
     const value = map.text(look.layer, shown.stage, look.head, query, key);
-    this.output.textContent = `${query + 1} “${map.queries[query]}” → ${key + 1} “${map.keys[key]}”: ${value === null ? "hidden" : value}`;
+    this.output.textContent = `${query + 1} “${map.queries[query]}” → ${key + 1} “${map.keys[key]}”: ${value === null ? "masked" : value}`;
   }
 }

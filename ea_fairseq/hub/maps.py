@@ -17,6 +17,7 @@ class AttentionByName(dict[str, AttentionMaps]):
         series: (T, C) as a model of time series read it.
         texts: that the model read.
         model: its name.
+        note: sentences that a page shows below the name, such as the prediction.
     """
 
     def __init__(
@@ -25,9 +26,10 @@ class AttentionByName(dict[str, AttentionMaps]):
         series: np.ndarray | None = None,
         texts: tuple[str, ...] = (),
         model: str = "model",
+        note: str = "",
     ):
         super().__init__(maps)
-        self.series, self.texts, self.model = series, texts, model
+        self.series, self.texts, self.model, self.note = series, texts, model, note
 
     def to_html(
         self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
@@ -46,7 +48,7 @@ class AttentionByName(dict[str, AttentionMaps]):
             UserError: where models read other words.
         """
         named = {name or self.model: self, **others}
-        models = [ModelMaps.of(called, maps, maps.series) for called, maps in named.items()]
+        models = [ModelMaps.of(called, maps, maps.series, maps.note) for called, maps in named.items()]
         return write_attention_page(path, models, title or self.title(named))
 
     def title(self, names: Iterable[str]) -> str:

@@ -67,19 +67,21 @@ class EATimeSeries:
 
         Returns:
             The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn``; queries and keys
-            are the numbers of steps, from 1. Without a mechanism, ``own``, ``input`` and ``logits`` are equal.
+            are the numbers of steps, from 1. Without a mechanism, ``own``, ``input`` and ``logits`` are equal. Their
+            note is a sentence with the prediction.
 
         Raises:
             UserError: where the model has no attention, or as :meth:`predict` does.
         """
         read = self.read(series, 0)
         with recording(self.model) as records:
-            self.outputs([read])
+            (outputs,) = self.outputs([read])
         if not records:
             raise UserError("this model has no attention: there is no map to show")
         steps = [str(step) for step in range(1, len(read) + 1)]
         found = {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
-        return AttentionByName(found, self.description.prepare(read), model=self.model.args.arch)
+        note = sentence_of(self.prediction(outputs.double().cpu()))
+        return AttentionByName(found, self.description.prepare(read), model=self.model.args.arch, note=note)
 
     def outputs(self, read: list[np.ndarray]) -> torch.Tensor:
         """What the model returns of series that :meth:`read` has read, (B, outputs)."""
@@ -113,3 +115,10 @@ class EATimeSeries:
         if np.isinf(values).any():
             raise UserError(f"series {number} has an infinite value: a missing one is NaN")
         return values
+
+
+def sentence_of(prediction: Prediction | float) -> str:
+    """A sentence with a predicted class and its probability, or with a predicted number."""
+    if isinstance(prediction, float):
+        return f"Predicted value: {prediction:g}."
+    return f"Predicted class: {prediction.label} (probability {prediction.probabilities[prediction.label]:.2f})."

@@ -48,7 +48,7 @@ def serving(answer, hosts=(LOCAL, "localhost")):
 def shout(text: str) -> Answer:
     if not text:
         raise UserError("There is no word in this.")
-    return Answer({"a model": [Hypothesis(text.upper(), -0.5)]}, f"<p>{len(text)}</p>")
+    return Answer({"a model": [Hypothesis(text.upper(), -0.5)]}, ["ja"], f"<p>{len(text)}</p>")
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None, headers=JSON):
@@ -69,6 +69,7 @@ def test_a_sentence_is_translated_and_the_last_pages_are_kept():
         found = [translate(port, "ja <b>" + "!" * number) for number in range(KEPT + 1)]
         assert [status for status, _ in found] == [200] * len(found)
         assert found[0][1]["translations"] == [{"model": "a model", "hypotheses": [{"text": "JA <B>", "score": -0.5}]}]
+        assert found[0][1]["unknown"] == ["ja"]
         pages = [ask(port, "GET", answer["attention"]) for _, answer in found]
         assert [status for status, *_ in pages] == [404, *[200] * KEPT]
         assert pages[-1][2] == f"<p>{6 + KEPT}</p>"
@@ -188,6 +189,13 @@ def test_two_models_that_do_not_read_the_same_are_refused(home, second, flaw):
         Translators([home / "ea model", home / second], cpu=True)
 
 
+def test_words_that_the_models_did_not_learn_are_named_once(home):
+    sentence = "a z b-z, a \U0001f642"
+    assert Translators([home / "ea model"], cpu=True).unknown(sentence) == ["z", "-", ",", "\U0001f642"]
+    vocabulary = {"a", "z", "-"}
+    assert Translators([home / "ea model"], True, vocabulary).unknown(sentence) == ["b", ",", "\U0001f642"]
+
+
 def test_a_port_that_is_taken_is_told():
     taken, sentence = listen(LOCAL, 0), r"cannot listen on 127\.0\.0\.1, port \d+ .*: choose another with --port"
     with taken, pytest.raises(UserError, match=sentence):
@@ -246,13 +254,39 @@ def test_a_reader_types_a_sentence_and_sees_its_translation_and_attention(demo):
             if expected:
                 assert browser.text("li span") == expected
             assert browser.run("return window.owned") is None
-        for text, sentence in (("", None), ("ja " * 300, "This has 899 characters")):
+        assert browser.text("#unknown").startswith("The models have never seen \u05e9")
+        refused = {"ja " * 300: "This has 899 characters", "ja" * 500_000: "This is too long"}
+        for text, sentence in (("", None), *refused.items()):
             browser.run("document.getElementById('text').value = arguments[0]", text)
             browser.run("document.getElementById('translate').click()")
             if sentence:
                 said = "return document.getElementById('error').textContent"
                 browser.wait_for(f"{said}.startsWith({json.dumps(sentence)})")
         assert [text for text in browser.complaints() if "400" not in text] == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_the_frame_is_as_high_as_its_maps_whose_last_layer_it_shows(demo):
+    with Browser() as browser:
+        browser.open(f"http://{LOCAL}:{demo[1]}/")
+        assert browser.wait_for("return document.querySelectorAll('.example').length") == 3
+        assert "few hundred German words" in browser.text("#about")
+        browser.run("document.querySelectorAll('.example')[1].click()")
+        browser.wait_for("return document.getElementById('attention').src")
+        browser.run("document.getElementById('attention').scrollIntoView()")
+        browser.wait_for("return document.getElementById('attention').offsetHeight > 300")
+        assert browser.text("li span") == "The doctor brings along wine."
+        assert browser.text("#unknown") == ""
+        for width in (1280, 400):
+            browser.resize(width, 700)
+            browser.run("document.getElementById('attention').scrollIntoView()")  # frames out of sight are not laid out
+            browser.send("/frame", {"id": 0})
+            browser.wait_for("return document.documentElement.scrollHeight <= innerHeight")
+            assert browser.run("return document.querySelectorAll('canvas').length") == 2
+            assert browser.text("#number") == "6 of 6"
+            browser.send("/frame", {"id": None})
+            assert browser.run("return document.documentElement.scrollWidth") <= width
 
 
 def test_more_models_than_two_and_odd_hosts_are_refused():

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from sacrebleu.metrics import BLEU
 
 from binary_lines import write_binary
@@ -30,7 +30,7 @@ SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
 RECIPE = "[train]\n--arch ea_transformer\n\n[evaluate]\n--average 2\n--beam 2\n"
 START = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
-TEXTS = ("translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
+TEXTS = ("source.txt", "translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
 
 
 def write_data(folder: Path) -> Path:
@@ -60,6 +60,13 @@ def home(tmp_path_factory) -> Path:
     log = [{"loss": "3.5", "num_updates": "10", "wall": "7"}, {"valid_loss": "3", "valid_num_updates": "12"}]
     (run / "train.log").write_text("".join(json.dumps(entry) + "\n" for entry in log))
     return home
+
+
+def sources(data: Path) -> list[str]:
+    """The tokens of the source sentences, subwords joined."""
+    words = Dictionary.load(str(data / "dict.de.txt"))
+    found = data_utils.load_indexed_dataset(str(data / "test.de-en.de"), words, "mmap")
+    return [words.string(tokens, "subword_nmt") for tokens in found]
 
 
 def command(home: Path, *options, data="some data", run="a run") -> dict:
@@ -117,6 +124,7 @@ def test_scores_are_those_of_the_texts_and_are_printed(home, evaluated):
     joined = "".join(texts["reference.tok.txt"])
     assert "@@" not in joined and "dogs" in joined and "&apos;s" in joined
     assert "&apos;" not in "".join(texts["reference.txt"])
+    assert texts["source.txt"] == [detokenizer("moses", "de")(line) for line in sources(home / "some data")]
 
 
 def state(home: Path) -> dict[str, tuple[int, bytes]]:

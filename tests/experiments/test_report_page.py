@@ -1,17 +1,25 @@
 """report.html: whole without anything beside it, and what it does when one points, clicks and sorts."""
 
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
+from html import escape
 from importlib import util
 
 import pytest
 
 from browsers import needs_browser
+from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.pictures import Browser
+from ea_fairseq.experiments.page import page, picture
 from ea_fairseq.experiments.reports.interactive_curves import library
-from fake_results import EVOLVING, PLAIN, make, write_results
+from ea_fairseq.experiments.scoring.results import SOURCE, TRANSLATION, Results
+from ea_fairseq.experiments.tables import Table
+from fake_results import EVOLVING, PLAIN, SENTENCES, make, references, write_results
 
+DARK = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
 NAMES = ("training-loss", "validation-loss", "validation-bleu")
+LOWEST = {PLAIN: "plain", EVOLVING: "evolving"}  # seed 1
 MARKUP = "</script><img src=x onerror=window.owned=1>"
 
 
@@ -49,6 +57,32 @@ def test_attention_maps_are_linked_where_they_are(tmp_path, monkeypatch):
     places = re.findall(r'<a href="([^"]*)">([^<]*)</a>', page)
     folder = "../runs/with%20%23%20maps/attention_maps"
     assert places == [(f"{folder}/{name}", name) for name in ("cross-mean.svg", "page.html")]
+
+
+def test_each_model_translates_the_same_sentences_on_the_page(two_models, tmp_path, monkeypatch):
+    page = make(monkeypatch, tmp_path / "without", two_models)["report.html"].decode()
+    assert f"<dt>reference</dt><dd dir=auto>{references()[0]}</dd>" in page and "<dt>source</dt>" not in page
+    folder = shutil.copytree(two_models, tmp_path / "two models")
+    source = [f"{MARKUP} {number}" for number in range(SENTENCES)]
+    (folder / "evolving-1" / SOURCE).write_text("\n".join(source) + "\n")
+    page = make(monkeypatch, tmp_path / "with", folder)["report.html"].decode()
+    texts = {"source": source, "reference": references()}
+    texts |= {model: Results.read(folder / f"{name}-1").raw()[0] for model, name in LOWEST.items()}
+    found = re.findall(r"<dl class=sample>(.*?)</dl>", page)
+    assert [re.findall(r"<dt>(.*?)</dt><dd dir=auto>(.*?)</dd>", sample) for sample in found] == [
+        [(label, escape(lines[number])) for label, lines in texts.items()]
+        for number in range(0, SENTENCES, SENTENCES // 5)
+    ]
+
+
+def test_samples_need_translations_with_a_line_for_each_sentence(tmp_path, monkeypatch):
+    write_results(tmp_path / "in", PLAIN)
+    with (tmp_path / "in" / TRANSLATION).open("a") as file:
+        file.write("one more\n")
+    with pytest.raises(UserError, match="differ in their number of lines: evaluate the model again"):
+        make(monkeypatch, tmp_path / "out", tmp_path / "in", "--no-p-values")
+    (tmp_path / "in" / TRANSLATION).unlink()
+    assert b"Sample translations" not in make(monkeypatch, tmp_path / "out", tmp_path / "in")["report.html"]
 
 
 @pytest.fixture
@@ -110,3 +144,29 @@ def test_curves_tell_numbers_hide_models_and_change_their_axes(browser):
     for width in (1280, 400):
         browser.resize(width, 900)
         assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+@needs_browser
+@pytest.mark.slow
+def test_wide_pictures_and_tables_scroll_within_themselves(tmp_path):
+    picture_file = tmp_path / "wide.svg"
+    picture_file.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="10"/>')
+    table = Table(["model", *map(str, range(99))], [["a" * 99] * 100], ["b" * 999])
+    written = tmp_path / "page.html"
+    written.write_text(page("c" * 99, table.html(), [picture(picture_file, "d" * 99)], ["<p>"]))
+    with Browser() as browser:
+        browser.resize(400, 900)
+        browser.open(written.as_uri())
+        assert browser.run("return document.querySelector('img').offsetWidth") == 2000
+        assert browser.run("return document.documentElement.scrollWidth") == 400
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_page_is_dark_for_readers_who_prefer_that(browser):
+    colours = "const found = getComputedStyle(document.body); return [found.backgroundColor, found.color]"
+    light = browser.run(colours)
+    browser.send("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": DARK})
+    dark = browser.run(colours)
+    brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (*light, *dark)]
+    assert brightness[0] > 700 > 100 > brightness[1] and brightness[3] > 600 > 100 > brightness[2]

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from browsers import needs_browser
 from ea_fairseq import EATimeSeries
 from ea_fairseq.attention.maps import by_layer
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.demo.pictures import Browser
+from ea_fairseq.series.ts_file import read_ts
 from time_series import write_folder
 from untrained_encoders import save_series
 
@@ -47,7 +50,7 @@ def test_maps_are_those_of_the_steps_of_a_series(home):
 
 def test_figures_are_drawn_of_heads_and_models(show, tmp_path):
     printed = show("evolving", "--series", "2", "--out", tmp_path / "all")
-    assert printed.startswith("series 2 of test.ts.gz, high:\n  evolving: ")
+    assert printed.startswith("series 2 of test.ts.gz:\n  evolving: True class: high. Predicted class: ")
     heads = ("head-1", "head-2", "mean")
     names = {f"series-2-{head}.{kind}" for head in heads for kind in ("png", "svg")}
     assert {path.name for path in (tmp_path / "all").iterdir()} == names
@@ -67,6 +70,11 @@ def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     show("evolving", "--series", "1", "--compare", home / "plain", "--html", tmp_path / "page.html")
     data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1])
     assert [model["name"] for model in data["models"]] == ["evolving", "plain"]
+    series = read_ts(home / "toys" / "test.ts.gz").series[0]
+    for model in data["models"]:
+        found = EATimeSeries.from_pretrained(home / model["name"]).predict(series)
+        probability = f"{found.probabilities[found.label]:.2f}"
+        assert model["note"] == f"True class: low. Predicted class: {found.label} (probability {probability})."
     keys = data["models"][0]["attentions"]["encoder"]["keys"]
     assert len(data["series"]) == 3 and {len(channel) for channel in data["series"]} == {len(keys)}
     with (tmp_path / "page.csv").open(newline="") as file:
@@ -75,6 +83,18 @@ def test_a_page_of_a_series_has_the_maps_and_the_series(home, show, tmp_path):
     assert len(of_first) == len(keys) and sum(of_first) == pytest.approx(1, abs=1e-3)
     maps = EATimeSeries.from_pretrained(home / "evolving").attention(np.ones((6, 3)))
     assert maps.to_html(tmp_path / "from Python.html").read_text().count('"series": [[') == 1
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_page_names_the_channels_and_what_is_predicted(show, tmp_path):
+    show("evolving", "--series", "1", "--html", tmp_path / "page.html")
+    with Browser() as browser:
+        browser.open((tmp_path / "page.html").as_uri())
+        names = browser.run("return [...document.querySelectorAll('#channels span')].map((one) => one.textContent)")
+        assert names == ["channel 1", "channel 2", "channel 3"]
+        assert browser.text(".panel .note").startswith("True class: low. Predicted class: ")
+        assert browser.complaints() == []
 
 
 @pytest.mark.parametrize(

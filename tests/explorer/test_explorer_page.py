@@ -153,7 +153,7 @@ def test_what_the_page_says_is_what_the_table_has(tmp_path):
                     query,
                     key,
                 )
-                if value == "hidden":
+                if value == "masked":
                     assert attention == "decoder" and int(key) > int(query) and place not in table
                 else:
                     row = table[place]
@@ -167,18 +167,20 @@ def test_layers_play_views_change_and_keys_work(tmp_path):
     write_page(tmp_path, words(6, "s"), words(5, "t"))
     with Browser() as browser:
         browser.open((tmp_path / "page.html").as_uri())
-        assert browser.text("#number") == "1 of 6" and browser.text("#about").startswith(
-            "encoder-decoder attention, prob"
-        )
-        browser.press(".", ".", "[")
-        assert browser.text("#number") == "3 of 6" and "head 4" in browser.text("#about")
+        shown = {"attention": "cross", "stage": "probabilities", "head": f"{HEADS}", "view": "map"}
+        for name, value in shown.items():
+            assert browser.run("return document.getElementById(arguments[0]).value", name) == value
+        assert browser.text("#number") == "6 of 6" and "source word" in browser.text("#about")
+        browser.press(",", ",", ",", "[")
+        assert browser.text("#number") == "3 of 6"
+        assert browser.run("return document.getElementById('head').value") == "3"
         browser.press("p")
         assert browser.text("#play") == "Stop"
         for layer in (4, 6, 1, 2):
             browser.wait_for(f"return document.getElementById('number').textContent === '{layer} of 6'")
         browser.press("p", "v")
         assert browser.run("return document.getElementById('view').value") == "links"
-        assert "the stronger a line" in browser.text("#about")
+        assert "The stronger a line" in browser.text("#about")
         before = browser.run("return getComputedStyle(document.body).backgroundColor")
         browser.run("document.getElementById('theme').click()")
         assert browser.run("return getComputedStyle(document.body).backgroundColor") != before

@@ -2,6 +2,7 @@
 
 const $ = (name) => document.getElementById(name);
 const NAMES = new Intl.DisplayNames("en", { type: "language", fallback: "code" });
+const HIGHEST = 20000; // pixels of the frame
 
 function element(kind, text, className = "") {
   const made = document.createElement(kind);
@@ -10,7 +11,12 @@ function element(kind, text, className = "") {
   return made;
 }
 
-function show({ translations, attention }) {
+function say(place, sentence) {
+  $(place).textContent = sentence;
+  $(place).hidden = !sentence;
+}
+
+function show({ translations, unknown, attention }) {
   const sections = translations.map(({ model, hypotheses }) => {
     const section = element("div", "", "model"), list = element("ol", "");
     for (const { text, score } of hypotheses) {
@@ -21,7 +27,8 @@ function show({ translations, attention }) {
     section.append(element("h2", model), list);
     return section;
   });
-  $("translations").replaceChildren(...sections, element("p", "Best of a beam of five; scores are mean log-probabilities of a token.", "quiet"));
+  $("translations").replaceChildren(...sections, element("p", "The three best translations of a beam of five; scores are mean log-probabilities of a token.", "quiet"));
+  say("unknown", unknown.length ? `The models have never seen ${unknown.join(", ")}: the translations are guesses.` : "");
   $("attention").hidden = false;
   $("attention").src = attention;
 }
@@ -40,13 +47,12 @@ async function translate(text) {
 $("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   $("translate").disabled = true;
-  $("error").hidden = true;
+  say("error", "");
   $("state").textContent = "translating …";
   try {
     show(await translate($("text").value));
   } catch (error) {
-    $("error").textContent = error instanceof TypeError ? "The demo has ended: start it again." : error.message;
-    $("error").hidden = false;
+    say("error", error instanceof TypeError ? "The demo has ended: start it again." : error.message);
   }
   $("state").textContent = "";
   $("translate").disabled = false;
@@ -59,11 +65,27 @@ $("text").addEventListener("keydown", (event) => {
   }
 });
 
+// The page in the frame reports its height, so that it needs no scrolling of its own.
+window.addEventListener("message", ({ source, data }) => {
+  if (source !== $("attention").contentWindow || !(data.height > 0)) return;
+  $("attention").style.height = `${Math.min(data.height, HIGHEST)}px`;
+});
+
 fetch("/models")
   .then((answer) => answer.json())
-  .then(({ models, languages, most, example }) => {
+  .then(({ models, languages, about, examples }) => {
     $("languages").textContent = `${languages.map((code) => NAMES.of(code)).join(" to ")}, by ${models.join(" and ")}`;
-    $("text").maxLength = most;
-    $("text").value = example;
+    say("about", about);
+    for (const text of examples) {
+      const button = element("button", text, "example");
+      button.type = "button";
+      button.addEventListener("click", () => {
+        $("text").value = text;
+        $("form").requestSubmit();
+      });
+      $("examples").append(button);
+    }
+    $("examples").hidden = !examples.length;
+    $("text").value = examples[0] || "";
     $("text").focus();
   });

@@ -11,9 +11,17 @@ from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.project import PROJECT
 
-RELEASED = ("embedded-ea_transformer_lite", "embedded-transformer_lite")
+RELEASED = [PROJECT / "checkpoints" / f"embedded-{name}" for name in ("ea_transformer_lite", "transformer_lite")]
 LOCAL = "127.0.0.1"
-EXAMPLES = {("de", "en"): "Sie sieht den Koch, der eine Blume pflanzt."}
+EXAMPLES = (
+    "Sie sieht den Koch, der eine Blume pflanzt.",
+    "Der Arzt bringt Wein mit.",
+    "Ich fahre ins Dorf, um einen Teppich zu verkaufen.",
+)
+ABOUT = (
+    "The released models know only the few hundred German words and the kinds of sentences of the small corpus that "
+    "they were trained on. Other German comes out as nonsense."
+)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -50,22 +58,25 @@ def main() -> None:
     args = parser.parse_args()
     if len(args.folders) > 2:
         parser.error("MODEL_DIR: give one or two models")
-    folders = args.folders or [PROJECT / "checkpoints" / name for name in RELEASED]
+    folders = args.folders or RELEASED
+    about, examples = (ABOUT, EXAMPLES) if {folder.resolve() for folder in folders} <= {*RELEASED} else ("", ())
     listening = listen(args.host, args.port)
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
     print("loading the models", flush=True)
     with redirect_stdout(sys.stderr):
-        from ea_fairseq.experiments.demo.translators import MOST_CHARACTERS, Translators
+        from ea_fairseq.data import embedded_corpus
+        from ea_fairseq.experiments.demo.translators import Translators, words
 
-        translators = Translators(folders, args.cpu)
-        example = EXAMPLES.get(translators.languages, "")
-        translators.answer(example or ".")  # so that the first one to ask need not wait
+        vocabulary = {*words(embedded_corpus.unpack()["train.de"].decode())} if about else None
+        translators = Translators(folders, args.cpu, vocabulary)
+        translators.answer(examples[0] if examples else ".")  # so that the first one to ask need not wait
     import uvicorn
 
     from ea_fairseq.experiments.demo.server import application
 
-    facts = {"models": list(translators.models), "languages": translators.languages, "most": MOST_CHARACTERS}
+    facts = {"models": list(translators.models), "languages": translators.languages}
+    facts |= {"about": about, "examples": examples}
     local = args.host == LOCAL
     hosts = [LOCAL, "localhost"] if local else ["*"]
     port = listening.getsockname()[1]
@@ -74,7 +85,7 @@ def main() -> None:
     print(printable(f"open http://{args.host}:{port} in a browser; Ctrl-C stops this"), flush=True)
     server = uvicorn.Server(
         uvicorn.Config(
-            application(translators.answer, {**facts, "example": example}, hosts),
+            application(translators.answer, facts, hosts),
             log_level="error",
             timeout_graceful_shutdown=1,
             limit_concurrency=64,

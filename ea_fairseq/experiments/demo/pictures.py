@@ -19,7 +19,6 @@ CHROMEDRIVER = shutil.which("chromedriver")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "tab": "\ue004", "enter": "\ue007"}
 WIDTH = 1100
-SETTINGS = {"layer": "4", "stage": "logits", "head": "2"}  # of the page
 
 
 class Browser:
@@ -89,6 +88,11 @@ class Browser:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.send("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
 
+    def fit(self, width: int) -> None:
+        """Makes the page as high as its content."""
+        self.resize(width, self.run("return Math.ceil(document.body.getBoundingClientRect().bottom)"))
+        self.settle()
+
     def complaints(self) -> list[str]:
         """What the page has written to the console so far."""
         return [entry["message"] for entry in self.send("/se/log", {"type": "browser"})]
@@ -135,18 +139,16 @@ def main() -> None:
 def draw(address: str, out: Path) -> None:
     """Takes the pictures of a demo that is being served."""
     with Browser() as browser:
-        browser.resize(WIDTH, 1060)
+        browser.resize(WIDTH, 1000)
         browser.open(address)
         browser.wait_for("return document.getElementById('text').value !== ''")
         browser.run("document.getElementById('translate').click()")
         page = browser.wait_for("return document.getElementById('attention').src")
         browser.settle()
+        browser.fit(WIDTH)
         browser.screenshot(out / "demo.png")
-        browser.resize(WIDTH, 780)
         browser.open(page)
-        for name, value in SETTINGS.items():
-            browser.choose(name, value)
         browser.run("document.querySelector('canvas').focus()")
-        browser.press("down", "right")
-        browser.settle()
+        browser.press(*["down"] * 5, *["right"] * 8)  # to the verb, which ends the German clause
+        browser.fit(WIDTH)
         browser.screenshot(out / "explorer.png")

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.demo.translators import Answer
+from ea_fairseq.plain.project import PACKAGE
 
 HERE = Path(__file__).parent
 MOST_BYTES = 8192  # of a request
@@ -72,7 +73,8 @@ class Demo:
             {"model": model, "hypotheses": [vars(hypothesis) for hypothesis in hypotheses]}
             for model, hypotheses in found.translations.items()
         ]
-        return JSONResponse({"translations": translations, "attention": f"/attention/{name}"}, headers=SAFE)
+        answer = {"translations": translations, "unknown": found.unknown, "attention": f"/attention/{name}"}
+        return JSONResponse(answer, headers=SAFE)
 
     async def attention(self, request: Request) -> Response:
         """A page of attention that is still kept."""
@@ -106,24 +108,25 @@ def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -
     return JSONResponse({"error": sentence}, status, headers=SAFE | (headers or {}))
 
 
-def asset(name: str, kind: str) -> Route:
+def asset(path: Path, kind: str) -> Route:
     """A file of the page."""
-    content = (HERE / name).read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8")
     headers = SAFE | {"Content-Security-Policy": OF_PAGE}
 
     async def give(request: Request) -> Response:
         return Response(content, media_type=kind, headers=headers)
 
-    return Route("/" if name == "demo.html" else f"/{name}", give)
+    return Route("/" if path.suffix == ".html" else f"/{path.name}", give)
 
 
 def application(answer: Callable[[str], Answer], facts: dict, hosts: list[str]) -> Starlette:
     """The server for hosts by these names; others, which a browser may have been led to, are refused."""
     demo = Demo(answer, facts)
     routes = [
-        asset("demo.html", "text/html"),
-        asset("demo.css", "text/css"),
-        asset("demo.js", "text/javascript"),
+        asset(HERE / "demo.html", "text/html"),
+        asset(PACKAGE / "explorer" / "theme.css", "text/css"),
+        asset(HERE / "demo.css", "text/css"),
+        asset(HERE / "demo.js", "text/javascript"),
         Route("/models", demo.models),
         Route("/translate", demo.translate, methods=["POST"]),
         Route("/attention/{name}", demo.attention),

@@ -1,5 +1,7 @@
 """What the demo says of a sentence: translations with scores by each model, and the page of their attention."""
 
+import re
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,26 +30,32 @@ class Answer:
 
     Args:
         translations: by the name of the model, the best first.
+        unknown: words of the sentence that the models did not learn.
         page: on which the attention is explored, while the models read the sentence and the first one's translation.
     """
 
     translations: dict[str, list[Hypothesis]]
+    unknown: list[str]
     page: str
 
 
 class Translators:
     """One or two models of the same languages and words.
 
+    Args:
+        vocabulary: the words of the training text; if not given, a word is unknown if a piece of it is ``<unk>``.
+
     Raises:
         UserError: naming a model that is not there, or one of other languages or words than the first.
     """
 
-    def __init__(self, folders: list[Path], cpu: bool = False):
+    def __init__(self, folders: list[Path], cpu: bool = False, vocabulary: Container[str] | None = None):
         models = [load_translation(find_model(folder), cpu) for folder in folders]
         names = model_names(folders, [folder.resolve().name for folder in folders])
         self.models = dict(zip(names, models, strict=True))
         require_same_task(models, folders)
         self.languages = models[0].languages
+        self.vocabulary = vocabulary
 
     def answer(self, text: str) -> Answer:
         """Translates a raw sentence.
@@ -66,6 +74,14 @@ class Translators:
             sentence = str(error).removesuffix(".")
             raise UserError(f"{sentence[0].upper()}{sentence[1:]}.") from None
 
+    def unknown(self, text: str) -> list[str]:
+        """The words of a raw sentence that the models did not learn, each once."""
+        found = dict.fromkeys(words(text))
+        if self.vocabulary is not None:
+            return [word for word in found if word not in self.vocabulary]
+        model = next(iter(self.models.values()))
+        return [word for word in found if model.src_dict.unk() in model.encode(word)]
+
     def _answer(self, text: str) -> Answer:
         found, target, maps = {}, None, []
         for name, model in self.models.items():
@@ -75,4 +91,9 @@ class Translators:
             ]
             target = hypotheses[0]["tokens"].cpu() if target is None else target
             maps.append(SentenceMaps.of(name, model.attention_of_tokens(model.encode(text), target), model.subword))
-        return Answer(found, attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
+        return Answer(found, self.unknown(text), attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
+
+
+def words(text: str) -> list[str]:
+    """The words and the punctuation marks of a raw text."""
+    return re.findall(r"\w+|[^\w\s]", text)

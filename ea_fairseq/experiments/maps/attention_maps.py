@@ -195,7 +195,7 @@ def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     from ea_fairseq.experiments.maps.sentence_maps import write_explorer
     from ea_fairseq.explorer.page import ModelMaps
 
-    pages = [ModelMaps.of(name, found, found.series) for name, found in maps.items()]
+    pages = [ModelMaps.of(name, found, found.series, found.note) for name, found in maps.items()]
     return write_explorer(pages, f"Attention of series {args.series}", args.html)
 
 

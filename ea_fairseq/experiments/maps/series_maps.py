@@ -14,14 +14,16 @@ from ea_fairseq.series.ts_file import SeriesFile
 
 
 def truth_of(file: SeriesFile, index: int) -> str:
-    """What is to be predicted of a series, behind a comma; empty where nothing is."""
+    """A sentence with the true class or number of a series; empty if the file has none."""
     if file.targets is None:
         return ""
-    return f", {file.targets[index] if file.labels is None else file.labels[file.targets[index]]}"
+    if file.labels is None:
+        return f"True value: {file.targets[index]:g}. "
+    return f"True class: {file.labels[file.targets[index]]}. "
 
 
 def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path | None) -> dict[str, AttentionByName]:
-    """The maps while models read a series, by their names; says what they predict.
+    """The maps while models read a series, by their names; prints what is true and what they predict.
 
     Args:
         models: checkpoints by the names that figures give them.
@@ -36,13 +38,11 @@ def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path
     if number > len(file.series):
         raise UserError(f"--series: {file.path} has {len(file.series):,} series, and there is no number {number:,}.")
     loaded = {name: EATimeSeries.from_pretrained(path.parent, path.name) for name, path in models.items()}
-    series = file.series[number - 1]
-    maps = {name: model.attention(series) for name, model in loaded.items()}
-    print(printable(f"series {number} of {file.path.name}{truth_of(file, number - 1)}:"))
-    for name, model in loaded.items():
-        found = model.predict(series)
-        said = f"{found:g}" if isinstance(found, float) else f"{found.label} ({found.probabilities[found.label]:.2f})"
-        print(printable(f"  {name}: {said}"))
+    maps = {name: model.attention(file.series[number - 1]) for name, model in loaded.items()}
+    print(printable(f"series {number} of {file.path.name}:"))
+    for name, found in maps.items():
+        found.note = truth_of(file, number - 1) + found.note
+        print(printable(f"  {name}: {found.note}"))
     return maps
 
 

@@ -11,6 +11,7 @@ from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.page import figure, page, picture, run_html
 from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
 from ea_fairseq.experiments.reports.results_page import keep, write_results_page
+from ea_fairseq.experiments.reports.samples import samples_html
 from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.whole_files import write_whole
@@ -61,7 +62,7 @@ def main() -> None:
 
     tables = tables_of(comparison, p_values=not args.no_p_values)
     figures = draw(comparison, args.out / "figures")
-    blocks = "\n".join(table.html() for table in tables.values())
+    blocks = "\n".join([*(table.html() for table in tables.values()), samples_html(comparison)])
     runs = [run_html(result, args.out) for result in comparison.all_results()]
     text = page(args.title or TITLE, blocks, figures_of_page(comparison, figures), runs)
     files = {f"{name}.{end}": getattr(table, form)() for name, table in tables.items() for end, form in FORMS.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ea_fairseq.experiments.reports.comparison_table import LENGTH, ONE_SEED, OTHER_SEEDS
 from ea_fairseq.experiments.reports.papers import CONVENTION
+from ea_fairseq.experiments.reports.samples import spread
 from ea_fairseq.experiments.reports.seed_range import seed_range
 from ea_fairseq.experiments.runs.training_log import speeds
 from ea_fairseq.experiments.scoring.results import Results
@@ -65,13 +66,10 @@ def notes(results: list[Results]) -> list[str]:
 
 def translations(results: list[Results], source: list[str], reference: list[str]) -> str:
     """Blocks of a sentence and its translations, of sentences spread over the test set."""
-    labels = ["source", "reference", *(result.model for result in results)]
-    texts = [source, reference, *(result.raw()[0] for result in results)]
-    width = max(map(len, labels))
-    sentences = list(zip(*texts, strict=True))
+    texts = {"source": source, "reference": reference} | {result.model: result.raw()[0] for result in results}
+    width = max(map(len, texts))
     return "\n\n".join(
-        "\n".join(f"{label.ljust(width)}  {line}" for label, line in zip(labels, lines, strict=True))
-        for lines in sentences[:: max(1, len(sentences) // SHOWN)][:SHOWN]
+        "\n".join(f"{label.ljust(width)}  {line}" for label, line in sample.items()) for sample in spread(texts, SHOWN)
     )
 
 

@@ -25,7 +25,7 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
 from ea_fairseq.plain.project import PACKAGE
 
-TEXTS = (results.COUNTS, results.TRANSLATION, results.REFERENCE, *results.TOKENIZED)
+TEXTS = (results.COUNTS, results.SOURCE, results.TRANSLATION, results.REFERENCE, *results.TOKENIZED)
 # The code that what a model makes of a subset depends on, and that of its scores.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),

@@ -15,6 +15,7 @@ from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
 RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
+SOURCE = "source.txt"
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
@@ -89,8 +90,9 @@ class Results:
     """Everything that a table or a figure says of one trained model, in texts that may be printed.
 
     Args:
-        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
-            and in counts.tsv what tokenized BLEU counts of each sentence; of encoders, predictions.tsv.
+        folder: of results.json, which also has the translations and references, raw and as tokens, and the raw
+            sources, a sentence a line, and in counts.tsv what tokenized BLEU counts of each sentence; of encoders,
+            predictions.tsv.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
         settings: the options of the model that tell it from others, such as ``ea_alpha``.

@@ -16,7 +16,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
-from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, TOKENIZED, TRANSLATION, Score
+from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, SOURCE, TOKENIZED, TRANSLATION, Score
 from ea_fairseq.experiments.scoring.scores import DEFINITIONS, Lines, all_scores, hidden, multi_bleu, sentence_counts
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.plain.text_lines import read_lines, tidy
@@ -27,10 +27,11 @@ SETTINGS = [*(f"{side}_{size}" for side in ("encoder", "decoder") for size in SI
 
 @dataclass(frozen=True)
 class Texts:
-    """Translations and references, each line by line: of tokens with subwords joined, and raw."""
+    """Translations and references, each line by line: of tokens with subwords joined, and raw; and raw sources."""
 
     tokens: tuple[Lines, Lines]
     raw: tuple[Lines, Lines]
+    sources: Lines
 
     @classmethod
     def read(cls, generated: Path, data: DataBin, subset: str, reference: Path | None) -> "Texts":
@@ -42,7 +43,8 @@ class Texts:
         sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
         tokens = best_lines(text, "H", sentences), best_lines(text, "T", sentences)
-        detokenize = detokenizer(data.preparation.tokenizer, data.languages[1])
+        detokenize_source, detokenize = (detokenizer(data.preparation.tokenizer, code) for code in data.languages)
+        sources = list(map(detokenize_source, best_lines(text, "S", sentences)))
         translations, references = ([detokenize(line) for line in side] for side in tokens)
         if reference:
             references = own_references(reference)
@@ -51,13 +53,13 @@ class Texts:
                     f"--reference: {reference} has {len(references)} lines, and {subset} of {data.folder} has "
                     f"{sentences} sentences: give the file that the data was made of."
                 )
-        return cls(tokens, (translations, references))
+        return cls(tokens, (translations, references), sources)
 
     def files(self) -> dict[str, Lines]:
-        """The four texts by the names of their files, and what tokenized BLEU counts of them."""
+        """The five texts by the names of their files, and what tokenized BLEU counts of them."""
         counts = sentence_counts(multi_bleu(), *map(hidden, self.tokens))
-        texts = *self.tokens, *self.raw, ["\t".join(map(str, sentence)) for sentence in counts]
-        return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, COUNTS), texts, strict=True))
+        texts = *self.tokens, *self.raw, self.sources, ["\t".join(map(str, sentence)) for sentence in counts]
+        return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, SOURCE, COUNTS), texts, strict=True))
 
 
 def own_references(path: Path) -> list[str]:
