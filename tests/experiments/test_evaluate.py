@@ -30,7 +30,7 @@ SENTENCES = 11  # no multiple of 8: fairseq-generate by itself leaves some out
 WORDS = ["The", "dog", "cat-like", "do@@", "gs", "runs", "&apos;s", ",", "."]
 RECIPE = "[train]\n--arch ea_transformer\n\n[evaluate]\n--average 2\n--beam 2\n"
 START = Start("2020-01-01T00:00:00+00:00", "abc", "a device", {"python": "3.11"})
-TEXTS = ("translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
+TEXTS = ("source.txt", "translation.txt", "translation.tok.txt", "reference.txt", "reference.tok.txt")
 
 
 def write_data(folder: Path) -> Path:
@@ -117,6 +117,8 @@ def test_scores_are_those_of_the_texts_and_are_printed(home, evaluated):
     joined = "".join(texts["reference.tok.txt"])
     assert "@@" not in joined and "dogs" in joined and "&apos;s" in joined
     assert "&apos;" not in "".join(texts["reference.txt"])
+    generated = (folder / "generated/generate-test.txt").read_text()
+    assert texts["source.txt"] == list(map(detokenizer("moses", "de"), best_lines(generated, "S", SENTENCES)))
 
 
 def state(home: Path) -> dict[str, tuple[int, bytes]]:
@@ -251,21 +253,38 @@ def test_the_best_translations_are_taken_in_the_order_of_the_data():
         best_lines(generated, "H", 3)
 
 
-def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
+def test_raw_text_of_another_length_is_refused(home, evaluated, tmp_path):
     data = DataBin(home / "some data")
     generated = home / "a run" / "evaluation" / "generated" / "generate-test.txt"
     reference = tmp_path / "raw.en"
     reference.write_text("A raw reference.\n" * SENTENCES)
     assert Texts.read(generated, data, "test", reference).raw[1] == ["A raw reference."] * SENTENCES
+    assert Texts.read(generated, data, "test", source=reference).sources == ["A raw reference."] * SENTENCES
     reference.write_text("A raw reference.\n" * 3)
     with pytest.raises(UserError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
         Texts.read(generated, data, "test", reference)
+    with pytest.raises(UserError, match=r"--source: .*raw.en has 3 lines"):
+        Texts.read(generated, data, "test", source=reference)
     reference.write_bytes("Größe\n".encode("latin-1") * SENTENCES)
     cut = tmp_path / "raw.en.gz"
     cut.write_bytes(gzip.compress(b"a reference\n" * SENTENCES)[:-9])
     for file in (reference, cut):
         with pytest.raises(UserError, match=rf"--reference: .*{file.name} is not UTF-8, or a damaged .gz"):
             Texts.read(generated, data, "test", file)
+
+
+def test_tags_are_no_part_of_a_source(home, tmp_path):
+    """Where the preparation knows them, and else they are words like others."""
+    folder = shutil.copytree(home / "some data", tmp_path / "some data")
+    generated, lines = tmp_path / "generate-test.txt", []
+    for number in range(SENTENCES):
+        lines += [f"S-{number}\t<BT> a dog , <BT>", f"T-{number}\tx", f"H-{number}\t-1\tx"]
+    generated.write_text("\n".join(lines))
+    description = {"source_lang": "de", "target_lang": "en", "tokenizer": "moses", "lowercase": False}
+    description |= {"subword": "none", "models": []}
+    for tags, source in (([], "<BT> a dog, <BT>"), (["BT"], "a dog, <BT>")):
+        (folder / "preparation.json").write_text(json.dumps(description | {"tags": tags}))
+        assert Texts.read(generated, DataBin(folder), "test").sources == [source] * SENTENCES
 
 
 def test_an_evaluation_that_fails_leaves_the_results_that_are_there(home, evaluated, tmp_path):

@@ -17,6 +17,7 @@ NAME = "results.json"
 RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
+SOURCE = "source.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
 PREDICTIONS = "predictions.tsv"  # of encoders
@@ -89,8 +90,9 @@ class Results:
     """Everything that a table or a figure says of one trained model, in texts that may be printed.
 
     Args:
-        folder: of results.json, which also has the translations and references, raw and as tokens, a sentence a line,
-            and in counts.tsv what tokenized BLEU counts of each sentence; of encoders, predictions.tsv.
+        folder: of results.json, which also has the raw sources, the translations and references, raw and as tokens, a
+            sentence a line, and in counts.tsv what tokenized BLEU counts of each sentence; of encoders,
+            predictions.tsv.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
         settings: the options of the model that tell it from others, such as ``ea_alpha``.
