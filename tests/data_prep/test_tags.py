@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 from fairseq.tasks.translation import load_langpair_dataset
 
+import ea_fairseq.plugin  # noqa: F401  mends fairseq
 from corpora import LANGUAGES, LOWERCASED, SENTENCEPIECE, SIZES, WORDS, checksums, prepare, prepared, sentence
 from corpora import write_corpus as write_untagged
 from dataset_runs import assert_one_sentence
@@ -91,7 +92,8 @@ def test_each_source_sentence_begins_with_its_tag_and_is_otherwise_as_without(da
         assert binarised(data / "tagged", split, "en") == binarised(data / "plain", split, "en")
 
 
-def test_back_translations_are_a_second_training_set_with_a_tag(data: Path):
+@pytest.mark.parametrize(("flag", "times"), [(-1, 1), (3, 3)], ids=["by default", "repeated"])
+def test_back_translations_are_a_second_training_set_with_a_tag(data: Path, flag: int, times: int):
     sources = binarised(data / "tagged", BACK_TRANSLATIONS, "de")
     assert len(sources) == BACK_TRANSLATED
     assert all(line.startswith("<BT> ") and line.count("<BT>") == 1 for line in sources)
@@ -104,13 +106,13 @@ def test_back_translations_are_a_second_training_set_with_a_tag(data: Path):
         *("en", english),
         combine=True,  # as fairseq-train does
         dataset_impl=None,
-        upsample_primary=3,
+        upsample_primary=flag,
         left_pad_source=True,
         left_pad_target=False,
         max_source_positions=100,
         max_target_positions=100,
     )
-    assert len(both) == 3 * (SIZES["train"] - 1) + BACK_TRANSLATED
+    assert len(both) == len(both.src.sizes) == times * (SIZES["train"] - 1) + BACK_TRANSLATED
 
 
 def test_subwords_and_dictionaries_are_those_of_the_corpus(data: Path):
