@@ -13,8 +13,13 @@ from ea_fairseq.data.manifest import Layout, SentenceLayout
 from ea_fairseq.data.tables import LABELS
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.records import Tag
+from ea_fairseq.text.tags import tag_token
 
-OF_PAIRS = ("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
+OF_PAIRS = (
+    *("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models"),
+    "tags",
+)
 OF_SENTENCES = ("task", "inputs", "tokenizer", "normalize", "lowercase", "subword", "models", "classes")
 LABEL = "label"
 
@@ -53,27 +58,36 @@ class Description:
 
 
 def binarize(
-    output: Path, *, folders: dict[str, TextFolder], joined_dictionary: bool, workers: int, description: Description
+    output: Path,
+    *,
+    folders: dict[str, TextFolder],
+    joined_dictionary: bool,
+    tags: list[Tag],
+    workers: int,
+    description: Description,
 ) -> None:
     """Writes sentence pairs as data for translation to a new folder.
 
     Args:
-        folders: of the text, by split.
+        folders: of the text, by split; dictionaries are those of train.
+        tags: that source sentences may have.
     """
     quiet_fairseq()
     from ea_fairseq.data.binary_text import make_dictionary
 
     languages = folders["train"].languages
     files = [folders["train"].file(language) for language in languages]
+    tokens = list(map(tag_token, tags))
     if joined_dictionary:
-        dictionaries = [make_dictionary(files, workers)] * len(languages)
+        dictionaries = [make_dictionary(files, workers, more=tokens)] * len(languages)
     else:
-        dictionaries = [make_dictionary([file], workers) for file in files]
+        source, target = files
+        dictionaries = [make_dictionary([source], workers, more=tokens), make_dictionary([target], workers)]
     output.mkdir()
     layout = Layout(languages)
     write_texts(output, layout, folders, dictionaries, workers)
-    by_role = dict(zip(("source_lang", "target_lang"), languages, strict=True))
-    description.write(output, layout, folders, by_role, OF_PAIRS)
+    more = dict(zip(("source_lang", "target_lang"), languages, strict=True)) | {"tags": tags}
+    description.write(output, layout, folders, more, OF_PAIRS)
 
 
 def binarize_sentences(

@@ -6,7 +6,8 @@ for a .bin of more than 2 GiB, and it holds the lengths of all sentences in memo
 
 import struct
 from array import array
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from pathlib import Path
 
@@ -25,14 +26,16 @@ AT_ONCE = 1_000_000  # sentences whose offsets are computed at a time
 Encode = Callable[[bytes], tuple[bytes, bytes]]
 
 
-def make_dictionary(files: list[Path], workers: int, threshold: int = 1) -> Dictionary:
+def make_dictionary(files: list[Path], workers: int, threshold: int = 1, more: Iterable[str] = ()) -> Dictionary:
     """fairseq's dictionary of the words in plain or gzipped files, the most frequent first.
 
     Args:
         threshold: how often a word must occur, at least.
+        more: words that it has in any case.
     """
     dictionary = Dictionary()
-    for word, count in count_words(files, workers).items():
+    counts = count_words(files, workers) | Counter(dict.fromkeys(more, threshold))
+    for word, count in counts.items():
         dictionary.add_symbol(word, count)
     dictionary.finalize(threshold)
     return dictionary

@@ -11,6 +11,9 @@ from ea_fairseq.data.text_folder import History
 from ea_fairseq.errors import UserError
 
 SPLITS = ("train", "valid", "test")
+BACK_TRANSLATIONS = "train1"  # which fairseq reads after train, and --upsample-primary does not repeat
+TRAINING = ("train", BACK_TRANSLATIONS)
+PARTS = (*TRAINING, "valid", "test")
 MANIFEST = "manifest.json"
 
 

@@ -120,8 +120,10 @@ class SentencePairs(DataSet):
         }
         for step in self.steps:
             steps[step]()
-        joined = options.joined_dictionary
+        plan.tag()
+        joined, tags = options.joined_dictionary, sorted(set().union(*plan.tags.values()))
         description = Description({"dataset": self.maker} | settings, plan.versions, plan.model_files())
-        plan.binarize(partial(binarize, joined_dictionary=joined, description=description), joined)
+        make = partial(binarize, joined_dictionary=joined, tags=tags, description=description)
+        plan.binarize(make, (joined, tags) if tags else joined)
         is_default = settings == text_settings(self.default_options(), SETTINGS, self.normalized)
         self.carry_out(plan, folder, options, strict=is_default)

@@ -1,14 +1,15 @@
 """Subwords: models are learnt of tokenized text, BPE or sentencepiece, and segment it."""
 
 import io
-from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
 from ea_fairseq.data.byte_pairs import learn_merges
 from ea_fairseq.data.parallel import count_words, read_lines
 from ea_fairseq.data.text_folder import TextFolder
-from ea_fairseq.data.transform import Transform
+from ea_fairseq.data.transform import Lines, Transform, each_side
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress
 from ea_fairseq.text.subwords import make_segmenter
@@ -80,7 +81,12 @@ def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: 
     output.write_bytes(model.getvalue())
 
 
-def make_segmenters(kind: str, models: list[Path]) -> Transform:
-    """A transform that segments each language, with one model for all or one for each."""
+def make_segmenters(kind: str, models: list[Path], sides: int) -> Transform:
+    """A transform that segments each of the sides, with one model for all or one for each."""
     segmenters = [make_segmenter(kind, model) for model in models]
-    return lambda *sides: (*(list(map(*pair)) for pair in zip(cycle(segmenters), sides)), Counter())
+    return each_side(partial(segmented, segment) for segment in islice(cycle(segmenters), sides))
+
+
+def segmented(segment: Callable[[str], str], lines: Lines) -> Lines:
+    """The lines, each of them segmented."""
+    return list(map(segment, lines))

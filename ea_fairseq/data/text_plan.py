@@ -3,6 +3,7 @@
 import platform
 import shutil
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from importlib import metadata
@@ -10,13 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import PARTS, TRAINING, sha256
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.data.subword_models import learn_model, make_segmenters
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers, moses_version
-from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, Transform, copied, transform
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, Transform, copied, tagged, transform
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.records import Tag
+from ea_fairseq.text.tags import TAGS
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
 TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece"}
@@ -39,7 +42,8 @@ class TextPlan(Plan):
     Attributes:
         versions: of the tools.
         text: of each split, the text folders that hold it so far.
-        train_bytes: size of the text for training so far, about.
+        tags: of the text of each split that has some.
+        sizes: of the text for training so far, about, in bytes by split.
         models: of subwords.
     """
 
@@ -47,7 +51,8 @@ class TextPlan(Plan):
         super().__init__()
         self.folder, self.options, self.sides, self.versions = folder, options, sides, tool_versions(options)
         self.text: dict[str, tuple[str, ...]] = {}
-        self.train_bytes = 0
+        self.tags: dict[str, set[Tag]] = {}
+        self.sizes = Counter[str]()
         self.models: tuple[str, ...] = ()
 
     @property
@@ -58,7 +63,7 @@ class TextPlan(Plan):
     def add_source(self, output: str, part: str, size: int = 0) -> None:
         """Adds what a step makes to the text of a split, and its size to that of the text for training."""
         self.text[part] = (*self.text.get(part, ()), output)
-        self.train_bytes += size
+        self.sizes[part] += size
 
     def size_on_disk(self, size: int) -> int:
         """The size of so many bytes of text for training on the disk, about."""
@@ -66,7 +71,8 @@ class TextPlan(Plan):
 
     def folders(self, part: str) -> list[TextFolder]:
         """The text folders of a split."""
-        return [TextFolder(self.folder / name, self.sides) for name in self.text[part]]
+        sides = (*self.sides, TAGS) if part in self.tags else self.sides
+        return [TextFolder(self.folder / name, sides) for name in self.text[part]]
 
     def model_files(self) -> list[Path]:
         """The files of the subword models."""
@@ -89,10 +95,10 @@ class TextPlan(Plan):
             make: makes its function, when the models are there.
             percent: of its size so far that the text for training has afterwards.
         """
-        inputs, workers, size, compress = self.folders(part), self.options.workers, 0, False
-        if part == "train":
-            self.train_bytes = self.train_bytes * percent // 100
-            size, compress = self.size_on_disk(self.train_bytes), self.options.compress
+        inputs, workers = self.folders(part), self.options.workers
+        compress = self.options.compress and part in TRAINING
+        self.sizes[part] = self.sizes[part] * percent // 100
+        size = self.size_on_disk(self.sizes[part])
 
         def write(path: Path) -> None:
             transform(step, make(), inputs=inputs, output=path, workers=workers, compress=compress, **more)
@@ -110,9 +116,9 @@ class TextPlan(Plan):
         """
         options = self.options
         if options.subsample:
-            self.train_bytes = min(self.train_bytes, options.subsample * BYTES_OF_A_PAIR)
+            self.sizes["train"] = min(self.sizes["train"], options.subsample * BYTES_OF_A_PAIR)
         tools = [self.versions.get(tool) for tool in ("moses", "sacremoses", "regex")]
-        for part in filter(self.text.get, SPLITS):
+        for part in filter(self.text.get, PARTS):
             how = (options.tokenizer, part in normalized, options.dash_splits, options.lowercase)
             drawn = sample if part == "train" else None
             make = partial(make_tokenizers, Tokenization(*how, options.moses), languages)
@@ -122,9 +128,10 @@ class TextPlan(Plan):
     def clean(self) -> None:
         """Plans to drop training pairs of no use."""
         limits = {"max_length": self.options.max_length, "ratio": self.options.ratio}
-        refusal = "cleaning leaves no pair of train: check the languages, --max-length and --ratio."
         make = partial(PairFilter, **limits)
-        self.add_transform("cleaned/train", "train", "clean", make, limits, 98, refusal=refusal)
+        for part in filter(self.text.get, TRAINING):
+            refusal = f"cleaning leaves no pair of {part}: check the languages, --max-length and --ratio."
+            self.add_transform(f"cleaned/{part}", part, "clean", make, limits, 98, refusal=refusal)
 
     def split(self, every: int) -> None:
         """Plans to put every Nth training pair aside for validation."""
@@ -141,9 +148,14 @@ class TextPlan(Plan):
             return
         if not self.models:
             self.learn_subword(kind)
-        for part in filter(self.text.get, SPLITS):
-            make = partial(make_segmenters, kind, self.model_files())
+        for part in filter(self.text.get, PARTS):
+            make = partial(make_segmenters, kind, self.model_files(), len(self.sides))
             self.add_transform(f"subword/{part}", part, "subword", make, (kind, self.models), 115)
+
+    def tag(self) -> None:
+        """Plans to put the tags of the text in front of its source sentences."""
+        for part in filter(self.tags.get, PARTS):
+            self.add_transform(f"tagged/{part}", part, "tag", lambda: tagged, TAGS)
 
     def learn_subword(self, kind: str) -> None:
         """Plans to learn a subword model of the text for training, or one for each side."""
@@ -169,10 +181,11 @@ class TextPlan(Plan):
             make: writes it, of ``folders`` by split and ``workers``.
             needs: further steps that it needs.
         """
-        parts = [part for part in SPLITS if part in self.text]
-        make = partial(make, folders={part: self.folders(part)[0] for part in parts}, workers=self.options.workers)
+        parts = [part for part in PARTS if part in self.text]
+        folders = {part: TextFolder(self.folder / self.text[part][0], self.sides) for part in parts}
+        make = partial(make, folders=folders, workers=self.options.workers)
         needs = (*(name for part in parts for name in self.text[part]), *self.models, *needs)
-        size = self.train_bytes * BINARISED // 100
+        size = self.sizes.total() * BINARISED // 100
         self.add("data-bin", make, (self.versions["fairseq"], settings), needs, size=size)
 
 

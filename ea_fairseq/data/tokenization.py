@@ -5,13 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.transform import Transform
+from ea_fairseq.data.transform import Transform, each_side
 from ea_fairseq.errors import UserError
 
 SCRIPTS = ("normalize-punctuation.perl", "remove-non-printing-char.perl", "tokenizer.perl", "lowercase.perl")
@@ -63,8 +62,7 @@ class Tokenization:
 
 def make_tokenizers(tokenization: Tokenization, languages: tuple[str, ...]) -> Transform:
     """A transform that tokenizes each language."""
-    tokenizers = list(map(tokenization.tokenizer_for, languages))
-    return lambda *sides: (*(tokenize(lines) for tokenize, lines in zip(tokenizers, sides, strict=True)), Counter())
+    return each_side(map(tokenization.tokenizer_for, languages))
 
 
 def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> list[str]:

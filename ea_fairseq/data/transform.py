@@ -2,9 +2,9 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, compress, count, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from ea_fairseq.data.parallel import map_in_order
 from ea_fairseq.data.text_folder import History, Pair, TextFolder, encode_lines, writing_sides
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import progress, tidy
+from ea_fairseq.text.tags import tag_token
 
 CHUNK = 5000  # pairs
 REASONS = ("empty", "too_long", "ratio", "long_word")  # to drop a pair, as Moses' clean-corpus-n has them
@@ -19,7 +20,7 @@ MAX_WORD_LENGTH = 1000  # characters, as there
 
 Item = TypeVar("Item")
 Lines = list[str]
-Transform = Callable[..., tuple]  # of the lines of each language
+Transform = Callable[..., tuple]  # of the lines of each language, and of tags if there are some
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,34 @@ class PairFilter:
             return "ratio"
         return "long_word" if max(map(len, chain(*words))) > MAX_WORD_LENGTH else None
 
-    def __call__(self, source_lines: Lines, target_lines: Lines) -> tuple[Lines, Lines, Counter]:
-        """The lines of the pairs to keep, and how many pairs are dropped for each reason."""
-        pairs = list(zip(source_lines, target_lines, strict=True))
-        reasons = [self.reason_to_drop(*pair) for pair in pairs]
-        kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if reason is None]
+    def __call__(self, *sides: Lines) -> tuple:
+        """The lines of the pairs to keep, with their tags, and how many pairs are dropped for each reason."""
+        reasons = [self.reason_to_drop(source, target) for source, target, *_ in zip(*sides, strict=True)]
         dropped = Counter({reason: reasons.count(reason) for reason in REASONS})
-        return [source for source, _ in kept], [target for _, target in kept], dropped
+        is_kept = [reason is None for reason in reasons]
+        return *(list(compress(lines, is_kept)) for lines in sides), dropped
 
 
 def copied(*sides: Lines) -> tuple:
     """A transform that keeps all lines as they are."""
     return *sides, Counter()
+
+
+def each_side(functions: Iterable[Callable[[Lines], Lines]]) -> Transform:
+    """A transform that applies a function to the lines of each language, and keeps tags as they are."""
+    functions = list(functions)
+
+    def apply(*sides: Lines) -> tuple:
+        texts = [function(lines) for function, lines in zip(functions, sides, strict=False)]
+        return *texts, *sides[len(texts) :], Counter()
+
+    return apply
+
+
+def tagged(source: Lines, target: Lines, tags: Lines) -> tuple:
+    """A transform that puts the token of its tag, if it has one, in front of each source line."""
+    lines = [f"{tag_token(tag)} {line}" if tag else line for tag, line in zip(tags, source, strict=True)]
+    return lines, target, tags, Counter()
 
 
 def transform(

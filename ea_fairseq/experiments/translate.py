@@ -35,11 +35,12 @@ EXAMPLE = "ea-fairseq translate runs/quickstart/ea_transformer_lite <<<'Der Arzt
 
 
 class Translator:
-    """A model, and how to search with it."""
+    """A model, how to search with it, and the tag of the text, if it has one."""
 
-    def __init__(self, hub: "TranslationHub", search: dict[str, Any]) -> None:
+    def __init__(self, hub: "TranslationHub", search: dict[str, Any], tag: str | None = None) -> None:
         self.hub = hub
         self.search = search
+        self.tag = tag
         self.most_tokens = hub.max_positions[0]
 
     def __call__(self, lines: list[str], first: int = 1) -> list[str]:
@@ -51,7 +52,7 @@ class Translator:
 
     def parts(self, line: str, number: int) -> "list[Tensor]":
         """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
-        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
+        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1 + bool(self.tag)]
         if len(parts) > 1:
             tqdm.write(
                 f"translate: line {number} has more than the {self.most_tokens} tokens that the model reads at once, "
@@ -62,7 +63,7 @@ class Translator:
 
     def cut(self, text: str, number: int) -> "list[Tensor]":
         """The tokens of a text, cut near the middle again and again until no part is too long."""
-        tokens = self.hub.encode(text)
+        tokens = self.hub.encode(text, self.tag)
         if len(tokens) <= self.most_tokens:
             return [tokens]
         for end in ENDS:
@@ -85,20 +86,30 @@ class Progress(tqdm):
 
 def load(args: argparse.Namespace) -> Translator:
     """The translator that the arguments ask for."""
+    import torch
+
     from ea_fairseq.search.generation_options import require_bfloat16
     from ea_fairseq.search.shortlist import Shortlist
 
+    if args.sampling and (args.shortlist or args.native_bf16):
+        raise UserError("--sampling is a search of fairseq's, without --shortlist and --native-bf16: leave these out.")
     files = find_model(args.model_dir, args.checkpoint, args.data)
     hub = load_translation(files, args.cpu, max_tokens=args.max_tokens, batch_size=None)
     # fairseq ends every translation after 200 tokens; only a long source needs more.
-    search: dict[str, Any] = {"beam": args.beam, "lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    search: dict[str, Any] = {"lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
+    search["beam"] = args.beam or (1 if args.sampling else 5)
+    if args.tag:
+        hub.tag_id(args.tag)  # refuses one that the model does not know before anything is translated
+    if args.sampling:
+        search |= {"sampling": True, "sampling_topk": args.sampling_topk}
+        torch.manual_seed(args.seed)
     if args.shortlist:
         Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
         search["shortlist"] = str(args.shortlist)
     if args.native_bf16:
         require_bfloat16("--native-bf16")
         search["native_bf16"] = True
-    return Translator(hub, search)
+    return Translator(hub, search, args.tag)
 
 
 def read_lines(file: IO[bytes]) -> Iterator[str]:
@@ -139,9 +150,16 @@ def parse_arguments() -> argparse.Namespace:
     add("--checkpoint", metavar="NAME[:NAME]", help=text)
     text = "folder of dictionaries, subword model and preparation.json (default: MODEL_DIR if it has dictionaries, "
     add("--data", type=Path, metavar="DIR", help=f"{text}else the folder that the model was trained on)")
-    add("--beam", type=count, default=5, metavar="N", help="width of the beam (default: 5)")
+    add("--beam", type=count, metavar="N", help="width of the beam (default: 5; with --sampling 1)")
     text = "length penalty, higher for longer translations (default: 1)"
     add("--lenpen", type=at_least(0, float), default=1.0, metavar="F", help=text)
+    text = "of all lines, if the model was trained with tags, such as a domain"
+    add("--tag", metavar="NAME", help=text)
+    text = "draw each token from the model's distribution instead of searching the best, as for back-translation"
+    add("--sampling", action="store_true", help=text)
+    text = "with --sampling, draw only from the N most likely tokens (default: from all)"
+    add("--sampling-topk", type=count, default=-1, metavar="N", help=text)
+    add("--seed", type=at_least(0), default=1, metavar="N", help="of --sampling (default: 1)")
     text = "shortlist file of ea-fairseq shortlist: choose only among translations of the source's words"
     add("--shortlist", type=Path, metavar="FILE", help=text)
     text = "multiply in bfloat16, if this processor supports it and is faster that way"

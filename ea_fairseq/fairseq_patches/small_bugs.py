@@ -13,6 +13,9 @@
 - ``ConcatTensorMeter`` (fairseq/logging/meters.py) stores the predictions and targets from which
   ``sentence_prediction`` derives correlations, and has no value to log: each validation logs ``pred [] | targ []``.
   Here such meters are left out of what is logged.
+- With a second training set (``train1``), ``load_langpair_dataset`` (fairseq/tasks/translation.py) repeats the first
+  one ``--upsample-primary`` times, -1 by default, and ends in NumPy's "negative dimensions are not allowed". Here
+  ``ConcatDataset`` takes a negative number for 1.
 """
 
 from collections import OrderedDict
@@ -20,6 +23,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from fairseq.data import ConcatDataset, FairseqDataset
 from fairseq.logging.meters import ConcatTensorMeter, MetersDict
 from fairseq.modules import AdaptiveSoftmax
 from fairseq.ngram_repeat_block import NGramRepeatBlock
@@ -28,13 +32,15 @@ from torch import Tensor
 fairseq_log_prob = AdaptiveSoftmax.get_log_prob
 fairseq_block = NGramRepeatBlock._no_repeat_ngram
 fairseq_values = MetersDict.get_smoothed_values
+fairseq_concatenate = ConcatDataset.__init__
 
 
 def patch_small_bugs() -> None:
-    """Replaces three methods by the functions below, and gives NumPy ``compat.long``, an int, where it has none."""
+    """Replaces four methods by the functions below, and gives NumPy ``compat.long``, an int, where it has none."""
     AdaptiveSoftmax.get_log_prob = log_prob
     NGramRepeatBlock._no_repeat_ngram = block
     MetersDict.get_smoothed_values = values_to_log
+    ConcatDataset.__init__ = concatenate
     if not hasattr(np, "compat"):
         vars(np)["compat"] = SimpleNamespace(long=int)
 
@@ -58,3 +64,9 @@ def values_to_log(self: MetersDict) -> OrderedDict[str, float]:
     """Returns the values of the meters that have one."""
     found = fairseq_values(self)
     return OrderedDict((name, value) for name, value in found.items() if not isinstance(self[name], ConcatTensorMeter))
+
+
+def concatenate(self: ConcatDataset, datasets: list[FairseqDataset], sample_ratios: int | list[int] = 1) -> None:
+    """Makes a data set of several, each of them repeated as often as its ratio says."""
+    ratios = sample_ratios if isinstance(sample_ratios, int) else [1 if ratio < 0 else ratio for ratio in sample_ratios]
+    fairseq_concatenate(self, datasets, ratios)

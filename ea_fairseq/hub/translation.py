@@ -113,11 +113,17 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.preparation.subword if self.preparation else "none"
 
     def translate(
-        self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options: Any
+        self,
+        sentences: str | Iterable[str],
+        beam: int = 5,
+        verbose: bool = False,
+        tag: str | None = None,
+        **options: Any,
     ) -> str | list[str]:
         """The translation of a raw sentence, or of several; an empty one stays empty.
 
         Args:
+            tag: of the sentences, if the model was trained with tags.
             options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, one that is longer
                 than the model can read becomes empty.
 
@@ -125,17 +131,18 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             UserError: naming an option that there is not, or that changes no translation.
         """
         if isinstance(sentences, str):
-            return self.translate([sentences], beam, verbose, **options)[0]
+            return self.translate([sentences], beam, verbose, tag, **options)[0]
         sentences = list(sentences)
         self.require_options(options, verbose)
         skips = options.get("skip_invalid_size_inputs", False)
+        tokens = [self.encode(sentence, tag) for sentence in sentences]
         is_read = [
-            bool(sentence.strip()) and not (skips and len(self.encode(sentence)) > self.max_positions[0])
-            for sentence in sentences
+            bool(sentence.strip()) and not (skips and len(encoded) > self.max_positions[0])
+            for sentence, encoded in zip(sentences, tokens, strict=True)
         ]
-        full = list(compress(sentences, is_read))
-        translations = iter(super().translate(full, beam, verbose, **options) if full else [])
-        return [next(translations) if read else "" for read in is_read]
+        read = list(compress(tokens, is_read))
+        hypotheses = iter(self.generate(read, beam, verbose, **options) if read else [])
+        return [self.decode(next(hypotheses)[0]["tokens"]) if is_one else "" for is_one in is_read]
 
     def require_options(self, options: dict, verbose: bool) -> None:
         """
@@ -179,6 +186,26 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 raise UserError("it is an encoder: load it with EARobertaModel")
             return cls(cfg, task, models, target_subword, preparation, prepared)
 
+    def encode(self, sentence: str, tag: str | None = None) -> Tensor:
+        """Token ids (T,), int64, of a raw source sentence, after that of its tag.
+
+        Raises:
+            UserError: if the model does not know the tag.
+        """
+        tokens = super().encode(sentence)
+        if tag is None:
+            return tokens
+        return torch.cat([tokens.new_tensor([self.tag_id(tag)]), tokens])
+
+    def tag_id(self, tag: str) -> int:
+        """The token id of a tag; raises UserError if the model does not know the tag."""
+        if self.preparation is None:
+            raise UserError("tag: the model has no preparation.json, which names its tags: copy it from its data.")
+        token = self.preparation.tag_token(tag)
+        if token not in self.src_dict:
+            raise UserError(f"the model's source dictionary has no {token}: copy preparation.json from its data.")
+        return self.src_dict.index(token)
+
     def encode_target(self, sentence: str) -> Tensor:
         """Token ids (T,), int64, of a raw target sentence; :meth:`encode` is for source sentences."""
         if self.target_tokenizer is not None:
@@ -187,18 +214,22 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             sentence = self.target_bpe.encode(sentence)
         return self.tgt_dict.encode_line(sentence, add_if_not_exist=False).long()
 
-    def score(self, source: str | list[str], target: str | list[str]) -> Score | list[Score]:
+    def score(self, source: str | list[str], target: str | list[str], tag: str | None = None) -> Score | list[Score]:
         """Scores a given translation: a raw source and target sentence, or two lists of them.
+
+        Args:
+            tag: of the sources, if the model was trained with tags.
 
         Raises:
             UserError: where sources and targets differ in number, or a sentence is empty or longer than the model
                 can read.
         """
         if isinstance(source, str) and isinstance(target, str):
-            return self.score_tokens([self.encode(source)], [self.encode_target(target)])[0]
+            return self.score_tokens([self.encode(source, tag)], [self.encode_target(target)])[0]
         if isinstance(source, str) or isinstance(target, str) or len(source) != len(target):
             raise UserError("score needs a target for each source: two sentences, or two lists of the same length.")
-        return self.score_tokens(list(map(self.encode, source)), list(map(self.encode_target, target)))
+        sources = [self.encode(sentence, tag) for sentence in source]
+        return self.score_tokens(sources, list(map(self.encode_target, target)))
 
     def score_tokens(self, sources: list[Tensor], targets: list[Tensor]) -> list[Score]:
         """:meth:`score` of token ids: a list of sources (S,) and one of targets (T,), each with ``</s>``."""
@@ -211,11 +242,12 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 scores[index] = Score(words, hypothesis["positional_scores"].float().cpu())
         return [scores[index] for index in range(len(sources))]
 
-    def attention(self, source: str, target: str, model: int = 0) -> AttentionByName:
+    def attention(self, source: str, target: str, model: int = 0, tag: str | None = None) -> AttentionByName:
         """The attention maps of a raw sentence pair, from one teacher-forced pass.
 
         Args:
             model: index into the ensemble.
+            tag: of the source, if the model was trained with tags.
 
         Returns:
             The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn`` or
@@ -224,7 +256,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Raises:
             UserError: where there is no such model, it has no attention, or a sentence is empty or too long.
         """
-        found = self.attention_of_tokens(self.encode(source), self.encode_target(target), model)
+        found = self.attention_of_tokens(self.encode(source, tag), self.encode_target(target), model)
         found.texts = source, target
         return found
 

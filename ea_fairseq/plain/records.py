@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 FileName = NewType("FileName", str)
 Language = NewType("Language", str)
 Command = NewType("Command", str)
+Tag = NewType("Tag", str)
 
 MEGABYTE = 1 << 20
+SPECIAL = ("s", "pad", "unk", "mask")  # in angle brackets they are fairseq's own symbols
 WHOLE = 1 << 63  # no whole number of a record is as large
 NOUNS = {
     str: "a text",
@@ -32,6 +34,7 @@ NOUNS = {
     FileName: "the plain name of a file",
     Language: "a language of letters, digits and _",
     Command: "a command",
+    Tag: "a tag of letters, digits and . _ -",
 }
 Record = TypeVar("Record", bound="DataclassInstance")
 
@@ -130,6 +133,8 @@ def is_plain(value: object, kind: Any) -> bool:
         return isinstance(value, str) and re.fullmatch("[A-Za-z0-9_]{1,64}", value) is not None
     if kind is Command:
         return isinstance(value, str) and is_command(value)
+    if kind is Tag:
+        return isinstance(value, str) and is_tag(value)
     return type(value) is kind
 
 
@@ -140,6 +145,11 @@ def is_file_name(text: str) -> bool:
     except UnicodeEncodeError:  # half a character
         return False
     return size < 256 and not set(text) & set("/:\0") and text.strip(". ") != ""
+
+
+def is_tag(text: str) -> bool:
+    """Whether a text can be a tag, whose token in angle brackets is none of fairseq's special symbols."""
+    return re.fullmatch("[A-Za-z0-9._-]{1,64}", text) is not None and text not in SPECIAL
 
 
 def is_command(text: str) -> bool:

@@ -1,17 +1,18 @@
 """preparation.json: how the text that a model learnt from was prepared, so that nobody has to tell it again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ea_fairseq.errors import FileError
+from ea_fairseq.errors import FileError, UserError, printable
 from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
+from ea_fairseq.plain.records import MEGABYTE, FileName, Language, Tag, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
+from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
@@ -37,6 +38,7 @@ class Preparation:
         folder: of the file and of the subword models.
         models: of subwords, one for each language or one for both; none where the subword is ``none``.
         source_lang, target_lang: None where the data is not translated.
+        tags: that source sentences may have.
     """
 
     folder: Path
@@ -48,6 +50,7 @@ class Preparation:
     dash_splits: bool = False
     source_lang: Language | None = None
     target_lang: Language | None = None
+    tags: list[Tag] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
@@ -97,6 +100,13 @@ class Preparation:
         if not self.translates:
             raise FileError(f"{self.folder / PREPARATION} has no 'source_lang': it is not of data for translation.")
         return self
+
+    def tag_token(self, tag: str) -> str:
+        """The token of a tag; raises UserError if source sentences do not have this tag."""
+        if tag in self.tags:
+            return tag_token(tag)
+        known = f"it knows {', '.join(self.tags)}" if self.tags else "its training data had no tags"
+        raise UserError(f"the model does not know the tag {printable(tag)!r}: {known}.")
 
     def model_for(self, language: str) -> Path:
         """The file of a language's subword model, often one for both."""

@@ -27,8 +27,8 @@ from corpora import (
     write_corpus,
 )
 from dataset_runs import assert_one_sentence
+from ea_fairseq.data.checked_text import check_file
 from ea_fairseq.data.prepare import data_set, data_set_names, usage
-from ea_fairseq.data.sets.corpus import check_file
 from ea_fairseq.data.text_plan import tool_version
 from ea_fairseq.data.tokenization import Tokenization
 from ea_fairseq.errors import UserError

@@ -12,26 +12,30 @@ from ea_fairseq.data import transform as transforming
 from ea_fairseq.data.subword_models import make_segmenters
 from ea_fairseq.data.text_folder import History, TextFolder, encode_lines, writing_sides
 from ea_fairseq.data.tokenization import Tokenization, make_tokenizers
-from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, copied, transform
+from ea_fairseq.data.transform import EveryNth, PairFilter, Sample, copied, tagged, transform
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import tidy
+from ea_fairseq.text.tags import TAGS
 
 LANGUAGES = ("xx", "yy")
+TAGGED = (*LANGUAGES, TAGS)
 
 words = st.text("abcäß&-", min_size=1, max_size=4)
 lines = st.lists(words, max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(lines, lines), max_size=30)
 
 
-def write_folder(path: Path, pairs: list[tuple[str, str]], compress: bool = False) -> TextFolder:
-    folder = TextFolder(path, LANGUAGES)
+def write_folder(
+    path: Path, pairs: list[tuple[str, ...]], compress: bool = False, sides: tuple[str, ...] = LANGUAGES
+) -> TextFolder:
+    folder = TextFolder(path, sides)
     with writing_sides(folder, compress) as write:
-        write(*(encode_lines([pair[side] for pair in pairs], compress) for side in (0, 1)))
+        write(*(encode_lines([pair[side] for pair in pairs], compress) for side in range(len(sides))))
     History([{"file": path.name}]).then("read", len(pairs), Counter(), len(pairs)).write(path)
     return folder
 
 
-def read_folder(folder: TextFolder) -> list[tuple[str, str]]:
+def read_folder(folder: TextFolder) -> list[tuple[str, ...]]:
     return [tuple(line.decode().removesuffix("\n") for line in pair) for pair in folder.pairs()]
 
 
@@ -66,8 +70,9 @@ def test_each_output_pair_is_one_input_pair_in_order_and_counts_add_up(folders, 
 
 @settings(max_examples=50)
 @given(corpora, st.integers(1, 30), st.integers(0, 5))
-def test_a_chain_of_steps_keeps_pairs_together_in_order(folders, parts, size, seed):
-    """Each pair carries its number on both sides, as one character, and no step may part, mix up or invent any."""
+def test_a_chain_of_steps_keeps_pairs_and_their_tags_together_in_order(folders, parts, size, seed):
+    """Each pair carries its number on both sides, as one character, and no step may part, mix up or invent any; every
+    third pair has no tag, and the others have that number, too."""
     pairs = [(f"{chr(0x4E00 + n)} {source}", f"{chr(0x4E00 + n)} {target}") for n, (source, target) in enumerate(parts)]
     codes = folders().with_suffix(".codes")
     codes.write_text("#version: 0.2\na b\nab c</w>\n", encoding="utf-8")
@@ -75,13 +80,20 @@ def test_a_chain_of_steps_keeps_pairs_together_in_order(folders, parts, size, se
         ("tokenize", make_tokenizers(Tokenization("none"), LANGUAGES), Sample(size, seed)),
         ("clean", PairFilter(5, 1.5), None),
         ("split", copied, EveryNth(3, others=True)),
-        ("subword", make_segmenters("bpe", [codes]), None),
+        ("subword", make_segmenters("bpe", [codes], 2), None),
     ]
-    folder = write_folder(folders(), pairs)
+    tags = ["" if number % 3 == 0 else str(number) for number in range(len(pairs))]
+    lines = [(*pair, tag) for pair, tag in zip(pairs, tags, strict=True)]
+    folder = write_folder(folders(), lines, sides=TAGGED)
     for step, function, selection in steps:
-        output = TextFolder(folders(), LANGUAGES)
+        output = TextFolder(folders(), TAGGED)
         transform(step, function, inputs=[folder], output=output.path, selection=selection)
         folder = output
+    *texts, found = zip(*read_folder(folder), strict=True) if folder.history.kept else ((), (), ())
+    assert list(found) == [tags[ord(line[0]) - 0x4E00] for line in texts[0]]
+    source, *_ = tagged(*texts, found)
+    assert source == [f"<{tag}> {line}" if tag else line for tag, line in zip(found, texts[0], strict=True)]
+    folder = TextFolder(folder.path, LANGUAGES)
     numbers = [[ord(line[0]) - 0x4E00 for line in pair] for pair in read_folder(folder)]
     assert [source for source, _ in numbers] == [target for _, target in numbers] == sorted({n for n, _ in numbers})
     for (number, _), texts in zip(numbers, read_folder(folder), strict=True):

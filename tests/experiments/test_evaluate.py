@@ -161,7 +161,7 @@ def test_what_is_made_depends_on_all_code_that_runs_a_model_and_on_no_other(tmp_
     listed = run_python(f"{imported}; print(*sys.modules)", cwd=tmp_path).stdout.split()
     modules = {name.split(".")[1] for name in listed if name.startswith("ea_fairseq.")}
     known = {Path(part).stem for part in evaluate_module.OF_MODELS}
-    assert modules - known == {"criterions", "errors", "explorer", "imports", "optim", "plain", "plugin"}
+    assert modules - known == {"criterions", "errors", "explorer", "imports", "optim", "plain", "plugin", "python314"}
     (tmp_path / "__init__.py").write_text("one")
     before = evaluate_module.code([], tmp_path)
     (tmp_path / "README.md").write_text("words")
@@ -259,21 +259,38 @@ def test_the_best_translations_are_taken_in_the_order_of_the_data():
         best_lines(generated, "H", 3)
 
 
-def test_a_reference_of_another_length_is_refused(home, evaluated, tmp_path):
+def test_raw_text_of_another_length_is_refused(home, evaluated, tmp_path):
     data = DataBin(home / "some data")
     generated = home / "a run" / "evaluation" / "generated" / "generate-test.txt"
     reference = tmp_path / "raw.en"
     reference.write_text("A raw reference.\n" * SENTENCES)
     assert Texts.read(generated, data, "test", reference).raw[1] == ["A raw reference."] * SENTENCES
+    assert Texts.read(generated, data, "test", source=reference).sources == ["A raw reference."] * SENTENCES
     reference.write_text("A raw reference.\n" * 3)
     with pytest.raises(UserError, match=rf"raw.en has 3 lines, and test of .* has {SENTENCES} sentences"):
         Texts.read(generated, data, "test", reference)
+    with pytest.raises(UserError, match=r"--source: .*raw.en has 3 lines"):
+        Texts.read(generated, data, "test", source=reference)
     reference.write_bytes("Größe\n".encode("latin-1") * SENTENCES)
     cut = tmp_path / "raw.en.gz"
     cut.write_bytes(gzip.compress(b"a reference\n" * SENTENCES)[:-9])
     for file in (reference, cut):
         with pytest.raises(UserError, match=rf"--reference: .*{file.name} is not UTF-8, or a damaged .gz"):
             Texts.read(generated, data, "test", file)
+
+
+def test_tags_are_no_part_of_a_source(home, tmp_path):
+    """Where the preparation knows them, and else they are words like others."""
+    folder = shutil.copytree(home / "some data", tmp_path / "some data")
+    generated, lines = tmp_path / "generate-test.txt", []
+    for number in range(SENTENCES):
+        lines += [f"S-{number}\t<BT> a dog , <BT>", f"T-{number}\tx", f"H-{number}\t-1\tx"]
+    generated.write_text("\n".join(lines))
+    description = {"source_lang": "de", "target_lang": "en", "tokenizer": "moses", "lowercase": False}
+    description |= {"subword": "none", "models": []}
+    for tags, source in (([], "<BT> a dog, <BT>"), (["BT"], "a dog, <BT>")):
+        (folder / "preparation.json").write_text(json.dumps(description | {"tags": tags}))
+        assert Texts.read(generated, DataBin(folder), "test").sources == [source] * SENTENCES
 
 
 def test_an_evaluation_that_fails_leaves_the_results_that_are_there(home, evaluated, tmp_path):

@@ -79,6 +79,8 @@ def arguments(folder: Path, **changes) -> Namespace:
         "lenpen": 1.0,
         "max_tokens": 4096,
         "cpu": True,
+        "tag": None,
+        "sampling": False,
         "shortlist": None,
         "native_bf16": False,
     }

@@ -1,23 +1,36 @@
 """Sentence pairs of one's own: train|valid|test.{xx,yy}, plain or gzipped, checked and linked into text folders."""
 
-import hashlib
 import re
 from argparse import Namespace
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.manifest import SPLITS
-from ea_fairseq.data.options import PAIRS
+from ea_fairseq.data.checked_text import CheckedPairs, check_pairs, find_tags
+from ea_fairseq.data.manifest import BACK_TRANSLATIONS, PARTS, SPLITS
+from ea_fairseq.data.options import PAIRS, Option
 from ea_fairseq.data.pairs import SentencePairs
 from ea_fairseq.data.text_folder import History
+from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy
+from ea_fairseq.plain.text_lines import writing
+from ea_fairseq.text.tags import BACK_TRANSLATED, TAGS, tag_token
+
+OWN = (
+    Option(
+        "back_translations",
+        "PREFIX",
+        [],
+        f"add PREFIX.xx, machine translations of PREFIX.yy, as training pairs tagged {tag_token(BACK_TRANSLATED)}; "
+        "may be repeated",
+        Path,
+    ),
+)
 
 
 class OwnCorpus(SentencePairs):
-    """The sentence pairs of a folder."""
+    """The sentence pairs of a folder, and pairs whose source is machine-made."""
 
     def prepare(self, options: Namespace) -> None:
         """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
@@ -26,12 +39,13 @@ class OwnCorpus(SentencePairs):
         folder = self.output_folder(path)
         plan = self.text_plan(folder, options)
         folder.say(f"checking {corpus}")
-        for part, files in check_corpus(Path(corpus), plan.sides).items():
-            make = partial(link_split, languages=plan.sides, files=files)
-            checksums = [(file.path.name, file.checksum) for file in files]
-            place = str(Path(corpus).absolute())
-            plan.add(f"corpus/{part}", make, checksums, unsized="linked", place=place)
-            plan.add_source(f"corpus/{part}", part, sum(file.size for file in files) if part == "train" else 0)
+        for split, pairs in check_corpus(Path(corpus), plan.sides).items():
+            plan_links(plan, f"corpus/{split}", split, pairs)
+        for number, prefix in enumerate(options.back_translations, 1):
+            folder.say(f"checking {prefix}")
+            pairs = replace(check_pairs(prefix, plan.sides), tags=frozenset([BACK_TRANSLATED]))
+            plan_links(plan, f"back-translations/{number}", BACK_TRANSLATIONS, pairs)
+        require_trained_tags(plan.tags)
         chosen = replace(self, normalized=()) if options.no_normalize else self
         chosen.plan_data(plan, folder)
 
@@ -48,66 +62,54 @@ def check_languages(options: Namespace) -> None:
         raise UserError(f"--source-lang and --target-lang are both {options.source_lang}: they must differ.")
 
 
-@dataclass(frozen=True)
-class CheckedFile:
-    """A file of text that has passed :func:`check_file`; ``size`` and ``checksum`` (sha256) are of its text."""
-
-    path: Path
-    lines: int
-    size: int
-    checksum: str
-
-
-def check_file(path: Path, name: str) -> CheckedFile:
-    """Reads a file to its end and checks it.
-
-    Raises:
-        UserError: where it is empty, damaged or not UTF-8, or a file other than train has an empty line.
-    """
-    digest = hashlib.sha256()
-    number = size = 0
-    for number, line in progress(checked_lines(path), name):
-        digest.update(line)
-        size += len(line)
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        if not name.startswith("train.") and not tidy(text):
-            raise UserError(
-                f"line {number} of {path} is empty, and valid and test keep every line: remove it from both languages."
-            )
-    if number == 0:
-        raise UserError(f"{path} is empty: put its sentences there, one a line.")
-    return CheckedFile(path, number, size, digest.hexdigest())
-
-
-def check_corpus(corpus: Path, languages: tuple[str, ...]) -> dict[str, tuple[CheckedFile, CheckedFile]]:
+def check_corpus(corpus: Path, languages: tuple[str, ...]) -> dict[str, CheckedPairs]:
     """Checks all files of a corpus, and returns those of each split.
 
     Raises:
-        UserError: where a file is missing or wrong, or the two of a split differ in their number of lines.
+        UserError: where a file is missing or wrong, or those of a split differ in their number of lines.
     """
     if not corpus.is_dir():
         raise UserError(f"there is no folder {corpus}: give the folder that holds the text of the corpus.")
-    names = [f"{split}.{language}" for split in SPLITS for language in languages]
-    paths = [find_file(corpus, name) for name in names]
-    files = [check_file(path, name) for path, name in zip(paths, names, strict=True)]
-    splits = dict(zip(SPLITS, zip(files[::2], files[1::2], strict=True), strict=True))
-    for source, target in splits.values():
-        if source.lines != target.lines:
+    splits = {split: check_pairs(corpus / split, languages, keeps_empty=split != "train") for split in SPLITS}
+    tags = {split: find_tags(corpus, split) for split in SPLITS}
+    return {split: pairs.tagged_by(path) if (path := tags[split]) else pairs for split, pairs in splits.items()}
+
+
+def require_trained_tags(tags: dict[str, set]) -> None:
+    """Raises UserError for a tag that no training pair has."""
+    trained = set().union(*(tags.get(part, ()) for part in ("train", BACK_TRANSLATIONS)))
+    for split, found in tags.items():
+        if unknown := sorted(found - trained):
             raise UserError(
-                f"{source.path} has {source.lines} lines and {target.path} has {target.lines}: "
-                "line by line they must be translations of each other."
+                f"{split}.{TAGS} has the tag {unknown[0]}, and no line of train.{TAGS} has it: a model can only know "
+                "the tags that it is trained with."
             )
-    return splits
 
 
-def link_split(output: Path, *, languages: tuple[str, ...], files: tuple[CheckedFile, CheckedFile]) -> None:
-    """Makes a text folder of the two files of a split, by links to them."""
+def plan_links(plan: TextPlan, output: str, part: str, pairs: CheckedPairs) -> None:
+    """Plans to link the files of sentence pairs, as text of a split."""
+    checksums = [(file.path.name, file.checksum) for file in pairs.files]
+    place = str(pairs.files[0].path.parent.absolute())
+    make = partial(link_pairs, languages=plan.sides, pairs=pairs)
+    plan.add(output, make, checksums, unsized="linked", place=place)
+    plan.add_source(output, part, 0 if part in ("valid", "test") else sum(file.size for file in pairs.files))
+    if pairs.tags:
+        plan.tags[part] = set(pairs.tags) | plan.tags.get(part, set())
+
+
+def link_pairs(output: Path, *, languages: tuple[str, ...], pairs: CheckedPairs) -> None:
+    """Makes a text folder of the files of sentence pairs, by links to them; pairs without a file of tags get one."""
     output.mkdir()
-    for language, file in zip(languages, files, strict=True):
+    for side, file in zip((*languages, TAGS), pairs.files, strict=False):
         suffix = ".gz" if file.path.suffix == ".gz" else ""
-        (output / f"text.{language}{suffix}").symlink_to(file.path.absolute())
-    lines = files[0].lines
-    history = History([{"file": file.path.name, "sha256": file.checksum} for file in files])
+        (output / f"text.{side}{suffix}").symlink_to(file.path.absolute())
+    lines = pairs.files[0].lines
+    if pairs.tags and len(pairs.files) == 2:
+        (tag,) = pairs.tags
+        with writing(output / f"text.{TAGS}.gz") as write_line:
+            for _ in range(lines):
+                write_line(tag)
+    history = History([{"file": file.path.name, "sha256": file.checksum} for file in pairs.files])
     history.then("read", lines, Counter(), lines).write(output)
 
 
@@ -117,12 +119,16 @@ DATA_SET = OwnCorpus(
     description="""\
 Turns the sentence pairs train|valid|test.{xx,yy} (plain or .gz) in CORPUS_DIR into fairseq data in OUT_DIR/data-bin,
 with the subword model, preparation.json and manifest.json beside the data. If interrupted, run it
-again to resume.""",
+again to resume. If CORPUS_DIR also has train.tags (and valid.tags, test.tags), one tag per line, a source sentence
+starts with the token of its tag, such as <news>; an empty line is no tag.""",
     examples=(
         "--source-lang de --target-lang en --lowercase --merges 6000 --joined-dictionary data/multi30k "
         "data/multi30k-prepared",
+        "--source-lang de --target-lang en --back-translations data/news-from-en data/corpus data/corpus-and-news",
     ),
     asks=("CORPUS_DIR", "OUT_DIR"),
     languages=(("", ""),),
+    normalized=PARTS,
+    own=OWN,
     shared=PAIRS | {"source_lang", "target_lang", "tokenizer", "no_normalize", "dash_splits", "lowercase"},
 )

@@ -7,17 +7,18 @@ import subprocess
 import sys
 import warnings
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import versions
-from ea_fairseq.experiments.runs.binarised import Binarised
+from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_run import NAME as RUN
 from ea_fairseq.experiments.runs.training_run import require_dictionaries
-from ea_fairseq.experiments.scoring import results
+from ea_fairseq.experiments.scoring import comet, results
 from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
 from ea_fairseq.plain.commands import imported_user_dir
 from ea_fairseq.plain.huge_pages import HUGE_PAGES
@@ -25,7 +26,6 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
 from ea_fairseq.plain.project import PACKAGE
 
-TEXTS = (results.COUNTS, results.SOURCE, results.TRANSLATION, results.REFERENCE, *results.TOKENIZED)
 # The code that what a model makes of a subset depends on, and that of its scores.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
@@ -35,6 +35,7 @@ OF_MODELS = (
 OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")
 SOURCES = {".py", ".c", ".h"}
 MODEL, SCORES = "model.pt", "scores.txt"
+RAW = (results.SOURCE, results.TRANSLATION, results.REFERENCE)
 
 
 def main() -> None:
@@ -56,15 +57,21 @@ def evaluate(words: list[str]) -> None:
         out.stage(MODEL, of_checkpoints, partial(take_model, args))
         search = [args.subset, args.beam, args.lenpen, args.max_tokens, args.cpu]
         of_search = "\n".join(map(str, [of_checkpoints, *search, code(OF_MODELS, args.user_dir)]))
-        if data.task == "translation":
+        if isinstance(data, DataBin):
             out.stage("generated", of_search, partial(generate, args, data, out))
         else:
             out.stage(results.PREDICTIONS, of_search, partial(predict, args, out))
-        written = [results.NAME, *(TEXTS if data.task == "translation" else ())]
+        written = [results.NAME, *((*RAW, *results.TOKENIZED, results.COUNTS) if isinstance(data, DataBin) else ())]
         if not all((out.path / name).is_file() for name in written):
             out.discard(SCORES)
-        read = [args.folder / RUN, args.folder / LOG, *([args.reference] if args.reference else [])]
-        scoring = [args.command, args.model, args.compound_split, args.reference, checksum(read), code(OF_SCORES)]
+        given = [args.reference, args.source]
+        texts = [*given, checksum(filter(None, given))]
+        if args.comet and isinstance(data, DataBin):
+            model = [args.comet.folder.name, args.comet.version, identity(args.comet.folder / comet.WEIGHTS)]
+            of_comet = "\n".join(map(str, [of_search, *texts, *model]))
+            out.stage(comet.FILE, of_comet, partial(score_by_comet, args, data, out))
+        read = [args.folder / RUN, args.folder / LOG, *([out.path / comet.FILE] if args.comet else [])]
+        scoring = [args.command, args.model, args.compound_split, *texts, checksum(read), code(OF_SCORES)]
         out.stage(SCORES, "\n".join(map(str, [of_search, *scoring])), partial(score, args))
         print(f"\n{(out.path / SCORES).read_text(encoding='utf-8')}", end="")
         out.say(f"all of this is in {out.path}")
@@ -118,32 +125,62 @@ def take_model(args: Namespace, output: Path) -> None:
     write_average(checkpoints, output, args.data)
 
 
-def generate(args: Namespace, data: Binarised, out: OutputFolder, output: Path) -> None:
+def generate(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
     """Has fairseq-generate translate the subset; raises UserError where it fails, naming its log."""
     source, target, remove_bpe = data.facts
-    log = out.path / "logs/generate.log"
-    out.say(f"translating with a beam of {args.beam}; the log is {log}")
     command = [program("fairseq-generate"), args.data, "--source-lang", source, "--target-lang", target]
     command += ["--user-dir", args.user_dir or PACKAGE, "--path", out.path / MODEL, "--gen-subset", args.subset]
     command += ["--beam", args.beam, "--lenpen", f"{args.lenpen:g}", "--max-tokens", args.max_tokens]
     command += ["--required-batch-size-multiple", 1, "--results-path", output]
     command += ["--remove-bpe", remove_bpe] if remove_bpe else []
     command += ["--cpu"] if args.cpu else []
+    run_logged(command, os.environ | HUGE_PAGES, out, "generate", f"translating with a beam of {args.beam}")
+
+
+def score_by_comet(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
+    """Has comet-score score the translations; raises UserError where it fails, naming its log."""
+    quietly(args)
+    from ea_fairseq.experiments.scoring.translation import Texts
+
+    texts = Texts.of(args, data).files()
+    with TemporaryDirectory() as folder:
+        files = {Path(name).stem: Path(folder) / name for name in RAW}
+        for path in files.values():
+            path.write_text("".join(f"{line}\n" for line in texts[path.name]), encoding="utf-8")
+        written = Path(folder) / comet.FILE
+        command = args.comet.command(files, written, args.cpu)
+        run_logged(command, comet.environment(), out, "comet", f"scoring with {args.comet.folder}")
+        comet.CometScores.of_program(args.comet, written, len(texts[results.SOURCE])).write(output)
+
+
+def run_logged(
+    command: Iterable[object], variables: Mapping[str, str], out: OutputFolder, name: str, doing: str
+) -> None:
+    """Runs a program with these environment variables, its output in the log of this name.
+
+    Args:
+        doing: what it does, in messages.
+
+    Raises:
+        UserError: if it fails or is stopped.
+    """
+    log = out.path / f"logs/{name}.log"
+    out.say(f"{doing}; the log is {log}")
     with log.open("wb") as file:
         status = subprocess.run(
             list(map(str, command)),
-            env=os.environ | HUGE_PAGES,
+            env=variables,
             stdout=file,
             stderr=subprocess.STDOUT,
             pass_fds=[out.lock],
         ).returncode
     if status < 0:
         raise UserError(
-            f"making generated was stopped by signal {-status} (9 often means too little memory): run "
+            f"{doing} was stopped by signal {-status} (9 often means too little memory): run "
             "the same command again to resume."
         )
     if status:
-        raise UserError(f"translating failed ({last_line(log)}): see the end of {log}.")
+        raise UserError(f"{doing} failed ({last_line(log)}): see the end of {log}.")
 
 
 def predict(args: Namespace, out: OutputFolder, output: Path) -> None:

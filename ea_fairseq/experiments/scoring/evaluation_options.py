@@ -9,6 +9,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import Binarised, DataBin, read_data
 from ea_fairseq.experiments.runs.recipe import Recipe
+from ea_fairseq.experiments.scoring.comet import CometModel
 from ea_fairseq.experiments.scoring.results import RELEASED
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
@@ -17,15 +18,15 @@ from ea_fairseq.plain.project import portable
 
 DESCRIPTION = """\
 Averages checkpoints, lets the model do a subset of the data, and scores what it makes of it: of translations tokenized
-BLEU as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures; of sentences with
-labels what the criterion reports of a training (accuracy, Matthews, F1, Pearson, Spearman); of masked words the
-perplexity, the same words for all models. Prints a table and writes results.json, translations and references or
-predictions.tsv, and the averaged model.pt into one folder. Stopped at any moment, the same command goes on; what was
-made with the same options is not made again.
+BLEU as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures and, with --comet,
+COMET; of sentences with labels what the criterion reports of a training (accuracy, Matthews, F1, Pearson, Spearman); of
+masked words the perplexity, the same words for all models. Prints a table and writes results.json, sources,
+translations and references or predictions.tsv, and the averaged model.pt into one folder. Stopped at any moment, the
+same command goes on; what was made with the same options is not made again.
 
-Where train has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model, --out
-and --reference are for the command alone. Sentence pairs without preparation.json are taken for Moses' tokens with
-BPE."""
+Where train has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
+--out, --reference, --source and --comet are for the command alone. Sentence pairs without preparation.json are taken
+for Moses' tokens with BPE."""
 EXAMPLE = f"""\
 {PROGRAM} evaluate --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
   {PROGRAM} evaluate data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1"""
@@ -33,7 +34,7 @@ EXAMPLE = f"""\
 OF_RECIPES = dict.fromkeys(
     ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
 ) | {"--compound-split": False, "--cpu": False}
-OF_TRANSLATIONS = ("beam", "lenpen", "reference", "compound-split")
+OF_TRANSLATIONS = ("beam", "lenpen", "reference", "source", "comet", "compound-split")
 
 
 def parser() -> Parser:
@@ -58,6 +59,10 @@ def parser() -> Parser:
     add("--compound-split", action="store_true", help=text)
     text = "of translations, raw references (default: those of the data, detokenized)"
     add("--reference", type=Path, metavar="FILE", help=text)
+    text = "of translations, raw sources, for --comet (default: those of the data, detokenized)"
+    add("--source", type=Path, metavar="FILE", help=text)
+    text = "of translations, score with the COMET model in this folder; needs the program comet-score"
+    add("--comet", type=Path, metavar="DIR", help=text)
     add("--user-dir", type=Path, metavar="DIR", help="your own user-dir, if it defines the model's architecture")
     add("--model", metavar="LABEL", help="name of the model in tables (default: the one given by train)")
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
@@ -95,11 +100,13 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
     args.command = portable(shlex.join([PROGRAM, "evaluate", *arguments]))
     args.out = args.out or own_folder(folder / "evaluation")
     OutputFolder(args.out, "evaluate")  # which refuses others' folders
-    if args.reference and not args.reference.is_file():
-        raise UserError(f"--reference: there is no file {args.reference}.")
+    for flag, path in (("--reference", args.reference), ("--source", args.source)):
+        if path and not path.is_file():
+            raise UserError(f"{flag}: there is no file {path}.")
     if args.user_dir and not args.user_dir.is_dir():
         raise UserError(f"--user-dir: there is no folder {args.user_dir}.")
-    args.out, args.reference = args.out.absolute(), args.reference and args.reference.resolve()
+    args.out = args.out.absolute()
+    args.reference, args.source = args.reference and args.reference.resolve(), args.source and args.source.resolve()
     args.user_dir = args.user_dir and args.user_dir.absolute()
     args.selection = args.selection or usual_checkpoint(folder)
     data = read_data(args.data)
@@ -107,6 +114,7 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
         if args.compound_split:
             data.require_compounds()
         args.beam, args.lenpen = args.beam or 5, 1.0 if args.lenpen is None else args.lenpen
+        args.comet = args.comet and CometModel.find(args.comet)
         return args, data
     for flag, value in {name: getattr(args, name.replace("-", "_")) for name in OF_TRANSLATIONS}.items():
         if value not in (None, False):

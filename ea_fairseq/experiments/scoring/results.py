@@ -15,9 +15,9 @@ from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
 RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
-SOURCE = "source.txt"
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
+SOURCE = "source.txt"
 TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
 PREDICTIONS = "predictions.tsv"  # of encoders
@@ -90,8 +90,8 @@ class Results:
     """Everything that a table or a figure says of one trained model, in texts that may be printed.
 
     Args:
-        folder: of results.json, which also has the translations and references, raw and as tokens, and the raw
-            sources, a sentence a line, and in counts.tsv what tokenized BLEU counts of each sentence; of encoders,
+        folder: of results.json, which also has the raw sources, the translations and references, raw and as tokens, a
+            sentence a line, and in counts.tsv what tokenized BLEU counts of each sentence; of encoders,
             predictions.tsv.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.

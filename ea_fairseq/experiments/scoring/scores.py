@@ -20,13 +20,14 @@ DEFINITIONS = {
     "BLEU": "of raw text, by sacreBLEU",
     "chrF": "of raw text, by sacreBLEU",
     "TER": "of raw text, by sacreBLEU; the lower the better",
+    "COMET": "of raw text, by comet-score, times 100",
 }
 METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}  # of raw text
 HYPHEN = re.compile(rb"(\S)-(\S)")
 
 
 def all_scores(tokens: tuple[Lines, Lines], raw: tuple[Lines, Lines], compounds: bool = False) -> dict[str, Score]:
-    """The scores of DEFINITIONS in their order, each of translations and references, line by line.
+    """The scores of DEFINITIONS but COMET, in their order, each of translations and references, line by line.
 
     Args:
         tokens: both tokenized, subwords joined.

@@ -2,12 +2,16 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
+from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Score as SacreBLEUScore
 from sacrebleu.significance import PairedTest
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.scoring import comet
 from ea_fairseq.experiments.scoring.results import COUNTS, TOKENIZED, Results
 from ea_fairseq.experiments.scoring.scores import METRICS, hidden, multi_bleu, sentence_counts, split_compounds
 
@@ -44,13 +48,23 @@ def p_value(baseline: Results, model: Results, score: str) -> float:
 
 
 def counts_of(results: Results, score: str) -> list[list[Any]]:
-    """What the score counts of each sentence, from the texts or, of tokenized BLEU, as it was counted of them."""
+    """What the score counts of each sentence, from the texts or, of tokenized BLEU and COMET, as it was counted."""
+    if score == comet.NAME:
+        return comet.CometScores.read(results.folder).counts
     if score == "tokenized BLEU" and results.has(COUNTS) and not all(map(results.has, TOKENIZED)):
         return results.counts()
     translations, references = texts_of(results, score)
     if len(translations) != len(references):
         raise UserError(f"{results.folder} has texts of different length: evaluate the model again.")
     return sentence_counts(metric_of(score), translations, references)
+
+
+class SentenceMean(BLEU):
+    """The mean of the scores of sentences, as a metric of sacreBLEU, which counts a score and 1 of each sentence."""
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> SacreBLEUScore:
+        total, sentences = stats
+        return SacreBLEUScore(comet.NAME, total / sentences)
 
 
 def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
@@ -65,4 +79,6 @@ def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
 
 def metric_of(score: str) -> Metric:
     """sacreBLEU's metric for the name of a score."""
+    if score == comet.NAME:
+        return SentenceMean()
     return METRICS[score]() if score in METRICS else multi_bleu()

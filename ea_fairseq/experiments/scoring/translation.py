@@ -15,11 +15,13 @@ from ea_fairseq.data.manifest import Layout, count_tokens
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.scoring import comet
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, SOURCE, TOKENIZED, TRANSLATION, Score
 from ea_fairseq.experiments.scoring.scores import DEFINITIONS, Lines, all_scores, hidden, multi_bleu, sentence_counts
 from ea_fairseq.models.transformer import MechanismTransformer
 from ea_fairseq.plain.text_lines import read_lines, tidy
+from ea_fairseq.text.tags import untagged
 
 SIZES = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
 SETTINGS = [*(f"{side}_{size}" for side in ("encoder", "decoder") for size in SIZES), "dropout"]
@@ -27,32 +29,50 @@ SETTINGS = [*(f"{side}_{size}" for side in ("encoder", "decoder") for size in SI
 
 @dataclass(frozen=True)
 class Texts:
-    """Translations and references, each line by line: of tokens with subwords joined, and raw; and raw sources."""
+    """Sources, translations and references, line by line.
+
+    Args:
+        tokens: of translations and references, with subwords joined.
+        raw: translations and references.
+        sources: raw, without tags.
+    """
 
     tokens: tuple[Lines, Lines]
     raw: tuple[Lines, Lines]
     sources: Lines
 
     @classmethod
-    def read(cls, generated: Path, data: DataBin, subset: str, reference: Path | None) -> "Texts":
-        """Reads what fairseq-generate wrote; the raw references are those of a file, or the data's own, detokenized.
+    def of(cls, args: Namespace, data: DataBin) -> "Texts":
+        """Those of an evaluation; raises UserError where fairseq-generate wrote not one line for each sentence."""
+        generated = args.out / "generated" / f"generate-{args.subset}.txt"
+        return cls.read(generated, data, args.subset, args.reference, args.source)
+
+    @classmethod
+    def read(
+        cls, generated: Path, data: DataBin, subset: str, reference: Path | None = None, source: Path | None = None
+    ) -> "Texts":
+        """Reads what fairseq-generate wrote.
+
+        Args:
+            reference, source: files of raw text, in place of the data's own, detokenized.
 
         Raises:
-            UserError: where there is not one line for each sentence of the subset, or the file cannot be read.
+            UserError: where there is not one line for each sentence of the subset, or a file cannot be read.
         """
         sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
         tokens = best_lines(text, "H", sentences), best_lines(text, "T", sentences)
-        detokenize_source, detokenize = (detokenizer(data.preparation.tokenizer, code) for code in data.languages)
-        sources = list(map(detokenize_source, best_lines(text, "S", sentences)))
+        detokenize = detokenizer(data.preparation.tokenizer, data.languages[1])
         translations, references = ([detokenize(line) for line in side] for side in tokens)
+        named = f"{subset} of {data.folder}"
         if reference:
-            references = own_references(reference)
-            if len(references) != sentences:
-                raise UserError(
-                    f"--reference: {reference} has {len(references)} lines, and {subset} of {data.folder} has "
-                    f"{sentences} sentences: give the file that the data was made of."
-                )
+            references = own_lines("--reference", reference, sentences, named)
+        if source:
+            sources = own_lines("--source", source, sentences, named)
+        else:
+            of_source = detokenizer(data.preparation.tokenizer, data.languages[0])
+            lines = best_lines(text, "S", sentences)
+            sources = [of_source(untagged(line, data.preparation.tags)) for line in lines]
         return cls(tokens, (translations, references), sources)
 
     def files(self) -> dict[str, Lines]:
@@ -62,12 +82,18 @@ class Texts:
         return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, SOURCE, COUNTS), texts, strict=True))
 
 
-def own_references(path: Path) -> list[str]:
-    """The lines of a file of raw references; raises UserError where it is no text."""
+def own_lines(flag: str, path: Path, sentences: int, subset: str) -> list[str]:
+    """The lines of a file of raw text; raises UserError where it is no text, or has another number of lines."""
     try:
-        return list(read_lines(path))
+        lines = list(read_lines(path))
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error):
-        raise UserError(f"--reference: {path} is not UTF-8, or a damaged .gz: give the text of the data.") from None
+        raise UserError(f"{flag}: {path} is not UTF-8, or a damaged .gz: give the text of the data.") from None
+    if len(lines) != sentences:
+        raise UserError(
+            f"{flag}: {path} has {len(lines)} lines, and {subset} has {sentences} sentences: give the file that the "
+            "data was made of."
+        )
+    return lines
 
 
 def best_lines(generated: str, kind: str, sentences: int) -> Lines:
@@ -106,8 +132,7 @@ class Translations(Outcome):
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Translations":
         """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
         data = DataBin(args.data)
-        generated = args.out / "generated" / f"generate-{args.subset}.txt"
-        return cls(args, data, Texts.read(generated, data, args.subset, args.reference))
+        return cls(args, data, Texts.of(args, data))
 
     def describe(self, model: TransformerModel) -> Description:
         """What tables say of the model."""
@@ -118,8 +143,9 @@ class Translations(Outcome):
         return Description(family.name if family else None, found, cost(model))
 
     def scores(self) -> dict[str, Score]:
-        """Those of scores.py."""
-        return all_scores(self.texts.tokens, self.texts.raw, self.args.compound_split)
+        """Those of scores.py and, with ``--comet``, COMET."""
+        scores = all_scores(self.texts.tokens, self.texts.raw, self.args.compound_split)
+        return scores | ({comet.NAME: comet.CometScores.read(self.args.out).score} if self.args.comet else {})
 
     def size(self) -> str:
         """Sentences."""
@@ -136,6 +162,8 @@ class Translations(Outcome):
             if self.args.reference
             else ["Raw references are those of the data, detokenized, and lower-cased if the data is."]
         )
+        if self.args.source:
+            notes.append(f"Raw sources are {self.args.source}.")
         if self.data.assumed:
             notes.append("The data has no preparation.json, so its tokens are taken for Moses' with BPE ('@@ ').")
         if self.args.compound_split and self.data.preparation.dash_splits:
