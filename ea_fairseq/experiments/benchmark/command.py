@@ -1,4 +1,4 @@
-"""Measures speed and memory beside fairseq's Transformer, prints tables of it and writes all of it."""
+"""Measures speed and memory compared with fairseq's Transformer, prints tables and writes all results."""
 
 import shlex
 import signal
@@ -170,7 +170,7 @@ def require_peer(args: Namespace) -> None:
 
 
 def say(text: str) -> None:
-    """Progress, beside the tables that go to stdout."""
+    """Prints progress to stderr; tables go to stdout."""
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
