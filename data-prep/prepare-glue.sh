@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# A task of GLUE, or one's own, from tables of labelled sentences to binarised fairseq data; see --help.
-# Two or three tables are downloaded, 0.1 to 4 MB; their sentences are tokenized, cut into subwords and binarised with
-# their labels.
+# Turns a task of GLUE, or your own tables of labelled sentences, into binarised fairseq data; see --help.
+# It downloads two or three tables (0.1 to 4 MB), tokenizes the sentences, applies subwords and binarises them.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# IWSLT'14 German-English, from its archive (20 MB) to binarised fairseq data; see --help.
-# The text is extracted, tokenized as by Moses in lower case, cleaned, split into training and validation, cut into
-# subwords by BPE and binarised.
+# Turns the archive of IWSLT'14 German-English (20 MB) into binarised fairseq data; see --help.
+# It extracts the text, tokenizes and lower-cases it by the rules of Moses, cleans it, splits training and validation
+# sets, applies BPE and binarises it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"

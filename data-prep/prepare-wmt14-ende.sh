@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# WMT'14 English-German, from its archives to binarised fairseq data; see --help.
-# Downloaded are europarl v7, commoncrawl, news-commentary v9 (1.7 GB) and the sets for validation and testing; the text is
-# extracted, tokenized as by Moses, cut into subwords by BPE, cleaned and binarised.
+# Turns the archives of WMT'14 English-German into binarised fairseq data; see --help.
+# It downloads europarl v7, commoncrawl and news-commentary v9 (1.7 GB) and the validation and test sets, extracts the
+# text, tokenizes it by the rules of Moses, applies BPE, cleans it and binarises it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"

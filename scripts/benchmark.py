@@ -1,4 +1,4 @@
-"""Measures speed and memory beside fairseq's Transformer: ``ea-fairseq benchmark``; see --help."""
+"""Measures speed and memory compared with fairseq's Transformer: ``ea-fairseq benchmark``; see --help."""
 
 import os
 import sys

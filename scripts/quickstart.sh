@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv, trains a model, an EA-Transformer unless told, and its baseline, and shows what they translate; see --help.
+# Makes .venv, trains an EA-Transformer, or another model, and its baseline, and shows their translations; see --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib.sh

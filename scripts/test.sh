@@ -11,9 +11,9 @@ usage() {
   cat <<'USAGE'
 usage: bash scripts/test.sh [pytest arguments]
 
-Makes the environment .venv if needed and runs the tests, as many files at once as there are cores. Those marked slow
-run with -m slow. What they write goes into memory where 8 GB are free, and is gone at the end; with TMPDIR set it goes
-there, and that of the last three runs stays.
+Creates the environment .venv if needed and runs the tests, one file per core at a time. Tests marked slow only run with
+-m slow. If 8 GB of memory are free, tests write into memory, and their files are removed at the end. If TMPDIR is set,
+they write there, and the files of the last three runs are kept.
 
 example:
   bash scripts/test.sh tests/attention/test_laws.py -k causal

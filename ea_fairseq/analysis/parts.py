@@ -1,4 +1,4 @@
-"""The parts of a model, told by the names of its modules: where its parameters are, and what multiplies."""
+"""The parts of a model, by the names of its modules: where its parameters are, and what multiplies."""
 
 import re
 from collections import Counter, defaultdict

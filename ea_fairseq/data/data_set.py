@@ -1,4 +1,4 @@
-"""A data set: what ``ea-fairseq prepare`` is told of it, and how its plan is carried out."""
+"""A data set: its options in ``ea-fairseq prepare``, and how its plan is carried out."""
 
 from argparse import SUPPRESS, Namespace
 from collections.abc import Collection, Mapping
@@ -64,7 +64,7 @@ class DataSet:
         return Namespace(**DEFAULTS | own | dict(self.defaults))
 
     def options(self, arguments: list[str]) -> Namespace:
-        """Parses a command line; ``given`` is what it has beside options."""
+        """Parses a command line; ``given`` are its positional arguments."""
         options = self.parser().parse_intermixed_args(arguments)
         if len(options.given) != len(self.asks):
             asked = " and ".join(self.asks)

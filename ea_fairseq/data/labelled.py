@@ -20,11 +20,11 @@ SIDES = ("input0", "input1")  # as fairseq calls them
 LANGUAGE = "en"  # of all of these data sets, for the tokenizer
 GZIPPED = 3  # times as large is the text
 SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
-TABLES = """take train.tsv, valid.tsv and, if it is there, test.tsv (plain or .gz) of DIR: one header line, then lines
-of LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
+TABLES = """read train.tsv, valid.tsv and optionally test.tsv (plain or .gz) in DIR: one header line, then lines of
+LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
 OWN = (
     Option("tsv", "DIR", None, TABLES, folder),
-    Option("vocabulary", "DIR", None, "BERT's words: vocab.txt and dict.txt, which import-bert wrote into DIR", Path),
+    Option("vocabulary", "DIR", None, "use BERT's vocabulary: vocab.txt and dict.txt of import-bert, in DIR", Path),
     Option("cased", None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
 )
 

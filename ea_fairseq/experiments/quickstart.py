@@ -1,4 +1,4 @@
-"""``ea-fairseq quickstart``: trains a model and its baseline alike on a small corpus, and shows what they translate.
+"""``ea-fairseq quickstart``: trains a model and its baseline on a small corpus, and shows their translations.
 
 Importing this takes no package but Python's own, so that --help and bad options are answered before anything is
 installed.
@@ -109,7 +109,7 @@ class QuickStart:
 
     @cached_property
     def flags(self) -> list[str]:
-        """The flags of fairseq-train beside those of the recipes."""
+        """The flags of fairseq-train in addition to those of the recipes."""
         args = self.args
         found: list[object] = ["--max-tokens", args.max_tokens, "--max-update", args.max_update]
         found += ["--total-num-update", args.max_update, "--seed", args.seed]

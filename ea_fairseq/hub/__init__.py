@@ -1,4 +1,4 @@
-"""Trained models in Python: what they make of raw text, and their attention maps."""
+"""Trained models in Python: their predictions for raw text, and their attention maps."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
 from ea_fairseq.hub.encoder import EncoderHub

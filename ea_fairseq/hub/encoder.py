@@ -41,12 +41,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class FilledMask:
-    """A word in the place of ``<mask>``.
+    """A word that replaces ``<mask>``.
 
     Args:
         sentence: the raw sentence with the word.
-        word: of the vocabulary, or a piece of one.
-        probability: that the model gives to it.
+        word: a word of the vocabulary, or a piece of one.
+        probability: of the word, according to the model.
     """
 
     sentence: str
@@ -57,8 +57,8 @@ class FilledMask:
 class EncoderHub(nn.Module):
     """A trained encoder or classifier, for raw text.
 
-    Methods apply the tokenizer and the subword model that :meth:`load` was given or found, and put a sentence, or a
-    pair, together as fairseq's task did in training.
+    Methods apply the tokenizer and the subword model that :meth:`load` was given or found, and assemble a sentence or
+    a pair as fairseq's task did in training.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class EncoderHub(nn.Module):
 
     @classmethod
     def load(cls, files: ModelFiles, **options: Any) -> "EncoderHub":
-        """Builds a model of its files; ``preparation.json`` beside them says what options do not.
+        """Builds a model of its files; ``preparation.json`` next to them gives options that are not passed.
 
         Raises:
-            UserError: where a dictionary or subword model is not there or cannot be used, or the checkpoint is of no
+            UserError: if a dictionary or subword model is missing or cannot be used, or the checkpoint is not of an
                 encoder.
         """
         preparation = Preparation.find(files.data, files.folder, translates=False)
@@ -121,7 +121,7 @@ class EncoderHub(nn.Module):
 
     @property
     def subword(self) -> str:
-        """How words were cut, as preparation.json says; ``none`` where there is none."""
+        """How words were segmented, as preparation.json says; ``none`` without it."""
         return self.preparation.subword if self.preparation else "none"
 
     def pieces(self, text: str) -> str:
@@ -134,7 +134,7 @@ class EncoderHub(nn.Module):
         """Token ids (S,), int64, of a raw sentence or a pair, as the model read them in training.
 
         Raises:
-            UserError: where the model reads fewer, unless it was trained with ``--shorten-method truncate``.
+            UserError: if the text is too long and the model was not trained with ``--shorten-method truncate``.
         """
         return self.joined([self.pieces(text) for text in (sentence, second) if text is not None])
 
@@ -158,13 +158,13 @@ class EncoderHub(nn.Module):
     def predict(
         self, sentence: str | Iterable[Text], second: str | None = None
     ) -> Prediction | float | list[Prediction] | list[float]:
-        """The class of a raw sentence or a pair with probabilities, or the number that a regression gives it.
+        """Predicts the class of a raw sentence or a pair, with probabilities, or a number if the model is a regression.
 
         Args:
             sentence: one, with ``second`` for a pair; or several sentences, or pairs of them.
 
         Raises:
-            UserError: where the model has no classification head, a sentence is too long, or ``second`` stands beside
+            UserError: if the model has no classification head, a sentence is too long, or ``second`` is given with
                 several.
         """
         texts = texts_of(sentence, second)
@@ -182,7 +182,7 @@ class EncoderHub(nn.Module):
 
     @property
     def head(self) -> str:
-        """The name of the classification head that the training was for."""
+        """The name of the classification head that was trained."""
         name = self.task.cfg.get("classification_head_name")
         if name not in self.model.classification_heads:
             raise UserError("this model classifies nothing: it was not trained for sentence_prediction.")
@@ -198,10 +198,10 @@ class EncoderHub(nn.Module):
         return names
 
     def features(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor | list[Tensor]:
-        """What the last layer returns of each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
+        """The last layer's output for each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
 
         Raises:
-            UserError: where a sentence is too long, or ``second`` stands beside several.
+            UserError: if a sentence is too long, or ``second`` is given with several.
         """
         found: list[Tensor] = []
         for tokens, lengths in self.batches(self.encoded(texts_of(sentence, second))):
@@ -213,7 +213,7 @@ class EncoderHub(nn.Module):
         """The most probable words for ``<mask>`` in a raw sentence, the best first.
 
         Raises:
-            UserError: unless there is one ``<mask>`` that the model reads, a language model to fill it, and ``topk``
+            UserError: unless there is exactly one ``<mask>``, the model has a language model head, and ``topk``
                 is at least 1.
         """
         if topk < 1:
@@ -244,7 +244,7 @@ class EncoderHub(nn.Module):
             In a plain encoder, ``own``, ``input`` and ``logits`` are equal.
 
         Raises:
-            UserError: where the model has no attention, or a sentence is too long.
+            UserError: if the model has no attention, or a sentence is too long.
         """
         found = self.attention_of_tokens(self.encode(sentence, second))
         found.texts = tuple(text for text in (sentence, second) if text is not None)
@@ -258,10 +258,10 @@ class EncoderHub(nn.Module):
         return AttentionByName(found, texts=(self.dictionary.string(tokens),), model=self.cfg.model.arch)
 
     def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
-        """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` keeps.
+        """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` records.
 
         Raises:
-            UserError: where the model has no attention.
+            UserError: if the model has no attention.
         """
         for tokens, lengths in self.batches(sentences):
             with recording(self.model) as records:
@@ -274,7 +274,7 @@ class EncoderHub(nn.Module):
         """The tokens (S,) of each example of a subset of the binarised data, none of them masked.
 
         Raises:
-            UserError: where there is no such subset.
+            UserError: if there is no such subset.
         """
         try:
             self.task.load_dataset(name)
@@ -301,7 +301,7 @@ class EncoderHub(nn.Module):
 
     @torch.no_grad()
     def run(self, tokens: Tensor, **options: Any) -> Tensor:
-        """What the model returns of token ids (B, S), on the CPU; it may be in training meanwhile."""
+        """The model's output for token ids (B, S), on the CPU, also while the model is in training mode."""
         with utils.model_eval(self.model):
             return self.model(tokens.to(self.device), **options)[0].cpu()
 
@@ -312,7 +312,7 @@ def unmasked(tokens: Tensor, target: Tensor, pad: int) -> Tensor:
 
 
 def texts_of(sentence: str | Iterable[Text], second: str | None) -> Iterable[Text]:
-    """One text or pair, or several; raises UserError where a second sentence is given beside several first ones."""
+    """One text or pair, or several; raises UserError if a second sentence is given with several first ones."""
     if isinstance(sentence, str):
         return [sentence if second is None else (sentence, second)]
     if second is not None:

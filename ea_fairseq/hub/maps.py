@@ -1,4 +1,4 @@
-"""The attention maps of a trained model's attentions, to look at and to compute with."""
+"""The attention maps of a trained model, for display and computation."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,25 +34,25 @@ class AttentionByName(dict[str, AttentionMaps]):
     def to_html(
         self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
     ) -> Path:
-        """Writes a page on which layers, heads and stages are explored in a browser, without a network.
+        """Writes a page to explore layers, heads and stages in a browser, without a network.
 
         Args:
             title: of the page, by default the models and the texts.
             name: of the model, by default its architecture.
-            others: one more model's maps of the same words, by its name, to stand beside them.
+            others: the maps of one more model, of the same words, by its name; the page shows them next to these.
 
         Returns:
             The path.
 
         Raises:
-            UserError: where models read other words.
+            UserError: if the models read different words.
         """
         named = {name or self.model: self, **others}
         models = [ModelMaps.of(called, maps, maps.series, maps.note) for called, maps in named.items()]
         return write_attention_page(path, models, title or self.title(named))
 
     def title(self, names: Iterable[str]) -> str:
-        """What a page of models with these names shows."""
+        """The title of a page of models with these names."""
         texts = " and ".join(f"“{text}”" for text in self.texts)
         return f"Attention of {' and '.join(names)}{texts and f' while reading {texts}'}"
 

@@ -19,7 +19,7 @@ from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTa
 
 
 class EATimeSeries:
-    """A trained model and what its checkpoint tells of the series that it was trained on; no data is needed."""
+    """A trained model, with the description of its training data from its checkpoint; it needs no data folder."""
 
     def __init__(self, model: BaseFairseqModel, task: TimeSeriesPredictionTask):
         self.model, self.task, self.description = model.eval(), task, task.description
@@ -29,7 +29,7 @@ class EATimeSeries:
         """Loads a model that ``--task time_series_prediction`` has trained.
 
         Raises:
-            UserError: where folder or checkpoint are not there or cannot be used.
+            UserError: if folder or checkpoint are missing or cannot be used.
         """
         path, *others = find_checkpoints(Path(folder), checkpoint_file)
         if others:
@@ -43,13 +43,14 @@ class EATimeSeries:
     def predict(
         self, series: np.ndarray | list[np.ndarray], batch_size: int = 64
     ) -> Prediction | float | list[Prediction] | list[float]:
-        """Predicts the class of a series, or a number where the model was trained with ``--regression-target``.
+        """Predicts the class of a series, or a number if the model was trained with ``--regression-target``.
 
         Args:
-            series: (T, C) values as in the files that the model was trained on, NaN where one is missing; or a list.
+            series: (T, C) values as in the files that the model was trained on, with NaN for missing values; or a list
+                of such arrays.
 
         Raises:
-            UserError: where a series is not (T, C), is too long, or has a value that is infinite or no number.
+            UserError: if a series is not (T, C), is too long, or has a value that is infinite or not a number.
         """
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1, not {batch_size}")
@@ -71,7 +72,7 @@ class EATimeSeries:
             note is a sentence with the prediction.
 
         Raises:
-            UserError: where the model has no attention, or as :meth:`predict` does.
+            UserError: if the model has no attention, or as :meth:`predict` does.
         """
         read = self.read(series, 0)
         with recording(self.model) as records:
@@ -92,7 +93,7 @@ class EATimeSeries:
         return self.model(**inputs, classification_head_name=HEAD)[0]
 
     def prediction(self, outputs: torch.Tensor) -> Prediction | float:
-        """What a model's outputs for one series say."""
+        """The prediction that a model's outputs for one series stand for."""
         labels = self.description.labels
         if labels is None:
             return outputs.item()

@@ -74,7 +74,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             prepared: which of ``tokenizer`` and ``bpe`` are as it says, not as ``cfg`` does.
 
         Raises:
-            UserError: where a subword model's file is not named, not there or none.
+            UserError: if the file of a subword model is not named, missing, or not a subword model.
         """
         require_subword_file(cfg.bpe)
         target_tokenizer, target_bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))
@@ -109,7 +109,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     @property
     def subword(self) -> str:
-        """How words were cut, as preparation.json says; ``none`` where there is none."""
+        """How words were segmented, as preparation.json says; ``none`` without it."""
         return self.preparation.subword if self.preparation else "none"
 
     def translate(
@@ -120,15 +120,15 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         tag: str | None = None,
         **options: Any,
     ) -> str | list[str]:
-        """The translation of a raw sentence, or of several; an empty one stays empty.
+        """Translates a raw sentence or several; an empty sentence stays empty.
 
         Args:
             tag: of the sentences, if the model was trained with tags.
-            options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, one that is longer
-                than the model can read becomes empty.
+            options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, the translation of
+                a sentence that is longer than the model can read is empty.
 
         Raises:
-            UserError: naming an option that there is not, or that changes no translation.
+            UserError: naming an option that does not exist, or that changes no translation.
         """
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, tag, **options)[0]
@@ -168,13 +168,13 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     @classmethod
     def load(cls, files: ModelFiles, target_subword: str | Path | None = None, **options: Any) -> "TranslationHub":
-        """Builds models of their files; ``preparation.json`` beside them says what options do not.
+        """Builds models of their files; ``preparation.json`` next to them gives options that are not passed.
 
-        Languages are the checkpoint's, which may translate in either direction; it does not know them where fairseq
-        inferred them from the names of its data.
+        The languages are the checkpoint's. If fairseq inferred them from the names of the data files, they are not in
+        the checkpoint, and come from ``preparation.json``.
 
         Raises:
-            UserError: where a dictionary or a subword model is not there or cannot be used.
+            UserError: if a dictionary or a subword model is missing or cannot be used.
         """
         preparation = Preparation.find(files.data, files.folder, translates=True)
         options, prepared = completed(options, preparation)
@@ -221,8 +221,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             tag: of the sources, if the model was trained with tags.
 
         Raises:
-            UserError: where sources and targets differ in number, or a sentence is empty or longer than the model
-                can read.
+            UserError: if sources and targets differ in number, or a sentence is empty or longer than the model can
+                read.
         """
         if isinstance(source, str) and isinstance(target, str):
             return self.score_tokens([self.encode(source, tag)], [self.encode_target(target)])[0]
@@ -254,7 +254,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             ``decoder.layers.1.encoder_attn``. In a plain Transformer, ``own``, ``input`` and ``logits`` are equal.
 
         Raises:
-            UserError: where there is no such model, it has no attention, or a sentence is empty or too long.
+            UserError: if there is no such model, it has no attention, or a sentence is empty or too long.
         """
         found = self.attention_of_tokens(self.encode(source, tag), self.encode_target(target), model)
         found.texts = source, target
@@ -282,7 +282,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         """The tokens (S,) and (T,) of the sources and of the targets of a subset of the binarised data.
 
         Raises:
-            UserError: where there is no such subset.
+            UserError: if there is no such subset.
         """
         try:
             self.task.load_dataset(subset)
@@ -299,7 +299,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
     def recorded_batches(
         self, sources: list[Tensor], targets: list[Tensor], model: int = 0
     ) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
-        """Yields batches of sentence pairs, each with the maps that :func:`recording` keeps of one model's pass.
+        """Yields batches of sentence pairs, each with the maps that :func:`recording` records in one model's pass.
 
         Args:
             sources, targets: token ids, (S,) and (T,) each.
@@ -346,7 +346,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
 
 def require_readable(side: str, sentences: list[Tensor], limit: int, least: int = 1) -> None:
-    """Raises UserError where one of the sentences (T,) has no token but ``</s>``, or more than the model's positions.
+    """Raises UserError if a sentence (T,) has no token except ``</s>``, or more tokens than the model has positions.
 
     Args:
         limit: positions of the model.

@@ -1,4 +1,4 @@
-"""The pages for readers: their links lead somewhere, and the README leads to every page."""
+"""The pages for readers: links lead somewhere, examples work, and the README leads to every page and mechanism."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ import pytest
 from commands import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("checkpoints/*.md")])
+README = (ROOT / "README.md").read_text()
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 LINE = re.compile(r"([\w./-]+):(\d+)")
@@ -33,8 +34,23 @@ def test_links_lead_to_files_and_headings(page):
 
 
 def test_the_readme_leads_to_every_page():
-    linked = {place for place, _ in LINK.findall((ROOT / "README.md").read_text())}
+    linked = {place for place, _ in LINK.findall(README)}
     assert {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")} <= linked
+
+
+def test_the_readme_lists_every_mechanism():
+    files = set(re.findall(r"`((?:mechanisms|terms|models)/\w+\.py)` \|", README))
+    assert all((ROOT / "ea_fairseq" / file).is_file() for file in files)
+    assert {f"mechanisms/{path.name}" for path in ROOT.glob("ea_fairseq/mechanisms/[a-z]*.py")} <= files
+
+
+def test_the_example_of_the_readme_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    (example,) = re.findall("```python\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "checkpoints").symlink_to(ROOT / "checkpoints")
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^print\(.*\)  # (.*)$", example, re.MULTILINE) != []
+    assert "Der Arzt bringt Wein mit." in (tmp_path / "page.html").read_text()
 
 
 def test_scripts_that_pages_name_are_there():

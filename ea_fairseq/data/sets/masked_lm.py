@@ -86,9 +86,9 @@ DATA_SET = OneLanguage(
     name="masked-lm",
     summary="one language of prepared sentence pairs, for --task masked_lm",
     description="""\
-Copies one language of the sentence pairs in PREPARED_DIR/data-bin, which another data set's preparation has made, to
-OUT_DIR/data-bin, in the names that fairseq's masked_lm reads: train, valid and test with one dictionary, how words were
-cut, and manifest.json.""",
+Copies one language of sentence pairs that are already prepared, PREPARED_DIR/data-bin, to OUT_DIR/data-bin, under the
+names that fairseq's masked_lm reads: train, valid and test with one dictionary, the subword model, preparation.json and
+manifest.json.""",
     examples=("--language en data/de-en-mix data/masked-lm",),
     asks=("PREPARED_DIR", "OUT_DIR"),
     own=(Option("language", "xx", "", "language to take (required)"),),

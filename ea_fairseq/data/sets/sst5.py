@@ -7,10 +7,10 @@ DATA_SET = LabelledSentences(
     name="sst5",
     summary="the Stanford Sentiment Treebank with five classes, 1.2 MB",
     description="""\
-Downloads the sentences of the Stanford Sentiment Treebank (1.2 MB), from 0, very negative, to 4, very positive, and
-turns them into data for fairseq's sentence_prediction, OUT_DIR/data-bin/{input0,label}: the words that its authors
-split, in lower case, those seen twice in training; train 8,544, valid 1,101 and test 2,210. If interrupted, run it
-again to resume.""",
+Downloads the sentences of the Stanford Sentiment Treebank (1.2 MB) and turns them into data for fairseq's
+sentence_prediction, OUT_DIR/data-bin/{input0,label}. Labels range from 0, very negative, to 4, very positive. The text
+has the words of its authors, in lower case; words that occur only once in training become <unk>. There are 8,544
+sentences for training, 1,101 for validation and 2,210 for testing. If interrupted, run it again to resume.""",
     examples=("data/sst5",),
     task=Task(
         "sst-5",

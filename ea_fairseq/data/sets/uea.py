@@ -139,12 +139,12 @@ DATA_SET = TimeSeries(
     name="uea",
     summary="time series of the archives of UEA, UCR and of regression, or your own",
     description=f"""\
-Takes a data set of the archives of UEA, UCR (timeseriesclassification.com) or of regression (tseregression.org), checks
-every line of it, counts its series, and puts it into OUT_DIR/data-bin, train.ts and test.ts, for the tasks
+Checks every line of a data set of the UEA and UCR archives (timeseriesclassification.com) or of the regression archive
+(tseregression.org), counts its series, and writes OUT_DIR/data-bin/train.ts and test.ts for the tasks
 time_series_prediction and masked_time_series. If interrupted, run it again to resume.
 
-Downloaded are {", ".join(downloaded()[:-1])} and {downloaded()[-1]}.
-All others, and your own, are taken by --series.""",
+It downloads {", ".join(downloaded()[:-1])} and {downloaded()[-1]}.
+For other data sets, and your own, use --series.""",
     examples=("JapaneseVowels data/japanese-vowels", "--series ~/Downloads Heartbeat data/heartbeat"),
     asks=("NAME", "OUT_DIR"),
     shared=ARCHIVES | {"dry_run"},

@@ -1,1 +1,1 @@
-"""How fast evolving attention is, and how much memory it takes, beside fairseq's Transformer of the same size."""
+"""The benchmark of speed and memory, compared with fairseq's Transformer of the same size."""

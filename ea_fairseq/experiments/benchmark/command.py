@@ -1,4 +1,4 @@
-"""Measures speed and memory beside fairseq's Transformer, prints tables of it and writes all of it."""
+"""Measures speed and memory compared with fairseq's Transformer, prints tables and writes all results."""
 
 import shlex
 import signal
@@ -70,7 +70,7 @@ def parse_arguments() -> Namespace:
     add("--only", type=some_of(parts), metavar="PART,...", help=f"some of {', '.join(parts)}")
     add("--sizes", type=some_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
     add("--encoders", type=some_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
-    add("--series", action="store_true", help="models of time series")
+    add("--series", action="store_true", help="measure models of time series")
     text = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
     add("--family", type=between_commas, default=(EVOLVING_FAMILY,), metavar="NAME,...", help=text)
     text = "folders of a plain model and one of the family, trained on the same data"
@@ -82,11 +82,11 @@ def parse_arguments() -> Namespace:
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
     add("--threads", type=whole, metavar="N", help="(default: one for each core; with --quick one)")
-    add("--rounds", type=whole, metavar="N", help=f"that count, of each case (default: {default.rounds})")
-    add("--seconds", type=number, metavar="S", help=f"that a sample lasts at least (default: {default.seconds})")
-    text = "of the processor that others may take (default: %(default)s)"
+    add("--rounds", type=whole, metavar="N", help=f"rounds of each case (default: {default.rounds})")
+    add("--seconds", type=number, metavar="S", help=f"minimum time of a sample (default: {default.seconds})")
+    text = "repeat rounds in which others take a larger share of the CPU (default: %(default)s)"
     add("--limit", type=number, default=default.limit, metavar="F", help=text)
-    add("--dictionary", type=words, default=default.dictionary, metavar="N", help="its tokens (default: %(default)s)")
+    add("--dictionary", type=words, default=default.dictionary, metavar="N", help="its size (default: %(default)s)")
     add("--seed", type=at_least(0), default=default.seed, metavar="N", help="(default: %(default)s)")
     add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
     args = parser.parse_args()
@@ -170,7 +170,7 @@ def require_peer(args: Namespace) -> None:
 
 
 def say(text: str) -> None:
-    """Progress, beside the tables that go to stdout."""
+    """Prints progress to stderr; tables go to stdout."""
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 

@@ -125,7 +125,7 @@ def series(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
 
 
 def print_papers_models(parser: Parser) -> None:
-    """Prints the papers' models beside what the papers print of them.
+    """Prints the costs of the papers' models next to the papers' figures.
 
     Raises:
         UserError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.

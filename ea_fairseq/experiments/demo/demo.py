@@ -50,8 +50,8 @@ def main() -> None:
     add = parser.add_argument
     text = "one or two trained models (default: those released)"
     add("folders", type=Path, nargs="*", metavar="MODEL_DIR", help=text)
-    add("--port", type=at_least(0), default=8000, metavar="N", help="0: any (default: 8000)")
-    text = f"listen for other machines, too, which then can use this one (default: {LOCAL}, for this machine alone)"
+    add("--port", type=at_least(0), default=8000, metavar="N", help="port; 0 chooses a free one (default: 8000)")
+    text = f"address to listen at; any other than the default serves other machines, too (default: {LOCAL})"
     add("--host", default=LOCAL, metavar="ADDRESS", help=text)
     parser.add_user_dir()
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")

@@ -25,19 +25,19 @@ from ea_fairseq.plain.whole_files import write_whole
 
 COMMAND = "ea-fairseq check-gpu"
 DESCRIPTION = """\
-Checks whether kernels, trainings and translations on a GPU are those of plain PyTorch, how fast they are and how much
-memory they take. It writes gpu.json and gpu.md, a page of tables to publish or to paste into a bug report, after each
-part, and ends with 0 if all of it agrees. What there is no time for is named. Parts run in processes of their own:
+Compares kernels, training and translation on a GPU with plain PyTorch, and measures their speed and memory. After each
+part it writes gpu.json and gpu.md, a page of tables to publish or to paste into a bug report. The exit status is 0 if
+all parts ran and agree. Parts that there was no time for are listed. Each part runs in its own process:
 """
 TITLES = {
     "facts": "Machine",
-    "kernels": "Kernels: largest error, in parts of what rounding explains",
-    "losses": "Losses of trainings on the embedded corpus, in bits a token",
-    "speed": "Training: target tokens a second (as a part of the Transformer's), and peak memory",
-    "translation": "Translation of the embedded corpus by the released models: source tokens a second",
-    "mechanisms": "Losses of other mechanisms, and of a compiled model, in bits a token",
+    "kernels": "Kernels: largest error, relative to what rounding explains",
+    "losses": "Losses of training on the embedded corpus, in bits per token",
+    "speed": "Training: target tokens per second (relative to the Transformer's), and peak memory",
+    "translation": "Translation of the embedded corpus by the released models: source tokens per second",
+    "mechanisms": "Losses of other mechanisms, and of a compiled model, in bits per token",
     "processes": "Losses of two processes and of one, in bits per token",
-    "self_checks": "Kernels that trainings and translations have checked before they used them",
+    "self_checks": "Kernels that training and translation checked before use",
 }
 PREPARE = ("prepare", "corpus", "--source-lang", "de", "--target-lang", "en", "--merges", "5000", "--joined-dictionary")
 FIRST_WITH_DATA = "losses"
@@ -48,9 +48,9 @@ def parse_arguments() -> Namespace:
     description = DESCRIPTION + "\n".join(f"  {title[0].lower()}{title[1:]}" for title in TITLES.values())
     parser = Parser("check-gpu", description, f"{COMMAND} --minutes 8 --out runs/gpu")
     add = parser.add_argument
-    add("--minutes", type=at_least(0.1, float), default=8.0, metavar="N", help="for all of it (default: 8)")
+    add("--minutes", type=at_least(0.1, float), default=8.0, metavar="N", help="time limit (default: 8)")
     add("--out", type=Path, default=PROJECT / "runs/gpu", metavar="DIR", help="folder of results (default: runs/gpu)")
-    text = "cpu: the same, smaller, without a GPU (default: cuda)"
+    text = "cpu runs a smaller version without a GPU (default: cuda)"
     add("--device", choices=("cuda", "cpu"), default="cuda", help=text)
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""The losses of trainings by fairseq-train: by kernels and by plain PyTorch, and of two processes beside one."""
+"""Losses of fairseq-train with kernels and with plain PyTorch, and with two processes and with one."""
 
 import json
 import os
@@ -23,7 +23,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-back
 
 
 def kernels_beside_pytorch(settings: Settings) -> Iterator[Row]:
-    """A row for the plain Transformer, and for evolving attention beside what plain PyTorch trains."""
+    """Returns rows of the plain Transformer, and of evolving attention compared with plain PyTorch."""
     updates = 100 if settings.on_gpu else 20
     flags = ["--max-tokens", "2048", "--warmup-updates", "50", "--adam-betas", "(0.9, 0.98)"]
     models = (["--arch", PLAIN["lite"]], "auto"), (model_flags(EVOLVING), "auto"), (model_flags(EVOLVING), "reference")

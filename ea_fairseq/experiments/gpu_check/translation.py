@@ -30,7 +30,7 @@ def check(settings: Settings) -> Iterator[Row]:
 
 
 def compare(name: str, model: TranslationHub, sentences: list[str], beam: int, settings: Settings) -> Row:
-    """What a search finds, and how fast, beside the same by plain PyTorch."""
+    """Compares the hypotheses and the speed of a search with those of plain PyTorch."""
     tokens = sum(len(model.encode(sentence)) for sentence in sentences)
     found: dict[str, str] = {}
     translations: dict[str, list[str]] = {}

@@ -91,7 +91,7 @@ class Training:
         return float(found["loss"].avg), float(found["gnorm"].avg)
 
     def peak(self, found: MetersDict) -> float:
-        """GiB of the GPU that an update has taken at most; 0 if fairseq does not tell, as on a CPU."""
+        """The peak memory of an update on the GPU in GiB; 0 if fairseq does not report it, as on a CPU."""
         return self.trainer.cuda_env.total_memory_in_GB - found["gb_free"].avg if "gb_free" in found else 0.0
 
 

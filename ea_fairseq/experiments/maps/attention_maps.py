@@ -175,7 +175,7 @@ def main() -> None:
 
 
 def usual_folder(checkpoint: Path) -> Path:
-    """Where the files of a model go by default: beside it, or of a model that git has, into runs/."""
+    """The default folder for files of a model: next to it, or in runs/ if the model is tracked by git."""
     folder = (checkpoint if checkpoint.is_dir() else checkpoint.parent).absolute()
     if folder.resolve().is_relative_to(PROJECT / "checkpoints"):
         folder = PROJECT / "runs" / folder.resolve().name

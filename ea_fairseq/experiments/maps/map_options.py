@@ -66,10 +66,10 @@ def parse_arguments() -> argparse.Namespace:
     text = f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})"
     add("--stages", type=some_of(STAGES), metavar="LIST", help=text)
     add = parser.add_argument_group("with --statistics, and the first with --series, too").add_argument
-    add("--subset", help="of the data (default: test)")
+    add("--subset", help="subset of the data (default: test)")
     text = "the subset's links of tokenized words, a pair a line: 0-0 for a sure and 1?2 for a possible link of "
     add("--alignment", type=Path, metavar="FILE", help=f"{text}source and target word, counted from 0")
-    add("--max-pairs", type=at_least(1), metavar="N", help="measure the first N pairs only")
+    add("--max-pairs", type=at_least(1), metavar="N", help="measure only the first N pairs")
     args = parser.parse_args()
     for option, needed in NEEDED.items():
         if getattr(args, option) is not None and not any(getattr(args, other) for other in needed):

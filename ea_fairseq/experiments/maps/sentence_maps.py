@@ -135,7 +135,7 @@ def same(row: Row, other: Row) -> bool:
 
 
 def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path]:
-    """Writes the page and, beside it, the table: page.csv for page.html; each whole or not at all; returns both.
+    """Writes the page and, next to it, the table: page.csv for page.html; each whole or not at all; returns both.
 
     Raises:
         UserError: where two models have no attention in common.

@@ -148,7 +148,7 @@ class AttentionAlignment:
                 ) from None
 
     def words(self, tokens: Tensor, dictionary: Dictionary) -> list[int] | None:
-        """The numbers of the words of a row of tokens, or None where they cannot be told."""
+        """The numbers of the words of a row of tokens, or None if they cannot be determined."""
         pieces = [dictionary[token] for token in tokens if token != dictionary.pad()]
         if self.subword != "none" and dictionary.unk_word in pieces:
             return None

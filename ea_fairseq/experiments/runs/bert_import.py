@@ -38,7 +38,8 @@ def main() -> None:
     parser.add_argument("model", type=Path, metavar="MODEL.safetensors", help="the weights")
     parser.add_argument("vocabulary", type=Path, metavar="VOCAB.txt", help="the pieces of WordPiece, one a line")
     parser.add_argument("out", type=Path, metavar="OUT_DIR", help="a new folder for the checkpoint and dictionary")
-    parser.add_argument("--layer-norm-eps", type=at_least(1e-30, float), metavar="F", help="in place of config.json's")
+    text = "eps of layer norms (default: that of config.json)"
+    parser.add_argument("--layer-norm-eps", type=at_least(1e-30, float), metavar="F", help=text)
     args = parser.parse_args()
     require_path(args.out)
     if args.out.exists():

@@ -48,7 +48,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the binarised data (default: the model's)")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="raw references, as for evaluate")
-    parser.add_argument("--card-only", action="store_true", help="the card and the checksums, not what they are of")
+    parser.add_argument("--card-only", action="store_true", help="write only the card and the checksums")
     args = parser.parse_args()
     if not args.about.is_file():
         raise UserError(f"--about: there is no file {args.about}.")

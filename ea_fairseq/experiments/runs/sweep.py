@@ -26,7 +26,7 @@ def parser() -> Parser:
     """The options, among them ``--try`` for the help alone: its flags would look like options to argparse."""
     usage = f"{PROGRAM} sweep RECIPE --try FLAG VALUE... [--try FLAG VALUE...] [options] [-- flags of fairseq-train]"
     options = Parser("sweep", DESCRIPTION, EXAMPLE, usage=usage)
-    options.add_argument("recipe", metavar="RECIPE", help=f"which `{PROGRAM} train --help` lists, or a file")
+    options.add_argument("recipe", metavar="RECIPE", help=f"a recipe that `{PROGRAM} train --help` lists, or a file")
     text = "values of a flag of fairseq-train to try"
     options.add_argument("--try", nargs="+", metavar=("FLAG", "VALUE"), help=text)
     add_options(options, "1")

@@ -105,7 +105,7 @@ def find_data(folder: Path | None, recipe: Recipe) -> Path:
 
 
 def distinguishing(flags: list[str]) -> str:
-    """A space and each of the words that tell models apart, values like their flags."""
+    """A space and each of the words that distinguish models, values like their flags."""
     kept, found = True, ""
     for word in flags:
         if word.startswith("--"):

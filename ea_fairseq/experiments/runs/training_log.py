@@ -79,7 +79,7 @@ def length(folder: Path) -> tuple[int, int]:
 
 
 def speeds(folder: Path) -> list[float]:
-    """Target words per second, subwords counted, of each part of the training that a folder's log tells of."""
+    """Target words per second, subwords counted, of each part of the training in a folder's log."""
     found = [entry.get("wps", entry.get("train_wps")) for entry in entries(folder)]
     return [speed for speed in found if speed is not None]
 

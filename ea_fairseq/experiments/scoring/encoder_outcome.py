@@ -82,7 +82,7 @@ class EncoderOutcome(Outcome):
         """The classification head in use; None where words are predicted."""
 
     def signature(self) -> str:
-        """What scores depend on beside labels and predictions."""
+        """What scores depend on, in addition to labels and predictions."""
         return ""
 
     def size(self) -> str:

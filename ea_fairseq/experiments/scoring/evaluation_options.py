@@ -1,4 +1,4 @@
-"""The options of ``ea-fairseq evaluate``, those of a recipe beside the checkpoints where the command has none."""
+"""The options of ``ea-fairseq evaluate``. A recipe next to the checkpoints gives their defaults."""
 
 import re
 import shlex
@@ -17,20 +17,21 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import portable
 
 DESCRIPTION = """\
-Averages checkpoints, lets the model do a subset of the data, and scores what it makes of it: of translations tokenized
-BLEU as multi-bleu.perl counts it, and of raw text BLEU, chrF and TER with sacreBLEU's signatures and, with --comet,
-COMET; of sentences with labels what the criterion reports of a training (accuracy, Matthews, F1, Pearson, Spearman); of
-masked words the perplexity, the same words for all models. Prints a table and writes results.json, sources,
-translations and references or predictions.tsv, and the averaged model.pt into one folder. Stopped at any moment, the
-same command goes on; what was made with the same options is not made again.
+Averages checkpoints, runs the model on a subset of the data, and scores its output:
+  translations: tokenized BLEU as multi-bleu.perl counts it; BLEU, chrF and TER of raw text, with sacreBLEU's signatures;
+    COMET with --comet
+  labelled sentences and time series: the scores of the training (accuracy, Matthews, F1, Pearson, Spearman, RMSE)
+  masked words: perplexity, on the same words for all models
+It prints a table and writes results.json, sources, translations and references or predictions.tsv, and the averaged model.pt
+into one folder. If interrupted, run it again to resume; results of the same options are not computed again.
 
-Where train has left a recipe in CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
---out, --reference, --source and --comet are for the command alone. Sentence pairs without preparation.json are taken
-for Moses' tokens with BPE."""
+If train has written a recipe into CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
+--out, --reference, --source and --comet are only read from the command line. Sentence pairs without preparation.json are assumed to have
+Moses' tokens with BPE."""
 EXAMPLE = f"""\
 {PROGRAM} evaluate --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
   {PROGRAM} evaluate data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1"""
-# What a recipe beside checkpoints may set, and whether it has a value.
+# What a recipe next to checkpoints may set, and whether it has a value.
 OF_RECIPES = dict.fromkeys(
     ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
 ) | {"--compound-split": False, "--cpu": False}

@@ -60,5 +60,5 @@ class Outcome(ABC):
         return []
 
     def files(self) -> Mapping[str, Sequence[str]]:
-        """What is to be written beside results.json, line by line."""
+        """The files to write next to results.json, line by line."""
         return {}
