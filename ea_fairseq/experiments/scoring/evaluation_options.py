@@ -18,16 +18,16 @@ from ea_fairseq.plain.project import portable
 
 DESCRIPTION = """\
 Averages checkpoints, runs the model on a subset of the data, and scores its output:
-  translations: tokenized BLEU as multi-bleu.perl counts it; BLEU, chrF and TER of raw text, with sacreBLEU's signatures;
-    COMET with --comet
+  translations: tokenized BLEU as multi-bleu.perl counts it; BLEU, chrF and TER of raw text, with sacreBLEU's
+    signatures; COMET with --comet
   labelled sentences and time series: the scores of the training (accuracy, Matthews, F1, Pearson, Spearman, RMSE)
   masked words: perplexity, on the same words for all models
-It prints a table and writes results.json, sources, translations and references or predictions.tsv, and the averaged model.pt
-into one folder. If interrupted, run it again to resume; results of the same options are not computed again.
+It prints a table and writes results.json, sources, translations and references or predictions.tsv, and the averaged
+model.pt into one folder. If interrupted, run it again to resume; results of the same options are not computed again.
 
 If train has written a recipe into CHECKPOINT_DIR, the options in its section [evaluate] are the defaults; --model,
---out, --reference, --source and --comet are only read from the command line. Sentence pairs without preparation.json are assumed to have
-Moses' tokens with BPE."""
+--out, --reference, --source and --comet are only read from the command line. Sentence pairs without preparation.json
+are assumed to have Moses' tokens with BPE."""
 EXAMPLE = f"""\
 {PROGRAM} evaluate --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
   {PROGRAM} evaluate data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1"""
