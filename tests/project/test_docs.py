@@ -10,7 +10,8 @@ import pytest
 
 from commands import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("checkpoints/*.md")])
+SECTIONS = [path for path in ROOT.glob("docs/*/*.md") if path.name != "section.md"]  # of results, generated
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *SECTIONS, *ROOT.glob("checkpoints/**/*.md")])
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 LINE = re.compile(r"([\w./-]+):(\d+)")
