@@ -33,6 +33,11 @@ def test_links_lead_to_files_and_headings(page):
         assert not anchor or anchor in anchors(target), f"{place}#{anchor}"
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+def test_a_page_is_short(page):
+    assert len(page.read_text().splitlines()) <= 250
+
+
 def test_the_readme_leads_to_every_page():
     linked = {place for place, _ in LINK.findall((ROOT / "README.md").read_text())}
     assert {f"docs/{page.name}" for page in ROOT.glob("docs/*.md")} <= linked
