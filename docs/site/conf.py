@@ -19,6 +19,7 @@ exclude_patterns = ["docs/**/section.md"]
 
 myst_heading_anchors = 4
 highlight_language = "text"
+smartquotes = False  # or two hyphens, as of flags, become a dash
 autodoc_default_options = {"members": True, "member-order": "bysource", "no-value": True, "show-inheritance": True}
 autodoc_class_signature = "separated"
 autodoc_inherit_docstrings = False

@@ -93,6 +93,7 @@ def test_it_has_every_page_and_public_name(site, pages):
     expected = {str(path.relative_to(ROOT).with_suffix(".html")) for path in sources if path.name != "section.md"}
     assert expected <= {str(path.relative_to(site)) for path in pages}
     assert (site / "index.html").read_text() == (site / "README.html").read_text()
+    assert "ea_transformer_lite --ea-learned" in (site / "docs/results.html").read_text()  # hyphens, no dash
     anchors = set.union(*(page.anchors for page in pages.values()))
     public = {f"ea_fairseq.{name}" for name in ea_fairseq.__all__ if name != "FAMILIES"}
     assert (
