@@ -14,7 +14,7 @@ project = "ea-fairseq"
 html_title = "ea-fairseq"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
-include_patterns = ["README.md", "SECURITY.md", "docs/**.md", "docs/site/*.rst", "checkpoints/*/README.md"]
+include_patterns = ["*.md", "docs/**.md", "docs/site/*.rst", "checkpoints/*/README.md"]
 exclude_patterns = ["docs/**/section.md"]
 
 myst_heading_anchors = 4
@@ -38,7 +38,7 @@ CONTENTS = {
     "Experiments": ["docs/experiments", "docs/encoder-experiments", "docs/speed"],
     "Results": ["docs/results", "docs/encoder-results", "docs/time-series-results", "docs/site/checkpoints"],
     "API": ["docs/site/models-api", "docs/site/attention-api", "docs/site/mechanisms-api", "docs/site/training-api"],
-    "Project": ["docs/design", "SECURITY"],
+    "Project": ["docs/design", "CONTRIBUTING", "CHANGELOG", "SECURITY"],
 }
 SENTENCE = "Sie sieht den Koch, der eine Blume pflanzt."
 
