@@ -6,9 +6,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 find_python
-if [[ " $* " != *' --help '* && " $* " != *' -h '* ]] && ! "$python" -c 'import starlette, uvicorn' 2>/dev/null; then
-  say "installing what serves the page (starlette, uvicorn)"
-  "$python" -m pip install -q --disable-pip-version-check --constraint "$repository/constraints.txt" starlette uvicorn ||
-    die "installing starlette and uvicorn failed, see above: run 'pip install starlette uvicorn' in the environment of $python."
+if [[ " $* " != *' --help '* && " $* " != *' -h '* ]]; then
+  install_missing "what serves the page" starlette uvicorn
 fi
 become demo "$@"

@@ -34,6 +34,17 @@ find_python() {
   die "no active Python has fairseq: activate the environment that this project is installed in, or make one in $repository/.venv and run '.venv/bin/pip install -e . -c constraints.txt' there."
 }
 
+# install_missing WHAT PACKAGES...: installs packages into the environment of `python`, if one of them is not there.
+install_missing() {
+  local what=$1 names
+  shift
+  "$python" -c 'import sys; from importlib.metadata import version; list(map(version, sys.argv[1:]))' "$@" 2>/dev/null && return
+  names=$(printf '%s, ' "$@")
+  say "installing $what (${names%, })"
+  "$python" -m pip install -q --disable-pip-version-check --constraint "$repository/constraints.txt" "$@" ||
+    die "installing ${names%, } failed, see above: run 'pip install $*' in the environment of $python."
+}
+
 # become COMMAND ARGUMENTS...: becomes a command of the package, in `python` where that is set.
 become() {
   [[ ${python:-} ]] || find_python

@@ -61,7 +61,7 @@ class Family:
         return self.defaults.get("time_series", self.encoder_defaults)
 
 
-FAMILIES: dict[str, Family] = {}  # by name
+FAMILIES: dict[str, Family] = {}  #: All families by name, also ``ea_fairseq.FAMILIES``.
 CLASSIFIERS: dict[str, Family] = {}  # of sentences, by name
 makers: dict[str, Callable[[Family], None]] = {}  # functions that register models, once ``models`` is imported
 

@@ -115,7 +115,7 @@ def two_pass_loss_and_grad_(
     logits of P is (P (log P/Q - KL(P || Q)) + P - Q) / 2.
 
     Args:
-        log_probs, target, d_logits, eps_i: as for loss_and_grad_, two rows for each word.
+        log_probs, target, d_logits, eps_i: as for ``loss_and_grad_``, two rows for each word.
         alpha: weight of the divergence in the loss.
     """
     log_p, log_q = log_probs.unflatten(0, (-1, 2)).unbind(1)

@@ -100,11 +100,11 @@ def facts_of(result: Results) -> Iterator[tuple[str, str]]:
     device = result.training_device or "a device that was not recorded"
     yield "training", html.escape(f"{result.length}, {hours}, on {device}")
     yield "checkpoints", html.escape(", ".join(result.checkpoints))
-    yield "made by", "<br>".join(f"<code>{html.escape(command)}</code>" for command in result.commands)
+    yield "commands", "<br>".join(f"<code>{html.escape(command)}</code>" for command in result.commands)
     if result.training_command:
-        yield "trained by", f"<code>{html.escape(result.training_command)}</code>"
+        yield "training command", f"<code>{html.escape(result.training_command)}</code>"
     tools = ", ".join(f"{name} {number}" for name, number in result.versions.items())
-    yield "with", html.escape(f"commit {result.commit or 'unknown'}; {tools}; {result.device}")
+    yield "versions", html.escape(f"commit {result.commit or 'unknown'}; {tools}; {result.device}")
 
 
 def maps_of(result: Results, out: Path) -> Iterator[tuple[str, str]]:

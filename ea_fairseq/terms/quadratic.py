@@ -16,7 +16,7 @@ class QuadraticPositions(Term):
     Near the ends of a sentence, if no token is at the centre, the nearest one has the largest probability.
 
     Attributes:
-        centre: (K,), in tokens after the query. Decoders use -|centre|, because they attend to no later tokens.
+        centre: (K,), in tokens after the query. Decoders use -abs(centre), because they attend to no later tokens.
         sharpness: (K,), 1 / width; its sign has no effect.
     """
 

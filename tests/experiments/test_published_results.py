@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from commands import ROOT
 from ea_fairseq.experiments.reports.comparison import find_results
-from ea_fairseq.experiments.reports.results_page import write_results_page
+from ea_fairseq.experiments.reports.results_page import SECTION, write_results_page
 from ea_fairseq.experiments.reports.seed_range import is_alike, seed_range
 from ea_fairseq.experiments.scoring.results import Results
 
@@ -20,7 +20,7 @@ SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-res
 
 @pytest.fixture(scope="module", params=SCORES)
 def made(request, tmp_path_factory) -> Path:
-    """A page, its figures drawn but empty."""
+    """A results page, those of its sections beneath it, and its figures, drawn but empty."""
     page = tmp_path_factory.mktemp("docs") / f"{request.param}.md"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda _, path, **options: path.touch())
@@ -28,25 +28,36 @@ def made(request, tmp_path_factory) -> Path:
     return page
 
 
-def test_the_page_is_made_of_the_committed_results(made):
-    assert made.read_text() == (DOCS / made.name).read_text()
+def pages(page: Path) -> dict[str, str]:
+    """A results page and those of its sections, by their paths from its folder."""
+    paths = [page, *page.with_suffix("").glob("*.md")]
+    return {str(path.relative_to(page.parent)): path.read_text() for path in paths if path.name != SECTION}
 
 
-def test_every_figure_of_the_page_is_there(made):
-    figures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", made.read_text())
-    assert figures and all((DOCS / figure).is_file() for figure in figures)
-    assert {path.name for path in made.parent.glob("figures/*")} <= {Path(figure).name for figure in figures}
+def test_the_pages_are_made_of_the_committed_results(made):
+    assert pages(made) == pages(DOCS / made.name)
+
+
+def test_every_figure_of_the_pages_is_there(made):
+    figures = {
+        (DOCS / name).parent / figure
+        for name, text in pages(made).items()
+        for figure in re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
+    }
+    assert figures and all(figure.is_file() for figure in figures)
+    assert {path.name for path in made.parent.glob("figures/*")} <= {figure.name for figure in figures}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_its_figures_are_drawn(name, tmp_path):
-    _, *figures = write_results_page(tmp_path / f"{name}.md", DOCS / name, SCORES[name])
+    written = write_results_page(tmp_path / f"{name}.md", DOCS / name, SCORES[name])
+    figures = [path for path in written if path.suffix == ".png"]
     assert figures and all(figure.read_bytes().startswith(b"\x89PNG") for figure in figures)
 
 
 @pytest.mark.parametrize("folder", SCORES)
-def test_every_result_tells_clean_commits_and_commands_to_repeat_it(folder):
+def test_every_result_has_clean_commits_and_commands_to_repeat_it(folder):
     for result in find_results([DOCS / folder]):
         *prepare, train, evaluate = result.commands  # without preparation where quickstart.sh ran all three
         assert all(command.startswith("bash data-prep/prepare-") for command in prepare)

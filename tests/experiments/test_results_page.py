@@ -1,9 +1,8 @@
-"""What report.py keeps of results to publish, and the page that it makes of it."""
+"""What report.py keeps of results to publish, and the pages that it makes of it."""
 
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -12,7 +11,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Comparison, find_results
 from ea_fairseq.experiments.reports.comparison_table import comparison_table
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
-from ea_fairseq.experiments.reports.results_page import keep
+from ea_fairseq.experiments.reports.results_page import keep, write_results_page
 from ea_fairseq.experiments.scoring.results import COUNTS, Results
 from ea_fairseq.experiments.scoring.significance import p_value
 from ea_fairseq.experiments.tables import NONE
@@ -36,7 +35,7 @@ def test_p_values_need_no_texts_where_their_counts_are(two_models, tmp_path):
         p_value(by_name[PLAIN, 1], by_name[EVOLVING, 1], SCORE)
 
 
-def test_a_section_tells_the_speed_of_its_models(two_models, tmp_path):
+def test_a_section_shows_the_speed_of_its_models(two_models, tmp_path):
     """Of each family as it comes, and in no row of a model that the benchmark does not have."""
     places = [tmp_path / "speed-1.json", tmp_path / "speed-2.json"]
     for path, families in zip(places, (("realformer", "pa_transformer"), ("shaw",)), strict=True):
@@ -63,18 +62,28 @@ def test_nothing_is_kept_of_two_results_with_one_name(two_models, tmp_path, monk
 def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_models, tmp_path, monkeypatch):
     sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
     page.parent.mkdir()
-    for place, text in ((sections, "# All of it"), (sections / "b", "## Later"), (sections / "a", "## First")):
+    for place, text in (
+        (sections, "# All of it"),
+        (sections / "b", "## Later"),
+        (sections / "a", "## First\n\nShort.\n\n<!-- details -->\n\nLong."),
+    ):
         place.mkdir(exist_ok=True)
         (place / "section.md").write_text(f"{text}\n")
     make(monkeypatch, tmp_path / "unused", "--keep", sections / "a", two_models)
     made = [make(monkeypatch, page.parent, "--page", page, sections) for _ in range(2)]
     assert made[0] == made[1]
-    text = page.read_text()
-    assert text.index("# All of it") < text.index("## First") < text.index("| model |") < text.index("## Later")
-    assert comparison_table(Comparison.of(find_results([two_models]), SCORE), losses=True).markdown().strip() in text
+    table = comparison_table(Comparison.of(find_results([two_models]), SCORE), losses=True)
+    story, text = page.read_text(), (page.parent / "results" / "a.md").read_text()
+    parts = ["# All of it", "## First", "Short.", replace(table, notes=[]).markdown(), "](results/a.md)", "- [Later]("]
+    assert sorted(map(story.index, parts)) == [*map(story.index, parts)] and "Long." not in story
+    assert text.startswith("# First\n\nShort.\n\nLong.\n\n") and table.markdown().strip() in text
     assert text.count("<summary>") == 5 and "bash scripts/train.sh" in text
     figures = re.findall(r"\]\((.*?)\)", text)
-    assert {str(Path(name)) for name in figures} == {name for name in made[0] if name.endswith(".png")}
+    assert (
+        {f"results/{name}" for name in figures}
+        == {f"results/../{name}" for name in made[0] if name.endswith(".png")}
+        != set()
+    )
     (sections / "section.md").unlink()
     with pytest.raises(UserError, match=re.escape(f"there is no {sections}/section.md")):
         make(monkeypatch, page.parent, "--page", page, sections)
@@ -87,12 +96,31 @@ def test_a_page_shows_names_as_they_are(tmp_path, monkeypatch):
     for place in (sections, sections / "a"):
         (place / "section.md").write_text("# A heading\n")
     made = make(monkeypatch, page.parent, "--page", page, sections)
-    assert not re.search(r"(?<!\\)<[ib]>", page.read_text())
-    figures = re.findall(r"!\[.*\]\((\S*)\)", page.read_text())
-    assert {unquote(place) for place in figures} == {name for name in made if name.endswith(".png")} != set()
+    text = (page.parent / "results" / "a.md").read_text()
+    assert not re.search(r"(?<!\\)<[ib]>", text + page.read_text())
+    figures = re.findall(r"!\[.*\]\((\S*)\)", text)
+    assert {unquote(place) for place in figures} == {f"../{name}" for name in made if name.endswith(".png")} != set()
 
 
-def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
+def test_links_between_sections_lead_to_their_pages(tmp_path):
+    sections, page = tmp_path / "sections", tmp_path / "docs" / "all.md"
+    page.parent.mkdir()
+    links = "[a](#a-b) [b](other.md#x) [c](https://c.org/#c)"
+    for place, text in (("", "# All"), ("1", "## One"), ("2", "## Two\n\n<!-- details -->\n\n### A, b")):
+        (sections / place).mkdir(exist_ok=True)
+        (sections / place / "section.md").write_text(f"{text}\n\n{links}\n")
+    write_results_page(page, sections, None)
+    assert "[a](all/2.md#a-b) [b](other.md#x) [c](https://c.org/#c)" in page.read_text()
+    for name in "12":
+        text = (page.parent / "all" / f"{name}.md").read_text()
+        assert "[a](2.md#a-b) [b](../other.md#x) [c](https://c.org/#c)" in text
+    assert "## A, b" in text.splitlines()
+    (sections / "1" / "section.md").write_text("## One\n\n[a](#gone)\n")
+    with pytest.raises(UserError, match="no section has a heading for the link #gone"):
+        write_results_page(page, sections, None)
+
+
+def test_costs_and_figures_of_a_training_are_shown_once(two_models, tmp_path, monkeypatch):
     sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     for name in ("", "1-test", "2-valid", "3-another"):
@@ -106,7 +134,7 @@ def test_a_page_tells_of_each_training_once(two_models, tmp_path, monkeypatch):
     write_results(sections / "3-another" / "plain-4", PLAIN, seed=4)
     shutil.copytree(sections / "1-test", sections / "3-another" / "known")
     make(monkeypatch, page.parent, "--page", page, sections)
-    first, second, third = re.split("# Section [1-3]", page.read_text())[1:]
+    first, second, third = (path.read_text() for path in sorted((page.parent / "results").glob("*.md")))
     assert all("hours each" in text and "training-loss.png" in text for text in (first, third))
     assert "hours each" not in second and ".png" not in second
     assert "Lines are means over seeds" in third

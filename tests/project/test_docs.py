@@ -10,7 +10,8 @@ import pytest
 
 from commands import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("checkpoints/*.md")])
+SECTIONS = [path for path in ROOT.glob("docs/*/*.md") if path.name != "section.md"]  # of results, generated
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *SECTIONS, *ROOT.glob("checkpoints/**/*.md")])
 README = (ROOT / "README.md").read_text()
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
@@ -31,6 +32,11 @@ def test_links_lead_to_files_and_headings(page):
         target = (page.parent / place).resolve() if place else page
         assert target.exists(), place
         assert not anchor or anchor in anchors(target), f"{place}#{anchor}"
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+def test_a_page_is_short(page):
+    assert len(page.read_text().splitlines()) <= 250
 
 
 def test_the_readme_leads_to_every_page():

@@ -27,15 +27,14 @@ def comparison_table(
 ) -> Table:
     """A row for each model, and for each data set the score over seeds and its difference to the baseline's.
 
-    Of a single training there is no difference to tell: in its place stand the scores of the published trainings with
-    other seeds, where there are some.
+    Trainings with a single seed are not compared. If other seeds are published, their range of scores is shown instead.
 
     Args:
-        losses: whether to tell the validation loss of the last epoch.
-        speeds: of models, beside fairseq's Transformer of the same size.
+        losses: whether to show the validation loss of the last epoch.
+        speeds: of models, relative to fairseq's Transformer of the same size.
 
     Raises:
-        UserError: where the p-values that are asked for cannot be had.
+        UserError: if p-values are asked for and cannot be computed.
     """
     models, datasets, score = comparison.models, comparison.datasets, comparison.names(comparison.datasets[0])[0]
     in_papers = {dataset for dataset in datasets for model in models if dataset in bleu_in_paper(model)}
@@ -70,10 +69,10 @@ def comparison_table(
             if compared:
                 row += difference_cells(comparison, model, dataset, bootstrap_cell if p_values else None)
         rows.append(row)
-    told = notes(comparison, seeds, compared, p_values)
+    sentences = notes(comparison, seeds, compared, p_values)
     if losses:
-        told.insert(1, "loss: label-smoothed, of the validation set after the last epoch, in bits per token.")
-    return Table(header, rows, [*told, *(speeds.notes if speeds else ())])
+        sentences.insert(1, "loss: the label-smoothed validation loss after the last epoch, in bits per token.")
+    return Table(header, rows, [*sentences, *(speeds.notes if speeds else ())])
 
 
 def last_loss(results: Iterable[Results]) -> str:
@@ -86,14 +85,14 @@ def last_loss(results: Iterable[Results]) -> str:
 
 
 def single_seeds(comparison: Comparison) -> dict[tuple[str, str], SeedRange]:
-    """Of each model and data set with one training, how far the published seeds lie apart, where that is known."""
+    """The range of the published seeds for each model and data set with one training, if it is known."""
     single = {key: next(iter(found.values())) for key, found in comparison.by_seed.items() if len(found) == 1}
     ranges = {key: seed_range(result, comparison.names(result.dataset.name)[0]) for key, result in single.items()}
     return {key: found for key, found in ranges.items() if found}
 
 
 def is_compared(comparison: Comparison) -> bool:
-    """Whether there are differences to tell: of more than one training of a model and its baseline."""
+    """Whether there are differences to show: a model or its baseline was trained with several seeds."""
     return any(
         (baseline := comparison.baseline_of(model, dataset)) is not None
         and max(len(seeds), len(comparison.results(baseline, dataset))) > 1
@@ -148,24 +147,22 @@ def signed(value: Spread, digits: int = 2) -> str:
 def notes(
     comparison: Comparison, seeds: Mapping[tuple[str, str], SeedRange], compared: bool, p_values: bool
 ) -> list[str]:
-    """What the columns mean, and what the figures are of."""
+    """Sentences that say what the columns mean and how the scores were computed."""
     results, score = comparison.all_results(), comparison.names(comparison.datasets[0])[0]
     found = [
         f"{score}: {DEFINITIONS.get(score, 'as results.json has it')}; "
         f"{listed(result.scores[score].signature for result in results)}.",
-        "Scores are means over seeds, ± the sample standard deviation if there are several.",
+        "Scores are means over seeds, ± the sample standard deviation if there are several seeds.",
     ]
     if compared:
-        found[-1] += (
-            f" Differences are to the baseline of the same seed ({listed(pairs(comparison))}), if there are several."
-        )
+        found[-1] += f" Differences compare each model with its baseline ({listed(pairs(comparison))}), seed by seed."
     elif any(comparison.baseline_of(model, data) for model, data in comparison.by_seed):
         found.append(ONE_SEED)
     found += sorted({f"{OTHER_SEEDS}: {apart.source}" for apart in seeds.values()})
     if p_values:
         found.append(
-            f"p: sacreBLEU's paired bootstrap test of each seed's translations, {RESAMPLES:,} resamples of "
-            f"random seed {SEED}: how likely the choice of the test sentences alone makes such a difference.",
+            f"p: the p-value of sacreBLEU's paired bootstrap test for each seed ({RESAMPLES:,} resamples, random seed "
+            f"{SEED}), the probability that the choice of test sentences alone makes such a difference.",
         )
     found.append(CONVENTION.format(length=LENGTH))
     if any(bleu_in_paper(model) for model in comparison.models if bleu_in_paper(model).keys() & {*comparison.datasets}):

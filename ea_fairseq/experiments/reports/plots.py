@@ -38,14 +38,12 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
         for name in CURVES:
             if figure := learning_curves(comparison, dataset, models, name):
                 label = label_of(comparison, dataset, name)
-                caption = (
-                    f"{dataset}: {label}, by updates and by the clock; how the first {WARM_UP:.0%} begin is cut off."
-                )
+                caption = f"{dataset}: {label} by updates and time, scaled to what follows the first {WARM_UP:.0%}."
                 yield f"{dataset}-{name}", " ".join(filter(None, [caption, *remarks])), figure
         score = comparison.names(dataset)[0]
         grids = alpha_beta_grids(comparison, dataset)
         for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
-            caption = f"{dataset}: {score} by alpha and beta, of {' '.join([grid[0].arch, *trained])}."
+            caption = f"{dataset}: {score} by alpha and beta, for {' '.join([grid[0].arch, *trained])}."
             yield f"{dataset}-alpha-beta-{number}", caption, alpha_beta_figure(grid, score)
         translates = comparison.task(dataset) == "translation"
         if figure := score_by_size(comparison, dataset, models) if translates else None:
@@ -70,7 +68,7 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
 def bands(comparison: Comparison, dataset: str) -> str:
     """What lines and bands are, for a caption."""
     if several_seeds(comparison, dataset):
-        return "Lines are means over seeds at the same updates, times too; bands reach from the lowest to the highest."
+        return "Lines are means over seeds at the same updates; bands reach from the lowest to the highest seed."
     return "One seed each."
 
 
@@ -82,7 +80,7 @@ def several_seeds(comparison: Comparison, dataset: str) -> bool:
 def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:
     """Which models a figure does not show, for its caption."""
     total = sum(name == dataset for _, name in comparison.by_seed)
-    return f"Of {total} models, the baselines and those of the best scores." if len(models) < total else ""
+    return f"Shown are the baselines and the best of {total} models." if len(models) < total else ""
 
 
 def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Figure | None:

@@ -1,4 +1,4 @@
-"""How fast models train and translate beside fairseq's Transformer of the same size."""
+"""How fast models train and translate, relative to fairseq's Transformer of the same size."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,5 +54,5 @@ def note_of(benchmark: Benchmark, cases: list[Case]) -> str:
     threads = benchmark.settings.threads
     hardware = f"{', '.join(benchmark.hardware)}, {threads} thread{'s' * (threads > 1)}"
     measured = "; ".join(f"{case.part}: {case.title}" for case in cases)
-    note = "speed: words a second, fairseq's Transformer in the same run being 1; medians of {} rounds ({}), on {}."
+    note = "speed: relative to fairseq's Transformer in the same run; medians of {} rounds ({}), on {}."
     return note.format(benchmark.settings.rounds, measured, hardware)

@@ -38,7 +38,7 @@ def main() -> None:
     text = "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)"
     add("--score", metavar="NAME", help=text)
     add("--title", metavar="TEXT", help="title of the page")
-    text = "write one page of Markdown instead, of RESULTS, a folder of sections such as docs/results"
+    text = "write a page of Markdown instead, and one for each section of RESULTS, such as docs/results"
     add("--page", type=Path, metavar="FILE", help=text)
     text = "copy what --page needs of RESULTS into a section, and write nothing else"
     add("--keep", type=Path, metavar="DIR", help=text)

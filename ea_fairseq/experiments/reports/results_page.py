@@ -1,12 +1,18 @@
-"""A page in Markdown of published results, in sections: what was asked, tables, figures, and what made each number.
+"""Pages in Markdown of published results: one that tells the story, and beneath it one for each section.
 
 A section is a folder with section.md, its heading and text, and results.json files at any depth below it, and may have
-speed*.json, benchmarks of its models. What a training took stands in the first section that has results of it; figures
-of all its results stand in each section with a training that none before it has.
+speed*.json, benchmarks of its models. Its own page has all of its text, tables and figures, and what made each number.
+The results page has its text up to DETAILS and its first table; a section without DETAILS is a link at its end.
+
+The costs of a training stand in the first section that has results of it; figures of all its results stand in each
+section with a training that none before it has.
 """
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,44 +29,129 @@ from ea_fairseq.plain.records import is_file_name
 from ea_fairseq.plain.whole_files import write_whole
 
 SECTION = "section.md"
+DETAILS = "<!-- details -->"  # a line of section.md
+LINK = re.compile(r"(?<!\\)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the results.
+
+    Args:
+        folder: of its texts and results.
+        text: what section.md says; its links start at the folder of the results page.
+        page: the section's own.
+    """
+
+    folder: Path
+    text: str
+    page: Path
+
+    @property
+    def title(self) -> str:
+        """The heading of the section."""
+        return next(iter(HEADING.findall(self.text)), self.folder.name)
+
+    def anchors(self) -> list[str]:
+        """The names by which links reach its headings: in lower case, with hyphens for spaces."""
+        headings = HEADING.findall(self.text)
+        return [re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
+
+    def comparison(self, score: str | None) -> Comparison | None:
+        """Its results; None if it has only text."""
+        return compare(find_results([self.folder]), score) if any(self.folder.rglob(NAME)) else None
+
+    def tables(self, comparison: Comparison) -> list[Table]:
+        """The tables of its results, with speeds if there are benchmarks."""
+        benchmarks = sorted(self.folder.glob(relative_speed.NAMES))
+        speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
+        return list(tables_of(comparison, losses=True, speeds=speeds).values())
 
 
 def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path]:
-    """Writes the page and, into ``figures`` beside it, its figures; returns all of them.
+    """Writes the page, those of its sections into a folder of its name, and figures into ``figures`` beside it.
 
     Args:
         folder: of the sections, with section.md for the head of the page.
         score: as for compare.
 
+    Returns:
+        All that was written.
+
     Raises:
         UserError: naming the file that is missing or does not fit the others.
     """
-    from ea_fairseq.experiments.reports.plots import draw
-
-    blocks, written, told = [text_of(folder)], [], set()
-    for section in sorted(path.parent for path in folder.glob(f"*/{SECTION}")):
-        blocks.append(text_of(section))
-        if any(section.rglob(NAME)):
-            comparison = compare(find_results([section]), score)
-            benchmarks = sorted(section.glob(relative_speed.NAMES))
-            speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
-            tables = tables_of(comparison, losses=True, speeds=speeds)
-            blocks += [table.markdown().strip() for table in tables.values()]
-            trained = [result for result in comparison.all_results() if result.training_command not in told]
+    folders = sorted(path.parent for path in folder.glob(f"*/{SECTION}"))
+    sections = [Section(found, text_of(found), page.with_suffix("") / f"{found.name}.md") for found in folders]
+    homes = {anchor: section.page for section in sections for anchor in section.anchors()}
+    story, others, written, seen = [text_of(folder)], [], [page], set[str | None]()
+    for section in sections:
+        comparison = section.comparison(score)
+        tables = section.tables(comparison) if comparison else []
+        text = re.sub("^#(?=#)", "", section.text.replace(f"{DETAILS}\n\n", ""), flags=re.MULTILINE)
+        blocks = [relinked(text, page.parent, section.page.parent, homes)]
+        blocks += [table.markdown().strip() for table in tables]
+        if comparison:
+            trained = [result for result in comparison.all_results() if result.training_command not in seen]
             if trained:
-                blocks.append(cost_table(compare(trained, score)).markdown().strip())
-                for path, caption in draw(comparison, page.parent / "figures", f"{section.name}-", ("png",)):
-                    place = quote(path.relative_to(page.parent).as_posix())
-                    blocks.append(f"![{markdown(path.stem)}]({place})\n\n{markdown(caption)}")
-                    written.append(path)
+                figures = draw_figures(comparison, page.parent, f"{section.folder.name}-")
+                blocks += [cost_table(compare(trained, score)).markdown().strip()]
+                blocks += [picture(path, caption, section.page.parent) for path, caption in figures]
+                written += [path for path, _ in figures]
             blocks += map(run_html, comparison.all_results())
-            told |= {result.training_command for result in trained} - {None}
-    write_whole(page, "\n\n".join(blocks) + "\n")
-    return [page, *written]
+            seen |= {result.training_command for result in trained} - {None}
+        section.page.parent.mkdir(exist_ok=True)
+        write_whole(section.page, "\n\n".join(blocks) + "\n")
+        written.append(section.page)
+        place = section.page.relative_to(page.parent).as_posix()
+        if DETAILS in section.text:
+            story.append(section.text.partition(DETAILS)[0].strip())
+            story += [replace(table, notes=[]).markdown().strip() for table in tables[:1]]
+            story.append(f"[More on this, with learning curves, commands and versions]({place})")
+        else:
+            others.append(f"- [{section.title}]({place})")
+    story += ["## More results", "\n".join(others)] if others else []
+    write_whole(page, relinked("\n\n".join(story), page.parent, page.parent, homes) + "\n")
+    return written
+
+
+def draw_figures(comparison: Comparison, folder: Path, prefix: str) -> list[tuple[Path, str]]:
+    """Draws the figures of a section into the folder ``figures``; returns each with its caption."""
+    from ea_fairseq.experiments.reports.plots import draw  # takes a second
+
+    return draw(comparison, folder / "figures", prefix, ("png",))
+
+
+def picture(path: Path, caption: str, folder: Path) -> str:
+    """A figure and its caption, for a page in a folder."""
+    place = quote(Path(os.path.relpath(path, folder)).as_posix())
+    return f"![{markdown(path.stem)}]({place})\n\n{markdown(caption)}"
+
+
+def relinked(text: str, old: Path, new: Path, homes: Mapping[str, Path]) -> str:
+    """The text with links from another folder.
+
+    Args:
+        old, new: the folder of the page that the links start at, and of that which the text is for.
+        homes: the pages of the sections' headings, by anchor.
+
+    Raises:
+        UserError: naming a heading that no section has.
+    """
+
+    def link(found: re.Match) -> str:
+        place, anchor = found[1], found[2] or ""
+        if not place and anchor[1:] not in homes:
+            raise UserError(f"no section has a heading for the link {anchor}: give one that is there.")
+        target = old / place if place else homes[anchor[1:]]
+        return f"]({Path(os.path.relpath(target, new)).as_posix()}{anchor})"
+
+    return LINK.sub(link, text)
 
 
 def text_of(section: Path) -> str:
-    """The heading and text of a section; raises UserError where it has none."""
+    """The heading and text of a section; raises UserError if it has none."""
     path = section / SECTION
     if not path.is_file():
         raise UserError(f"there is no {path}: write the heading and the text of this part of the page into it.")
@@ -76,8 +167,8 @@ def cost_table(comparison: Comparison) -> Table:
             if results:
                 rows.append([model, dataset, str(len(results)), *costs_of(results)])
     notes = [
-        "Hours are of the clock, from the start of the training to its end, validations included and interruptions "
-        "left out; means over seeds."
+        "Hours are wall-clock time from the start of a training to its end, with validations and without "
+        "interruptions; means over seeds."
     ]
     return Table(["model", "data", "seeds", "updates", "hours each", "trained on"], rows, notes)
 

@@ -12,8 +12,8 @@ from ea_fairseq.experiments.runs.binarised import SeriesData
 from ea_fairseq.experiments.tables import MINUS, NONE
 
 OVER_DATA = {  # what the columns mean
-    "mean rank": "mean rank: over data sets, from 1, the best; ours among ours, the paper's among those printed here.",
-    "mean relative difference": "mean relative difference: to the mean of all models here (CEAN eq. 12), low is good.",
+    "mean rank": "mean rank: over data sets, 1 is the best; our models and the paper's are ranked separately.",
+    "mean relative difference": "mean relative difference: to the mean of all models (CEAN eq. 12); lower is better.",
 }
 
 

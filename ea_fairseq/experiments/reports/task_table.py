@@ -16,15 +16,14 @@ from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, digits_of
 from ea_fairseq.experiments.tables import NONE, Table, short
 
 SIZE = (
-    "Parameters: all that are read; of BERT and RoBERTa the embeddings of words, too, of classifiers that are trained "
-    "from scratch without them."
+    "Parameters: all that the model uses. Those of BERT and RoBERTa include word embeddings; those of classifiers that "
+    "are trained from scratch do not."
 )
-SIZE_OF_SERIES = "Parameters: all of them; input and read-out are as large as the data asks for."
+SIZE_OF_SERIES = "Parameters: all of them. The sizes of the input and output layers depend on the data."
 TEST = (
-    "p: approximate randomisation over examples, all seeds of both models together, or those beside it where others "
-    "were trained after their predictions were gone, {resamples:,} exchanges of random seed {seed}: how likely the "
-    "choice of the examples alone makes such a difference. It says nothing of the choice of the seeds; the deviation "
-    "of the difference does."
+    "p: the p-value of approximate randomisation over examples ({resamples:,} exchanges, random seed {seed}), with all "
+    "seeds of both models or those in parentheses: the probability that the choice of examples alone makes such a "
+    "difference. It does not cover the choice of seeds; the deviation of the difference does."
 )
 Scores = Mapping[int, float]
 
@@ -43,21 +42,21 @@ def task_table(comparison: Comparison) -> Table:
         means = [mean_of_ours(comparison, model) for model in comparison.models]
         means += [mean_of_printed(each, datasets) for each in printed]
         rows = [[*cells, mean] for cells, mean in zip(rows, means, strict=True)]
-    told = notes(comparison, printed, averaged)
+    sentences = notes(comparison, printed, averaged)
     for name, cells in columns_over_data(comparison, printed).items():
         header.append(name)
         rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
-        told.insert(-len(datasets), OVER_DATA[name])
-    return Table(header, rows, told)
+        sentences.insert(-len(datasets), OVER_DATA[name])
+    return Table(header, rows, sentences)
 
 
 def difference_table(comparison: Comparison, p_values: bool = True) -> Table | None:
-    """For each task a row for each model with a baseline: the best seed, the difference and whether it is chance.
+    """For each task a row for each model: the best seed, the difference to its baseline, and the p-value.
 
-    None where no model has a baseline, or no two trainings to compare.
+    None if no model has a baseline, or no two trainings can be compared.
 
     Raises:
-        UserError: where the p-values that are asked for cannot be had.
+        UserError: if p-values are asked for and cannot be computed.
     """
     header = ["model", "data", "score", "mean", "best seed", "seeds", "difference", *["p"] * p_values]
     trained = [
@@ -67,12 +66,12 @@ def difference_table(comparison: Comparison, p_values: bool = True) -> Table | N
     rows = [difference_row(comparison, model, dataset, p_values) for model, dataset in shown]
     if all(cells[6] == NONE for cells in rows):
         return None
-    told = [
-        f"Differences are of means over the seeds that both have, to the baseline ({listed(pairs(comparison))}), ± the "
-        "sample standard deviation of the seeds' differences, if there are several.",
-        "The papers' single numbers may be those of the best seed.",
+    sentences = [
+        f"Differences compare a model with its baseline ({listed(pairs(comparison))}): means over the seeds that both "
+        "have, ± the sample standard deviation if there are several seeds.",
+        "The papers print single numbers, which may be those of the best seed.",
     ]
-    return Table(header, rows, told + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
+    return Table(header, rows, sentences + [TEST.format(resamples=RESAMPLES, seed=SEED)] * p_values)
 
 
 def difference_row(comparison: Comparison, model: str, dataset: str, p_values: bool) -> list[str]:
@@ -85,7 +84,7 @@ def difference_row(comparison: Comparison, model: str, dataset: str, p_values: b
 
 
 def p_cell(pair: Pair) -> str:
-    """The p-value of a difference, and of which seeds it is where these are not all."""
+    """The p-value of a difference, with the seeds that it covers if these are not all."""
     from ea_fairseq.experiments.scoring.randomization import OtherExamplesError  # takes a second
 
     try:
@@ -122,7 +121,7 @@ def printed_row(printed: PrintedRow, datasets: Iterable[str]) -> list[str]:
 
 
 def mean_of_ours(comparison: Comparison, model: str) -> str:
-    """The mean over tasks of the first score, with its deviation where all have the same seeds."""
+    """The mean over tasks of the first score, with its deviation if all have the same seeds."""
     by_task: list[Scores] = [comparison.scores(model, dataset) for dataset in comparison.datasets]
     if not all(by_task):
         return NONE
@@ -150,13 +149,13 @@ def shown_rows(comparison: Comparison) -> list[PrintedRow]:
 
 
 def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> list[str]:
-    """What the columns mean, and what the figures are of."""
+    """Sentences that say what the columns mean and how the scores were computed."""
     results = comparison.all_results()
     signatures = {name: listed(r.scores[name].signature for r in results if name in r.scores) for name in DEFINITIONS}
     found = [f"{name}: {DEFINITIONS[name]}; {by}." for name, by in signatures.items() if by != "none"]
-    found.append("Scores are means over seeds, ± the sample standard deviation if there are several.")
+    found.append("Scores are means over seeds, ± the sample standard deviation if there are several seeds.")
     if averaged:
-        found.append("mean: of the first score of each task in this table; counted anew for the papers' rows.")
+        found.append("mean: the mean of the tasks' first scores in this table, recomputed for the papers' rows.")
     for source in dict.fromkeys(each.source for each in printed):
         found.append(f"{listed(each.model for each in printed if each.source == source)}: {source}.")
     found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
@@ -169,7 +168,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
 def tables_of(
     comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
 ) -> dict[str, Table]:
-    """The tables of a report by the names of their files; losses and speeds are told of translation models alone."""
+    """The tables of a report by the names of their files; losses and speeds are those of translation models."""
     if not comparison.all_results()[0].is_encoder:
         return {"table": comparison_table(comparison, p_values, losses, speeds)}
     differences = difference_table(comparison, p_values)

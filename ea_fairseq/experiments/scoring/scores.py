@@ -15,11 +15,11 @@ from ea_fairseq.experiments.scoring.results import Score
 Lines = list[str]
 
 DEFINITIONS = {
-    "tokenized BLEU": "of the data's own tokens, subwords joined, as Moses' multi-bleu.perl counts it",
-    "compound-split BLEU": "the same with words split at their hyphens, as fairseq's compound_split_bleu.sh has it",
+    "tokenized BLEU": "computed on the data's own tokens after joining subwords, as by Moses' multi-bleu.perl",
+    "compound-split BLEU": "the same with words split at hyphens, as in fairseq's compound_split_bleu.sh",
     "BLEU": "of raw text, by sacreBLEU",
     "chrF": "of raw text, by sacreBLEU",
-    "TER": "of raw text, by sacreBLEU; the lower the better",
+    "TER": "of raw text, by sacreBLEU; lower is better",
     "COMET": "of raw text, by comet-score, times 100",
 }
 METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}  # of raw text

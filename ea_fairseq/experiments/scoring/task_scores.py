@@ -56,13 +56,13 @@ class Metric:
 
 
 METRICS = {
-    "accuracy": Metric("labels that are right, in percent", "sklearn.metrics:accuracy_score"),
+    "accuracy": Metric("correct labels, in percent", "sklearn.metrics:accuracy_score"),
     "Matthews": Metric("Matthews correlation of labels, times 100", "sklearn.metrics:matthews_corrcoef"),
     "F1": Metric("F1 of label 1, times 100", "sklearn.metrics:f1_score", kind=int),
     "Pearson": Metric("Pearson correlation of scores, times 100", "scipy.stats:pearsonr", "scipy", float),
     "Spearman": Metric("Spearman correlation of scores, times 100", "scipy.stats:spearmanr", "scipy", float),
     "RMSE": Metric(
-        "root of the mean squared error in the units of the data; the lower the better",
+        "root mean squared error in the units of the data; lower is better",
         f"{__name__}:root_mean_squared_error",
         "",
         float,
@@ -71,7 +71,7 @@ METRICS = {
         digits=4,
     ),
     "perplexity": Metric(
-        "of masked words, which are the same for all models; the lower the better",
+        "of masked words, which are the same for all models; lower is better",
         f"{__name__}:perplexity",
         "",
         float,
