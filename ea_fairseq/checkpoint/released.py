@@ -70,7 +70,7 @@ def read_released(path: Path) -> dict[str, Any]:
     vars(model).update(config.task | {"task": config.task.get("_name")} | config.model)
     cfg = default_config() | {"model": model, "task": {"data": None} | config.task}
     history = [{"criterion_name": None, "lr_scheduler_state": None}]
-    return {"cfg": cfg, "model": parameters | tied, "optimizer_history": history, "extra_state": {}}
+    return {"cfg": cfg, "model": parameters | tied, "optimizer_history": history, "extra_state": {"epoch": 1}}
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
