@@ -4,7 +4,6 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,7 +85,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise UserError(f"it is no safetensors file, or is not whole ({shown(str(error))})") from None
 
 
-@cache
 def default_config() -> dict[str, Any]:
     """fairseq's defaults of all groups of options, but for the size of batches; the criterion is cross-entropy."""
     config = OmegaConf.structured(FairseqConfig(criterion={"_name": "cross_entropy", "sentence_avg": False}))

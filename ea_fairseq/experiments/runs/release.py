@@ -73,7 +73,8 @@ def main() -> None:
     data = args.data or (args.run if is_converted else recorded_data(model, state))
     require_replaceable(args, data)
     if not is_converted:
-        results = replace(evaluated(args, halved(args.run), data), checkpoints=results.checkpoints)
+        halved_results = evaluated(args, halved(args.run), data)
+        results = replace(halved_results, checkpoints=results.checkpoints, commands=results.commands)
         state = Checkpoint.read(args.run / RELEASED / OLD_MODEL).state
     elif args.reference:
         raise UserError(f"--reference: {args.run} is released and has its scores: leave the flag out.")
