@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ea_fairseq.checkpoint.config import entries, require_choices, require_plain, shown
 from ea_fairseq.checkpoint.option_rules import integer
+from ea_fairseq.checkpoint.released import is_released, read_released
 from ea_fairseq.errors import FileError, UserError
 
 ZIP = b"PK\x03\x04"
@@ -26,19 +27,27 @@ DAMAGED = "is not whole: its end is missing or damaged"
 def read_checkpoint(path: str | Path) -> dict:
     """Loads a checkpoint's state: ``model``, ``cfg`` or ``args``, and so on; its tensors are memory-mapped.
 
+    Args:
+        path: of a checkpoint of fairseq, or of a released model's ``model.safetensors``.
+
     Raises:
         UserError: naming the file, if it is damaged, is no checkpoint, contains more than data, or has invalid tensors,
             counts or options.
         OSError: if it cannot be read.
     """
     with refusing(path):
-        with Path(path).open("rb") as file:
-            zipped = file.read(len(ZIP)) == ZIP
-        if zipped:
-            require_stored(path)
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+        state = read_released(Path(path)) if is_released(path) else read_pickle(path)
         require_state(state)
     return state
+
+
+def read_pickle(path: str | Path) -> dict:
+    """Loads what torch has saved, if this is data alone."""
+    with Path(path).open("rb") as file:
+        zipped = file.read(len(ZIP)) == ZIP
+    if zipped:
+        require_stored(path)
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
 
 
 @contextmanager

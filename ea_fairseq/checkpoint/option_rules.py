@@ -192,18 +192,24 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 @cache
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
-    found: dict[str, Rule] = {}
+    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig
+    configs = DatasetConfig, *tasks, *chosen_configs()
+    found = {field.name: rule_for(field) for config in configs for field in fields(config)}
+    return found | model_rules() | SPECIAL
+
+
+@cache
+def model_rules() -> dict[str, Rule]:
+    """Rules for the options that a model is built from, by name."""
     options = (family.attention.options for family in FAMILIES.values())
     ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, DCTransformerOptions, *options
-    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig
-    for config in (DatasetConfig, TransformerConfig, *tasks, *ours, *chosen_configs()):
-        found |= {field.name: rule_for(field) for field in fields(config)}
+    found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):
             found[f"{part}_{field.name}"] = PART_RULES.get(field.name) or rule_for(field)
             found[field.name] = UNSET  # fairseq would take it for both sides, and no flag sets it
         found[part] = UNSET
-    return found | ROBERTA | SPECIAL
+    return found | ROBERTA | {"arch": REGISTERED["model"]}
 
 
 def chosen_configs() -> list[type]:

@@ -36,6 +36,7 @@ from omegaconf import OmegaConf
 
 from ea_fairseq.checkpoint.config import remove_search_and_embedding_options, require_known
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
+from ea_fairseq.checkpoint.released import is_released
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.nested_options import flatten
 
@@ -127,9 +128,12 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args: 
         UserError: naming the file, where it is damaged, no checkpoint, or holds more than data.
         OSError: where it cannot be read.
     """
-    read_checkpoint(PathManager.get_local_path(path))
+    state = read_checkpoint(PathManager.get_local_path(path))
     with refusing(path):
-        state = fairseq_load_to_cpu(path, arg_overrides, *args, **kwargs)
+        if is_released(path):
+            state = upgraded(state, arg_overrides or {})
+        else:
+            state = fairseq_load_to_cpu(path, arg_overrides, *args, **kwargs)
         flatten((state.get("cfg") or {}).get("model"), complete=True)
         remove_search_and_embedding_options(state, arg_overrides or ())
     return state
@@ -150,9 +154,15 @@ def load_model_ensemble_and_task(
         The models, their configuration and their task.
 
     Raises:
-        UserError: naming the file, where its options are not those of a translation model or contradict each other.
+        UserError: naming the file, where its options are not those of a translation model or contradict each other;
+            naming the flags of checkpoints in parts, where a model is a released one.
         OSError: where a file is not there.
     """
+    if (suffix or num_shards > 1) and any(map(is_released, filenames)):
+        raise UserError(
+            "--checkpoint-suffix and --checkpoint-shard-count are for checkpoints in parts, and a released model is "
+            "one file: leave them out."
+        )
     files = [Path(PathManager.get_local_path(f"{path}")) for path in filenames]
     if state is not None or suffix or num_shards > 1 or not all(map(Path.is_file, files)):  # or fairseq says what lacks
         with building(", ".join(filenames)):

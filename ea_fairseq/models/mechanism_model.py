@@ -51,8 +51,8 @@ class MechanismModel(BaseFairseqModel):
         Args:
             model_name_or_path: folder of the checkpoints.
             checkpoint_file: a checkpoint in this folder or, for an ensemble of translation models, several:
-                ``"a.pt:b.pt"``. By default the first that exists of ``checkpoint_best.pt``, ``checkpoint_last.pt`` and
-                ``model.pt``.
+                ``"a.pt:b.pt"``. By default the first that exists of ``checkpoint_best.pt``, ``checkpoint_last.pt``,
+                ``model.safetensors`` and ``model.pt``.
             data_name_or_path: folder of the dictionaries; for classifiers, of ``input0`` and ``label``. A path that
                 starts with "." is relative to the folder of the checkpoints, as always in fairseq; other relative
                 paths are relative to the current folder. By default the folder of the checkpoints if it has

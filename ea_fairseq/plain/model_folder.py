@@ -5,7 +5,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 
 CARD = ("README.md", "SHA256SUMS")  # of a released model
-CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")
+CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt", "model.safetensors", "model.pt")
 
 
 def find_checkpoints(folder: Path, names: str) -> list[Path]:

@@ -206,7 +206,7 @@ def test_what_is_no_whole_checkpoint_is_named(tmp_path):
         "cut.pt": "is not whole",
         "text.pt": "is not a checkpoint of fairseq",
         "empty.pt": "is not",
-        "other.pt": "is not a checkpoint of fairseq",
+        "other.pt": "is not a checkpoint of a training",
         "absent.pt": "there is no checkpoint",
     }
     for name, flaw in flaws.items():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ import torch
 
 from commands import ROOT, SIZES
 from corpora import LOWERCASED, prepared, warm_environment, write_corpus
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.checkpoint.file import read_checkpoint
 from ea_fairseq.experiments.runs.release import release
 from ea_fairseq.experiments.scoring.results import Results
 
@@ -127,7 +126,7 @@ def test_a_release_translates_and_has_the_scores_of_its_card(home, tmp_path):
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         checksum, name = line.split("  ")
         assert sha256((folder / name).read_bytes()).hexdigest() == checksum
-    parameters = Checkpoint.read(folder / "model.pt").state["model"].values()
+    parameters = read_checkpoint(folder / "model.safetensors")["model"].values()
     assert {tensor.dtype for tensor in parameters if tensor.is_floating_point()} == {torch.float16}
     results, trained = (Results.read(place) for place in (folder, home / "runs/ea_transformer_lite/seed-1/evaluation"))
     assert (results.checkpoints, results.updates) == (trained.checkpoints, trained.updates)
@@ -145,10 +144,9 @@ def test_a_card_alone_says_that_the_model_is_not_there(home):
     run_folder, card = home / "runs/transformer_lite/seed-1", home / "released" / "card"
     about = home / "about of a card.md"
     about.write_text("## License\n\nNone.\n")
-    options = Namespace(run=run_folder, out=card, about=about, card_only=True)
-    (run_folder / "released").mkdir()
-    shutil.copy(run_folder / "evaluation" / "model.pt", run_folder / "released")
-    release(options, Results.read(run_folder / "evaluation"), home / "prepared" / "data-bin")
+    options = Namespace(out=card, about=about, license="other", card_only=True)
+    state = read_checkpoint(run_folder / "evaluation" / "model.pt")
+    release(options, Results.read(run_folder / "evaluation"), state, home / "prepared" / "data-bin")
     assert {path.name for path in card.iterdir()} == {"README.md", "SHA256SUMS"}
     text = (card / "README.md").read_text()
     assert "not published" in text and "translate.sh" not in text

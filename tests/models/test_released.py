@@ -3,24 +3,24 @@
 import re
 import subprocess
 import sys
+import zipfile
 from argparse import Namespace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 from commands import ROOT
 from ea_fairseq import EATransformerModel
-from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.release import card
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
 from ea_fairseq.experiments.translate import load
 
 CHECKPOINTS = ROOT / "checkpoints"
-MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.pt"))
+MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.safetensors"))
 MOST_BYTES = 10_000_000
-PLACES = ("data", "save_dir", "log_file", "user_dir", "tensorboard_logdir")
 MADE_BY = ("train", "evaluate", "release")
 NEAR = 0.2  # BLEU: other processors add up in another order
 
@@ -41,22 +41,19 @@ def test_an_evolving_and_a_plain_model_are_released():
 @pytest.mark.parametrize("folder", sorted(CHECKPOINTS.glob("*/SHA256SUMS")), ids=lambda path: path.parent.name)
 def test_checksums_are_those_of_the_files_and_of_the_card(folder):
     sums = dict(reversed(line.split("  ")) for line in folder.read_text().splitlines())
-    assert "model.pt" in sums
-    assert sums["model.pt"] in (folder.parent / "README.md").read_text()
+    (model,) = {"model.safetensors", "model.pt"}.intersection(sums)
+    assert sums[model] in (folder.parent / "README.md").read_text()
     for name, expected in sums.items():
         path = folder.parent / name
-        if (folder.parent / "model.pt").exists() or path.exists():
+        if (folder.parent / model).exists() or path.exists():
             assert sha256(path.read_bytes()).hexdigest() == expected, path
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
-def test_a_model_is_small_has_no_optimizer_and_knows_no_other_folder(folder):
-    path = folder / "model.pt"
-    assert path.stat().st_size < MOST_BYTES
-    state = Checkpoint.read(path).state
-    assert "last_optimizer_state" not in state
-    groups = [vars(group) if isinstance(group, Namespace) else group or {} for group in state["cfg"].values()]
-    assert not [group[name] for group in groups for name in PLACES if str(group.get(name)).startswith("/")]
+def test_a_model_is_small_has_no_pickle_and_names_no_folder(folder):
+    assert (folder / "model.safetensors").stat().st_size < MOST_BYTES
+    assert not [path for path in folder.iterdir() if zipfile.is_zipfile(path)]  # a pickle of torch
+    assert "/" not in (folder / "config.json").read_text()
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
@@ -76,9 +73,18 @@ def test_a_model_translates_in_python_with_its_folder_alone(folder):
 
 
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
+def test_the_metadata_of_a_card_are_what_a_hub_of_models_reads(folder):
+    _, metadata, text = (folder / "README.md").read_text().split("---\n", 2)
+    found, results = yaml.safe_load(metadata), Results.read(folder)
+    assert found["language"] == [results.dataset.source_lang, results.dataset.target_lang]
+    assert (found["license"], found["pipeline_tag"]) == ("mit", "translation") and "MIT" in text
+    assert found["metrics"] == ["bleu", "chrf", "ter"] and results.arch in found["tags"]
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
 def test_a_card_is_made_of_the_results_beside_it(folder):
-    model, about = (folder / "model.pt").read_bytes(), (CHECKPOINTS / "embedded-corpus.md").read_text()
-    made = card(folder.name, Results.read(folder), len(model), sha256(model).hexdigest(), about, True)
+    model, about = (folder / "model.safetensors").read_bytes(), (CHECKPOINTS / "embedded-corpus.md").read_text()
+    made = card(folder.name, Results.read(folder), len(model), sha256(model).hexdigest(), about, "mit", True)
     assert (folder / "README.md").read_text() == made
 
 

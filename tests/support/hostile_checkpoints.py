@@ -1,7 +1,9 @@
 """Checkpoints as an attacker would change them, and a watch over what becomes of them."""
 
 import copy
+import json
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -9,13 +11,15 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
+from safetensors.torch import load_file, save_file
 
 from commands import ROOT
 
@@ -67,9 +71,7 @@ class Mutation:
     save: Callable[[dict, Path], None] = torch.save
 
     def write(self, state: dict, path: Path) -> None:
-        changed = {**state, **{part: copy.deepcopy(state.get(part)) for part in ("cfg", "args", "extra_state")}}
-        changed["optimizer_history"] = copy.deepcopy(state["optimizer_history"])
-        changed["model"] = dict(state["model"])
+        changed = {part: dict(value) if part == "model" else copy.deepcopy(value) for part, value in state.items()}
         self.change(changed)
         self.save(changed, path)
 
@@ -83,20 +85,25 @@ def changed_options(state: dict) -> Iterator[Mutation]:
 
     The same in the one Namespace of a checkpoint of old.
     """
-    for group, values in state["cfg"].items():
-        for name, value in options(values or {}).items():
-            for kind, other in (TEXTS if value is None or isinstance(value, str) else TEXTS | OTHERS).items():
-                yield Mutation(f"{group}.{name}: {kind}", set_option(group, name, other))
+    yield from changed_groups(state)
     for name in options(state["cfg"]["model"]):
         for kind, other in TEXTS.items():
             yield Mutation(f"args.{name}: {kind}", as_of_old(name, other))
+
+
+def changed_groups(state: dict) -> Iterator[Mutation]:
+    for group, values in state["cfg"].items():
+        for name, value in options(values if isinstance(values, dict | Namespace) else {}).items():
+            for kind, other in (TEXTS if value is None or isinstance(value, str) else TEXTS | OTHERS).items():
+                yield Mutation(f"{group}.{name}: {kind}", set_option(group, name, other))
 
 
 def other_changes(state: dict) -> Iterator[Mutation]:
     """What else an attacker would think of."""
     yield from foreign_classes()
     yield from odd_groups(state)
-    yield from odd_structures()
+    yield from odd_options()
+    yield from odd_parts()
     yield from odd_tensors(state)
     yield from odd_files()
 
@@ -123,7 +130,7 @@ def foreign_classes() -> Iterator[Mutation]:
     for name in ARCH_MODEL_REGISTRY:
 
         def change(state: dict, name=name) -> None:
-            vars(state["cfg"]["model"]).update(_name=name, arch=name, encoder_layers=TEXTS["a call that goes on"])
+            options(state["cfg"]["model"]).update(_name=name, arch=name, encoder_layers=TEXTS["a call that goes on"])
 
         yield Mutation(f"architecture {name}", change)
     for group, registry in {
@@ -134,7 +141,7 @@ def foreign_classes() -> Iterator[Mutation]:
 
             def change(state: dict, group=group, name=name) -> None:
                 files = {"bpe_merges": "/etc/passwd", "gpt2_encoder_json": TEXTS["an address"]}
-                state["cfg"][group] = {**(state["cfg"][group] or {}), **files, "_name": name}
+                state["cfg"][group] = {**(state["cfg"].get(group) or {}), **files, "_name": name}
 
             yield Mutation(f"{group} {name}", change)
 
@@ -149,7 +156,7 @@ def odd_groups(state: dict) -> Iterator[Mutation]:
             yield Mutation(f"{group}: {kind}", change)
 
 
-def odd_structures() -> Iterator[Mutation]:
+def odd_options() -> Iterator[Mutation]:
     circle, bomb = [1], [0] * 10
     circle.append(circle)
     for _ in range(9):
@@ -174,6 +181,9 @@ def odd_structures() -> Iterator[Mutation]:
     ):
         yield Mutation(f"an option {key!r:.20}", set_option("model", key, TEXTS["a call in a dictionary"]))
         yield Mutation(f"a group {key!r:.20}", lambda state, key=key: state["cfg"].update({key: CALL}))
+
+
+def odd_parts() -> Iterator[Mutation]:
     for part in ("cfg", "args", "optimizer_history", "extra_state", "averaged", "model", "task_state"):
         for kind, value in (TEXTS | OTHERS | {"an empty list": [], "of texts": [CALL]}).items():
             yield Mutation(f"{part}: {kind}", lambda state, part=part, value=value: state.update({part: value}))
@@ -206,14 +216,17 @@ def odd_tensors(state: dict) -> Iterator[Mutation]:
             yield Mutation(f"{name!r}: {kind}", lambda state, n=name, t=tensor: state["model"].update({n: t}))
 
 
+def edited(edit: Callable[[bytes], bytes], save: Callable[[dict, Path], None] = torch.save) -> Callable:
+    """A way to save whose file is edited afterwards."""
+
+    def saved_and_edited(state: dict, path: Path) -> None:
+        save(state, path)
+        path.write_bytes(edit(path.read_bytes()))
+
+    return saved_and_edited
+
+
 def odd_files() -> Iterator[Mutation]:
-    def edited(edit: Callable[[bytes], bytes]) -> Callable[[dict, Path], None]:
-        def save(state: dict, path: Path) -> None:
-            torch.save(state, path)
-            path.write_bytes(edit(path.read_bytes()))
-
-        return save
-
     def packed(state: dict, path: Path) -> None:
         torch.save(state, path)
         with zipfile.ZipFile(path) as archive:
@@ -240,6 +253,130 @@ def odd_files() -> Iterator[Mutation]:
     }
     for name, save in saves.items():
         yield Mutation(f"a file {name}", lambda state: None, save)
+
+
+def released_state(folder: Path) -> dict:
+    """The content of a released model: ``cfg`` is config.json, ``model`` has the parameters that are stored."""
+    return {
+        "cfg": json.loads((folder / "config.json").read_text()),
+        "model": load_file(folder / "model.safetensors"),
+    }
+
+
+def save_released(state: dict, path: Path) -> None:
+    """Writes a released model; a tensor that safetensors cannot store is left out."""
+
+    def plain(value: Namespace | torch.Tensor) -> object:
+        return vars(value) if isinstance(value, Namespace) else value.tolist()
+
+    path.with_name("config.json").write_text(json.dumps(state["cfg"], default=plain))
+    stored = {
+        name: tensor
+        for name, tensor in state["model"].items()
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.is_contiguous()
+    }
+    save_file(stored, path)
+
+
+def released_changes(state: dict) -> Iterator[Mutation]:
+    """The changes that a released model can have, too, and those of its own two files."""
+    groups = *foreign_classes(), *changed_groups(state), *odd_groups(state)
+    for mutation in (*groups, *odd_options(), *odd_tensors(state)):
+        if not mutation.name.endswith(("a circle", "a bomb")):  # lists that share parts, and JSON has none
+            yield replace(mutation, save=save_released)
+    yield from odd_ties()
+    yield from odd_headers()
+    yield from odd_configs()
+
+
+def odd_ties() -> Iterator[Mutation]:
+    stored, missing = "encoder.layers.0.fc1.weight", "encoder.layers.9.fc1.weight"
+    ties = {
+        "to itself": {stored: stored},
+        "of what is stored": {stored: "encoder.layers.1.fc1.weight"},
+        "to what is missing": {missing: "encoder.layers.8.fc1.weight"},
+        "in a circle": {missing: "more", "more": missing},
+        "of no name": {"\x1b[2J": stored},
+        "of many names": {f"encoder.layers.{number}.fc1.weight": stored for number in range(10, 10_000)},
+    }
+    for kind, tie in ties.items():
+
+        def change(state: dict, tie=tie) -> None:
+            state["cfg"]["tied"] = state["cfg"]["tied"] | tie
+
+        yield Mutation(f"tied {kind}", change, save_released)
+
+
+def odd_headers() -> Iterator[Mutation]:
+    """A safetensors file is 8 bytes with the size of its header, this header in JSON, and the elements."""
+
+    def in_header(edit: Callable[[bytes], bytes], content: bytes) -> bytes:
+        size = 8 + int.from_bytes(content[:8], "little")
+        header = edit(content[8:size])
+        return len(header).to_bytes(8, "little") + header + content[size:]
+
+    def twice(header: bytes) -> bytes:
+        first = re.match(rb'\{("[^{]*\{[^}]*\},)', header.replace(b'{"__metadata__":{"format":"pt"},', b"{"))
+        return b"{" + first[1] + header[1:]
+
+    edits = {
+        "a name twice": twice,
+        "another type": lambda header: header.replace(b'"F32"', b'"I64"', 1),
+        "a type that torch does not have": lambda header: header.replace(b'"F32"', b'"F4"', 1),
+        "no type": lambda header: header.replace(b'"F32"', b'"F33"'),
+        "a vast shape": lambda header: re.sub(rb'"shape":\[\d+', b'"shape":[9223372036854775807', header, count=1),
+        "a shape below zero": lambda header: header.replace(b'"shape":[', b'"shape":[-', 1),
+        "another shape": lambda header: header.replace(b'"shape":[16,16]', b'"shape":[8,32]', 1),
+        "overlapping elements": lambda header: re.sub(rb"\[(\d+),(\d+)\]\},", rb"[0,\2]},", header),
+        "deep": lambda header: b'{"a":' * 100_000,
+        "a list": lambda header: b"[]",
+        "nothing": lambda header: b"{}",
+        "no tensors": lambda header: b'{"__metadata__":{"format":"pt"}}',
+    }
+    contents = {f"header: {name}": partial(in_header, edit) for name, edit in edits.items()}
+    contents |= {
+        f"header of {size:,} bytes": lambda content, size=size: size.to_bytes(8, "little") + content[8:]
+        for size in (0, 1, 1 << 20, 99_999_999, 100_000_001, 1 << 40, (1 << 64) - 1)
+    }
+    contents |= {
+        f"cut after {part} of 8": lambda content, p=part: content[: len(content) * p // 8] for part in range(8)
+    }
+    contents |= {
+        f"a bit flipped at byte {place}": lambda content, p=place: flipped(content, p)
+        for place in (*range(8), *range(8, 3_000, 50))
+    }
+    contents["with more behind it"] = lambda content: content + bytes(1000)
+    saves = {name: edited(edit, save_released) for name, edit in contents.items()}
+    saves["a pickle"] = lambda state, path: torch.save(state["model"], path)
+    for name, save in saves.items():
+        yield Mutation(f"model.safetensors: {name}", lambda state: None, save)
+
+
+def odd_configs() -> Iterator[Mutation]:
+    def written(content: bytes) -> Callable[[dict, Path], None]:
+        def save(state: dict, path: Path) -> None:
+            save_released(state, path)
+            path.with_name("config.json").write_bytes(content)
+
+        return save
+
+    def missing(state: dict, path: Path) -> None:
+        save_released(state, path)
+        path.with_name("config.json").unlink()
+
+    contents = {
+        "empty": b"",
+        "no JSON": b"{'format'}",
+        "not UTF-8": b'{"format": "\xff"}',
+        "half a character": b'{"format": "ea-fairseq 1", "model": {"arch": "\\ud800"}, "task": {}, "tied": {}}',
+        "deep": b'{"model":' * 100_000,
+        "large": b" " * (2 << 20),
+        "a list": b"[]",
+        "a long number": b'{"format": ' + b"9" * 10_000 + b"}",
+    }
+    for name, content in contents.items():
+        yield Mutation(f"config.json: {name}", lambda state: None, written(content))
+    yield Mutation("config.json: missing", lambda state: None, missing)
 
 
 def flipped(content: bytes, place: int) -> bytes:

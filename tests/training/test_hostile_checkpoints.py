@@ -1,4 +1,7 @@
-"""A changed checkpoint runs nothing, tells nothing, opens nothing, and is used or refused in one sentence."""
+"""A changed checkpoint runs nothing, tells nothing, opens nothing, and is used or refused in one sentence.
+
+So is a changed folder of a released model: config.json and model.safetensors.
+"""
 
 import copy
 import random
@@ -14,15 +17,29 @@ from fairseq import checkpoint_utils
 from checkpoints import save_dictionaries, save_loud
 from commands import PLUGIN
 from ea_fairseq import EATransformerModel
+from ea_fairseq.checkpoint.released import write_released
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.hub.files import recorded_data
 from forked import run_forked
-from hostile_checkpoints import SECRET, TEXTS, Mutation, as_of_old, changed_options, other_changes, set_option, watching
+from hostile_checkpoints import (
+    SECRET,
+    TEXTS,
+    Mutation,
+    as_of_old,
+    changed_options,
+    other_changes,
+    released_changes,
+    released_state,
+    save_released,
+    set_option,
+    watching,
+)
 from reversal import DATA, train_command
 
-CHUNK, CHUNKS = 20, 175
+CHUNK, CHUNKS = 20, {"pt": 175, "safetensors": 50}
 SENTENCE = "w1 w2 w3"
+TRAININGS = "scripts for checkpoints of a training"
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +68,19 @@ def state(folder) -> dict:
 def shuffled(state) -> list[Mutation]:
     """All other changes and as many of options as there is room for."""
     draw, others, all_options = random.Random(1), list(other_changes(state)), list(changed_options(state))
-    chosen = others + draw.sample(all_options, CHUNK * CHUNKS - len(others))
+    chosen = others + draw.sample(all_options, CHUNK * CHUNKS["pt"] - len(others))
     draw.shuffle(chosen)
     return chosen
+
+
+@pytest.fixture(scope="module")
+def released(folder, state) -> dict:
+    """The same model, released."""
+    write_released(state, folder / "model.safetensors", ("src", "tgt"))
+    for name, read in readers(folder / "model.safetensors").items():
+        if name != TRAININGS:
+            read()
+    return released_state(folder)
 
 
 def readers(path: Path) -> dict[str, Callable]:
@@ -75,7 +102,7 @@ def readers(path: Path) -> dict[str, Callable]:
             checkpoint_utils.load_model_ensemble_and_task, [str(path)], {"data": str(path.parent)}
         ),
         "a training": partial(checkpoint_utils.load_checkpoint_to_cpu, str(path)),
-        "our scripts": describe,
+        TRAININGS: describe,
     }
 
 
@@ -101,8 +128,23 @@ def flaws(mutation: Mutation, state: dict, path: Path, output: Callable[[], str]
     return found
 
 
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, CHUNKS))])
-def test_no_change_of_a_checkpoint_does_harm(chunk, shuffled, state, folder, tmp_path, monkeypatch, capfd, caplog):
+@pytest.fixture(scope="module")
+def attacks(state, shuffled, released) -> dict[str, tuple[dict, list[Mutation]]]:
+    """What is changed, and its changes, by the ending of the file."""
+    changes = list(released_changes(released))
+    random.Random(1).shuffle(changes)
+    return {"pt": (state, shuffled), "safetensors": (released, changes)}
+
+
+@pytest.mark.parametrize(
+    ("ending", "chunk"),
+    [
+        pytest.param(ending, chunk, marks=pytest.mark.slow if chunk else ())
+        for ending, count in CHUNKS.items()
+        for chunk in range(count)
+    ],
+)
+def test_no_change_of_a_checkpoint_does_harm(ending, chunk, attacks, folder, tmp_path, monkeypatch, capfd, caplog):
     secret = f"sesame-{random.random()}"
     monkeypatch.setenv(SECRET, secret)
     monkeypatch.chdir(tmp_path)
@@ -110,8 +152,10 @@ def test_no_change_of_a_checkpoint_does_harm(chunk, shuffled, state, folder, tmp
     def output() -> str:
         return "".join(capfd.readouterr()) + caplog.text
 
-    chosen = shuffled[chunk * CHUNK :][:CHUNK]
-    found = [flaw for mutation in chosen for flaw in flaws(mutation, state, folder / "changed.pt", output, secret)]
+    whole, changes = attacks[ending]
+    changed = folder / f"changed.{ending}"
+    chosen = changes[chunk :: CHUNKS[ending]]
+    found = [flaw for mutation in chosen for flaw in flaws(mutation, whole, changed, output, secret)]
     assert not found, "\n".join(found)
 
 
@@ -213,4 +257,16 @@ def test_the_whole_checkpoint_is_used(of_old, state, folder):
     with watching(folder) as seen:
         for read in readers(folder / "changed.pt").values():
             read()
+    assert not seen
+
+
+def test_the_whole_released_model_is_used(released, folder):
+    path = folder / "changed.safetensors"
+    Mutation("none", lambda state: None, save_released).write(released, path)
+    with watching(folder) as seen:
+        for name, read in readers(path).items():
+            if name != TRAININGS:
+                read()
+        with pytest.raises(UserError, match="is not a checkpoint of a training"):
+            readers(path)[TRAININGS]()
     assert not seen

@@ -12,6 +12,8 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from ea_fairseq.checkpoint.file import read_checkpoint
+from ea_fairseq.checkpoint.released import is_released
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.translation import LONGEST, Translation
 from ea_fairseq.experiments.benchmark.workloads import Generation
@@ -29,7 +31,7 @@ class Engine:
     """CTranslate2 with one model.
 
     Args:
-        checkpoint: of fairseq's Transformer.
+        checkpoint: of fairseq's Transformer, or a released model.
         data: folder of the dictionaries.
         languages: source and target.
         compute_type: as CTranslate2 names it.
@@ -42,6 +44,9 @@ class Engine:
 
         threads = torch.get_num_threads()
         with TemporaryDirectory() as folder:
+            if is_released(checkpoint):  # CTranslate2 reads fairseq's checkpoints alone
+                state, checkpoint = read_checkpoint(checkpoint), Path(folder, "model.pt")
+                torch.save({"args": state["cfg"]["model"], "model": state["model"]}, checkpoint)
             converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PACKAGE))
             model = converter.convert(f"{folder}/model")
             self.translators = [

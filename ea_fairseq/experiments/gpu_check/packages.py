@@ -11,6 +11,7 @@ from pathlib import Path
 IMPORTED = (
     *("numpy", "yaml", "tqdm", "packaging", "omegaconf", "hydra", "antlr4", "bitarray", "regex", "portalocker"),
     *("tabulate", "colorama", "lxml", "sacrebleu", "joblib", "click", "sacremoses", "mock", "subword_nmt.apply_bpe"),
+    "safetensors",
 )
 PACKAGES = {  # of modules that have another name
     "fairseq": "fairseq-fixed",

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.analysis.cost import UNUSED_POSITIONS
+from ea_fairseq.checkpoint.file import refusing
+from ea_fairseq.checkpoint.released import read_tensors
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.records import as_record, read_json
 from ea_fairseq.subwords.wordpiece import SYMBOLS
@@ -107,7 +109,10 @@ class Bert:
         """
         config = Config.read(path.with_name("config.json"))
         parameters: dict[str, Tensor] = {}
-        tensors = read_tensors(path)
+        if not path.is_file():
+            raise UserError(f"there is no {path}: give the model.safetensors of a BERT.")
+        with refusing(path):
+            tensors = read_tensors(path)
         require_tied(tensors, path)
         for name, tensor in tensors.items():
             renamed = fairseq_name(name)
@@ -197,23 +202,6 @@ def in_order(pieces: list[str]) -> list[str]:
     """The pieces in the order of fairseq's dictionary: its four symbols first and ``<mask>`` last."""
     *first, mask = SYMBOLS
     return [*first, *(piece for piece in pieces if piece not in SYMBOLS), mask]
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, by name; raises UserError where it is none."""
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise UserError(
-            "BERT's weights need safetensors: install it with 'python -m pip install safetensors'."
-        ) from None
-    if not path.is_file():
-        raise UserError(f"there is no {path}: give the model.safetensors of a BERT.")
-    try:
-        return load_file(path)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise UserError(f"{path} is no safetensors file ({' '.join(str(error).split())[:200]}).") from None
 
 
 def require_tied(tensors: dict[str, Tensor], path: Path) -> None:

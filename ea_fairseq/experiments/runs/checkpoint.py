@@ -40,7 +40,7 @@ class Checkpoint:
             raise UserError(f"{str(error).removesuffix('.')}: give another checkpoint.") from None
         parts = {"model", "optimizer_history", "extra_state"} <= state.keys()
         if not parts or "num_updates" not in state["optimizer_history"][-1]:
-            raise UserError(f"{path} is not a checkpoint of fairseq: give another.")
+            raise UserError(f"{path} is not a checkpoint of a training: give one that is.")
         return cls(path, state)
 
     @property
