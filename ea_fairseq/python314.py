@@ -1,8 +1,10 @@
-"""fairseq works on Python 3.14, which prints the types of optional settings as ``str | None``.
+"""fairseq works on Python 3.14, for which a function of it and one of hydra are replaced as soon as they are imported.
 
-``interpret_dc_type`` of fairseq/dataclass/utils.py recognises an optional setting by the printed form of its type,
-``typing.Optional[str]`` up to Python 3.13. On 3.14 it therefore takes ``str | None`` for a type that it does not know,
-and importing fairseq fails. Here the function asks for the origin of the type instead.
+- ``interpret_dc_type`` of fairseq/dataclass/utils.py recognises an optional setting by the printed form of its type,
+  ``typing.Optional[str]`` up to Python 3.13. On 3.14 this is ``str | None``, which it takes for the type of the value,
+  and importing fairseq fails.
+- ``get_args_parser`` of hydra/_internal/utils.py has a help text that is not a string, which argparse of Python 3.14
+  checks, and ``fairseq-hydra-train`` fails.
 
 A process may import fairseq before this package, as ``fairseq-train`` does. So the installation copies this file to
 ``ea_fairseq_python314.py`` beside the package, and ``ea_fairseq_python314.pth`` lets Python 3.14 call :func:`install`
@@ -10,26 +12,25 @@ when it starts, also in worker processes. Other versions of Python do not import
 """
 
 import sys
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-PATCHED = "fairseq.dataclass.utils"
 
-
-class DataclassUtilsFinder(MetaPathFinder):
-    """An import hook that replaces ``interpret_dc_type`` as soon as its module has been imported."""
+class Finder(MetaPathFinder):
+    """An import hook that replaces the two functions as soon as their modules have been imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Returns the spec of fairseq's module, whose loader also replaces the function; None for any other module."""
-        spec = PathFinder.find_spec(name, path) if name == PATCHED else None
+        """Returns the spec of such a module, whose loader also replaces the function; None for any other module."""
+        spec = PathFinder.find_spec(name, path) if name in REPLACED else None
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                module.interpret_dc_type = interpret_dc_type  # type: ignore[attr-defined]
+                REPLACED[name](module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -50,7 +51,36 @@ def interpret_dc_type(field_type: Any) -> Any:
     return field_type
 
 
+def without_help_check(get_args_parser: Callable[[], Any]) -> Callable[[], Any]:
+    """Returns the function of hydra, during which argparse does not check help texts."""
+
+    from argparse import ArgumentParser
+
+    def parser_without_check() -> Any:
+        check = ArgumentParser._check_help  # type: ignore[attr-defined]
+        ArgumentParser._check_help = lambda self, action: None  # type: ignore[attr-defined]
+        try:
+            return get_args_parser()
+        finally:
+            ArgumentParser._check_help = check  # type: ignore[attr-defined]
+
+    return parser_without_check
+
+
+def replace_in_fairseq(module: ModuleType) -> None:
+    """Replaces the function of fairseq/dataclass/utils.py."""
+    module.interpret_dc_type = interpret_dc_type  # type: ignore[attr-defined]
+
+
+def replace_in_hydra(module: ModuleType) -> None:
+    """Replaces the function of hydra/_internal/utils.py."""
+    module.get_args_parser = without_help_check(module.get_args_parser)  # type: ignore[attr-defined]
+
+
+REPLACED = {"fairseq.dataclass.utils": replace_in_fairseq, "hydra._internal.utils": replace_in_hydra}
+
+
 def install() -> None:
     """Adds the import hook, once in a process."""
-    if not any(type(finder).__name__ == DataclassUtilsFinder.__name__ for finder in sys.meta_path):
-        sys.meta_path.insert(0, DataclassUtilsFinder())
+    if not any(type(finder).__module__.endswith("python314") for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from ea_fairseq.errors import UserError
 
@@ -87,4 +88,5 @@ def progress(lines: Iterable, label: str, unit: str = "lines", total: int | None
     bar = {"unit": f" {unit}", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
     from tqdm import tqdm  # a quick start checks its options before anything is installed
 
+    tqdm.set_lock(RLock())  # one process draws; tqdm's own lock is a semaphore, which a killed process leaves behind
     return tqdm(lines, label, total, **bar)

@@ -243,4 +243,4 @@ def test_the_script_runs_from_any_folder():
     command = [sys.executable, ROOT / "scripts/attention_maps.py", "none.pt", *SENTENCE, "--heads", "x"]
     result = subprocess.run(command, cwd="/", capture_output=True, text=True)
     assert result.returncode == 1 and result.stdout == ""
-    assert result.stderr == "attention_maps: --heads: needs numbers from 1, or 'mean', not 'x': see --help.\n"
+    assert result.stderr == "maps: --heads: needs numbers from 1, or 'mean', not 'x': see --help.\n"

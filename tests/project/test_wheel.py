@@ -113,7 +113,6 @@ def test_the_package_is_that_of_the_wheel_with_its_native_code(installed):
     package = Path(installed("python", "-c", "import ea_fairseq; print(ea_fairseq.__file__)").strip()).parent
     assert package.is_relative_to(installed.work.parent / "env")
     assert "compiled with" in installed("ea-fairseq", "info")
-    assert not list(package.rglob("*.c"))
 
 
 @pytest.mark.slow

@@ -390,6 +390,8 @@ allowed: list[Path] = []
 def hook(event: str, arguments: tuple) -> None:
     if watched is None:
         return
+    if event == "ctypes.call_function":
+        return  # by the native code, from Python 3.14 on; any other function is looked up first, by ctypes.dlsym
     if event.startswith((*FORBIDDEN, *NEW_FILES)):
         watched.append(f"{event} {arguments!r:.200}")
     elif event in LOOKING and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
