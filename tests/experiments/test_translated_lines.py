@@ -22,14 +22,14 @@ def test_only_a_line_feed_ends_a_line(lines):
 
 @given(st.text("ab .!?\u3002", max_size=60), st.integers(2, 12))
 def test_parts_hold_all_of_a_line_and_none_is_too_long(text, limit):
-    hub = SimpleNamespace(max_positions=(limit, 9), encode=lambda text: [*text.replace(" ", ""), "</s>"])
+    hub = SimpleNamespace(max_positions=(limit, 9), encode=lambda text, tag: [*text.replace(" ", ""), "</s>"])
     parts = Translator(hub, {}).cut(text.strip(), 1)
     assert all(len(part) <= limit for part in parts)
     assert "".join(token for part in parts for token in part[:-1]) == text.replace(" ", "")
 
 
 def test_lines_are_cut_at_the_ends_of_sentences_then_of_words():
-    hub = SimpleNamespace(max_positions=(12, 9), encode=lambda text: [*text, "</s>"])
+    hub = SimpleNamespace(max_positions=(12, 9), encode=lambda text, tag: [*text, "</s>"])
     translator = Translator(hub, {})
 
     def parts(text):
