@@ -22,7 +22,7 @@ from ea_fairseq.experiments.scoring.significance import p_value
 from fake_results import write_results
 
 PROGRAM = os.environ.get("COMET_SCORE") or shutil.which("comet-score")
-needs_program = pytest.mark.skipif(not PROGRAM, reason="needs unbabel-comet's comet-score, on PATH or named by COMET_SCORE")
+needs_program = pytest.mark.skipif(not PROGRAM, reason="needs comet-score, on PATH or in COMET_SCORE")
 # A model as COMET saves it, of a BERT that reads letters, and one whose pickle makes a folder.
 MAKE = """
 import os, sys, torch, yaml
