@@ -112,7 +112,9 @@ def entries(options: dict | Namespace | None) -> dict:
 
 def shown(value: object) -> str:
     """Formats a value for messages: shortened, with control characters escaped; of other objects only the type."""
-    return brief.repr(value) if isinstance(value, str | int | float | list | tuple) else f"a {type(value).__name__}"
+    return (
+        brief.repr(value) if isinstance(value, str | int | float | list | tuple | None) else f"a {type(value).__name__}"
+    )
 
 
 def require_known(state: dict, given: Collection[str] = ()) -> None:

@@ -4,11 +4,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, dataclass, fields, replace
 from enum import Enum
 from functools import cache
 from typing import Any, get_args
 
+import torch
 from fairseq.dataclass.configs import DatasetConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.roberta import RobertaModel
@@ -107,6 +108,7 @@ def is_flat_json(value: object) -> bool:
 
 
 BOOLEAN = Rule("true or false", lambda value: isinstance(value, bool) or value in ("True", "False"))
+REQUIRED_BOOLEAN = replace(BOOLEAN, required=True)
 NUMBER = Rule("a number", is_number)
 REQUIRED_NUMBER = Rule("a number", is_number, required=True)
 INTEGER = integer(-(1 << 31), (1 << 31) - 1)
@@ -183,8 +185,10 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
     "ffn_embed_dim": SIZE,
     "input_dim": SIZE,
     "layers": integer(0, 1000),
+    "normalize_before": REQUIRED_BOOLEAN,
     "output_dim": SIZE,
     "pq_block_size": SIZE,
+    "scalar": Rule("0 without a GPU", lambda value: is_number(value) and (value == 0 or torch.cuda.is_available())),
     "xformers_att_config": UNSET,  # fairseq evaluates it
 }
 

@@ -14,7 +14,7 @@ from commands import PLUGIN, program, run_well
 from ea_fairseq import EARobertaModel, EATimeSeries, UserError
 from ea_fairseq.series.ts_file import read_ts
 from forked import run_forked, run_forked_well
-from hostile_checkpoints import watching
+from hostile_watch import watching
 from reversal import losses_of
 from time_series import CORPORA, needs_corpora, write_folder
 

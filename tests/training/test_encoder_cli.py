@@ -7,7 +7,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from ea_fairseq.errors import UserError
 from forked import run_forked, run_forked_well
-from hostile_checkpoints import TEXTS, Mutation, set_option, watching
+from hostile_checkpoints import TEXTS, Mutation, set_option
+from hostile_watch import watching
 from reversal import losses_of
 from sentence_data import TEXT, binarize_sentences, encoder_command
 

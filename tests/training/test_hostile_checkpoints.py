@@ -29,12 +29,10 @@ from hostile_checkpoints import (
     as_of_old,
     changed_options,
     other_changes,
-    released_changes,
-    released_state,
-    save_released,
     set_option,
-    watching,
 )
+from hostile_released import released_changes, released_state, save_released
+from hostile_watch import watching
 from reversal import DATA, train_command
 
 CHUNK, CHUNKS = 20, {"pt": 175, "safetensors": 50}
@@ -198,6 +196,8 @@ SENTENCES = {
         "model", "encoder_layers", 900
     ),
     "model.encoder_embed_dim is '16', and must be a whole number": set_option("model", "encoder_embed_dim", "16"),
+    "model.decoder_normalize_before is None, and must be true": set_option("model", "decoder_normalize_before", None),
+    "model.quant_noise_scalar is 0.5, and must be 0 without a GPU": set_option("model", "quant_noise_scalar", 0.5),
 }
 
 
