@@ -62,8 +62,8 @@ def test_every_result_has_clean_commits_and_commands_to_repeat_it(folder):
         *prepare, train, evaluate = result.commands  # without preparation where quickstart.sh ran all three
         assert all(command.startswith("bash data-prep/prepare-") for command in prepare)
         assert prepare or "quickstart/" in train
-        assert train.startswith("bash scripts/train.sh") and f"--seed {result.seed}" in train
-        assert evaluate.startswith("bash scripts/evaluate.sh")
+        assert train.startswith(("bash scripts/train.sh", "ea-fairseq train")) and f"--seed {result.seed}" in train
+        assert evaluate.startswith(("bash scripts/evaluate.sh", "ea-fairseq evaluate"))
         assert result.commit and not result.commit.endswith("+")
         assert not re.search(r'[\s"=]/\w', (result.folder / "results.json").read_text())
 

@@ -37,11 +37,14 @@ SMALL = [model for model in MODEL_FILES if model.endswith("lite")]
 MODELS = dict.fromkeys(("iwslt14-deen", "iwslt14-58k", "wmt14-ende", "wmt14-enfr", "de-en-mix"), MODEL_FILES)
 SMALL_DATA = ("iwslt14-58k-short", "multi30k-deen", "multi30k-deen-short", "multi30k-ende", "multi30k-ende-short")
 MODELS |= dict.fromkeys(SMALL_DATA, SMALL)
+MODELS["multi30k-deen-base"] = [model for model in MODEL_FILES if model.endswith("base")]
 QUICK_START = {"quickstart": SMALL}
 EVOLUTION = {"ea_transformer_lite": (0.1, 0.1), "ea_transformer_base": (0.5, 0.1)}
 PAPERS = {"adam_betas": "(0.9, 0.98)", "lr_scheduler": "inverse_sqrt", "label_smoothing": 0.1, "optimizer": "adam"}
 LITTLE_TEXT = PAPERS | {"lr_scheduler": "polynomial_decay", "optimizer": "adamw", "adam_betas": [0.9, 0.98]}
 WARMUP = {"iwslt14-58k": 2000, "iwslt14-58k-short": 1000, "multi30k-deen": 1000, "multi30k-ende": 1000}  # our recipes'
+WARMUP["multi30k-deen-base"] = 500
+WITHOUT_BLEU = ("iwslt14-58k", "iwslt14-58k-short", "multi30k-deen-base")  # in validation
 
 
 def plain_of(model: str) -> str:
@@ -72,8 +75,8 @@ def test_the_flags_are_the_papers_but_where_text_is_little(recipe):
     expected = LITTLE_TEXT if data in WARMUP else PAPERS
     assert {name: getattr(args, name) for name in expected} == expected
     assert args.warmup_updates == WARMUP.get(data, 800 if data.endswith("-short") else 4000)
-    assert args.dropout in {0.1, 0.2, 0.3} and args.lr[0] in {1e-4, 5e-4, 1e-3}
-    assert (args.eval_bleu and args.eval_tokenized_bleu) != data.startswith("iwslt14-58k") and args.seed == 1
+    assert args.dropout in {0.1, 0.2, 0.3} and args.lr[0] in {1e-4, 5e-4, 7e-4, 1e-3}
+    assert (args.eval_bleu and args.eval_tokenized_bleu) != (data in WITHOUT_BLEU) and args.seed == 1
     if model in EVOLUTION:
         assert (args.ea_alpha, args.ea_beta) == EVOLUTION[model]
 
@@ -123,7 +126,7 @@ def test_the_plain_model_of_a_size_has_the_architecture_less_evolving_attention(
 def test_the_data_script_knows_the_options_and_its_dictionaries_fit_the_embeddings(data, tmp_path):
     (command,) = {tuple(section(f"{data}/{model}", "data")) for model in MODELS[data]}
     *script, out = command[0].split()
-    assert out == f"data/{data.removesuffix('-short')}"
+    assert out == f"data/{data.removesuffix('-short').removesuffix('-base')}"
     if script[-1] == f"{out}-text":  # a corpus of one's own
         script[-1] = str(write_corpus(tmp_path / "corpus"))
     plan = subprocess.run(
