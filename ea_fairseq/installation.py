@@ -151,6 +151,7 @@ def models() -> dict[str, str]:
     from fairseq.models import MODEL_REGISTRY
 
     kinds = {
+        "graphs": ("gat",),
         "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
         "classifiers": ("_classifier",),
         "encoders": ("_roberta", "_bert"),

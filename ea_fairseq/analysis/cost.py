@@ -32,6 +32,7 @@ from ea_fairseq.analysis.parts import (
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.graph import GraphModel
 from ea_fairseq.models.time_series import TimeSeriesModel
 
 UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
@@ -63,6 +64,27 @@ def published_cost(found: list[Part]) -> Cost:
 def series_cost(model: TimeSeriesModel) -> Cost:
     """All parameters of a model of time series, and the FLOPs of one series of the longest there are."""
     return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_series_macs(model).total())
+
+
+def graph_cost(model: GraphModel) -> Cost:
+    """All parameters of a model of graphs, and the FLOPs for the graph that it was trained on."""
+    return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_graph_macs(model))
+
+
+def count_graph_macs(model: GraphModel) -> int:
+    """Multiply-accumulates for the graph that a model was trained on.
+
+    Those of features that are zero are not counted; a mechanism multiplies each edge by the matrices of its heads.
+    """
+    sizes, macs, rows = model.description, 0, model.description.entries
+    for layer in (*model.layers, *model.classification_heads.values()):
+        channels = layer.weight.size(1)
+        mechanism = sum(parameter.numel() for parameter in layer.mechanism.parameters() if parameter.dim() > 1)
+        mix = 0 if layer.mix is None else layer.mix.weight.numel()
+        # Projection, both halves of the scores, mechanism, weighted sum.
+        macs += rows * channels + 2 * sizes.nodes * channels + sizes.edges * (mechanism + mix + channels)
+        rows = sizes.nodes * channels
+    return macs
 
 
 def encoder_parameters(model: RobertaModel) -> dict[str, int]:

@@ -69,6 +69,11 @@ class Mechanism:
         """Whether attentions of these layers, in order, compute the same when they become layers 0, 1, 2, ..."""
         return True
 
+    @classmethod
+    def is_entrywise(cls, options: Any) -> bool:
+        """Whether its steps read only the same entry of all heads, so that maps may have an entry for each edge."""
+        return False
+
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """The logits of the layer below as ``combine`` and kernels read them, (B, K, T, S), zero where masked."""
         return previous

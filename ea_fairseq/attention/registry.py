@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ea_fairseq.attention.attention import Attention
@@ -24,7 +24,7 @@ class Family:
         attention: the class of their attentions.
         defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models have
             those of ``encoder`` or else of ``base``, models of time series those of ``time_series`` or else of
-            encoders.
+            encoders, models of graphs those of ``graph``.
     """
 
     name: str
@@ -60,6 +60,16 @@ class Family:
         """The defaults of models of time series."""
         return self.defaults.get("time_series", self.encoder_defaults)
 
+    @property
+    def graph(self) -> str:
+        """The name of the fairseq model of graphs: ``ea_transformer`` -> ``ea_gat``."""
+        return f"{self.name.removesuffix('_transformer')}_gat"
+
+    @property
+    def graph_defaults(self) -> Mapping[str, Any]:
+        """The defaults of models of graphs."""
+        return self.defaults.get("graph", {})
+
 
 FAMILIES: dict[str, Family] = {}  #: All families by name, also ``ea_fairseq.FAMILIES``.
 CLASSIFIERS: dict[str, Family] = {}  # of sentences, by name
@@ -72,8 +82,9 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
     Encoders and models of time series with the mechanism are registered, too.
 
     Args:
-        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, if they differ from ``base``, ``encoder``
-            and ``time_series``. With ``classifier``, a classifier of sentences is registered, too.
+        defaults: of the mechanism's options, by size: ``base``, ``lite`` and, if they differ from ``base``,
+            ``encoder``, ``time_series`` and ``graph``. With ``classifier``, a classifier of sentences is registered,
+            too.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:

@@ -15,7 +15,9 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.errors import UserError
+from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
@@ -143,6 +145,7 @@ def require_known(state: dict, given: Collection[str] = ()) -> None:
             require_stored_elements(entries(groups.get(group)), state["model"])
         options = entries(groups.get("args" if flat else "model"))
         require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_ELEMENTS)
+        require_graph(entries(state.get("task_state")), state["model"])
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
@@ -165,7 +168,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
-    ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions
+    ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions, GraphOptions
     for options_of in (*ours, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():
@@ -251,6 +254,24 @@ def require_series(state: dict, parameters: dict[str, Tensor], options: dict, mo
     for name, (size, limit) in limits.items():
         if size > limit:
             raise UserError(f"its series have {size:,} {name}, and the model's parameters allow no more than {limit:,}")
+
+
+def require_graph(state: dict, parameters: dict[str, Tensor]) -> None:
+    """Checks that a description of a graph describes no larger model than the parameters.
+
+    Args:
+        state: of the task.
+        parameters: by name.
+
+    Raises:
+        UserError: naming the size that is too large.
+    """
+    if "graph" not in state:
+        return
+    description, largest = GraphDescription.from_state(state["graph"]), max_size(parameters)
+    for name, size in (("features", description.features), ("classes", description.classes)):
+        if size > largest:
+            raise UserError(f"its graph has {size:,} {name}, and the model's parameters allow no more than {largest:,}")
 
 
 def max_size(parameters: dict[str, Tensor]) -> int:

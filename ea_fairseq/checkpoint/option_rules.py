@@ -26,8 +26,10 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
+from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
+from ea_fairseq.tasks.node_prediction import NodePredictionConfig
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 @cache
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
-    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig
+    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig, NodePredictionConfig
     configs = DatasetConfig, *tasks, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
     return found | model_rules() | SPECIAL
@@ -206,7 +208,8 @@ def rules() -> dict[str, Rule]:
 def model_rules() -> dict[str, Rule]:
     """Rules for the options that a model is built from, by name."""
     options = (family.attention.options for family in FAMILIES.values())
-    ours = TermOptions, ConvolutionOptions, EncoderOptions, ClassifierOptions, DCTransformerOptions, *options
+    models = EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
+    ours = TermOptions, ConvolutionOptions, *models, *options
     found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):

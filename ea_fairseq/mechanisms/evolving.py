@@ -137,6 +137,7 @@ class EvolutionOptions(Options):
     encoder={"ea_alpha": 0.2, "ea_beta": 0.1},
     classifier={"ea_alpha": 0.2, "ea_beta": 0.1},
     time_series={"ea_alpha": 0.5, "ea_beta": 0.3},
+    graph={"ea_kernel_size": 1},
 )
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
@@ -169,6 +170,11 @@ class EvolvingAttention(Attention):
     ) -> Attention:
         """The attention of a place in a stack, from the options."""
         return cls(embed_dim, num_heads, options.of(context.kind), **kwargs)
+
+    @classmethod
+    def is_entrywise(cls, options: EvolutionOptions) -> bool:
+        """Whether the convolution reads no neighbours."""
+        return options.ea_kernel_size == 1
 
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets what the steps below and kernels compute by."""

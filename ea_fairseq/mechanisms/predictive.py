@@ -18,7 +18,7 @@ from ea_fairseq.attention.map_convolution import channels_last, norm
 from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.options import Options, fraction, option, whole
+from ea_fairseq.options import Options, fraction, odd, option, whole
 
 ENCODER_DEFAULTS = {"pa_alpha": 0.2}  # chosen most often for GLUE (PA, table 7)
 
@@ -39,6 +39,7 @@ class PredictionOptions(Options):
         "a whole number from 0 to 3",
         "N",
     )
+    pa_kernel_size: int = option(3, odd, "size of these convolutions' square kernels", "an odd number from 1 up", "N")
     pa_alpha: float = option(
         0.1,
         fraction,
@@ -48,32 +49,39 @@ class PredictionOptions(Options):
         "F",
     )
 
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """The largest kernel in a checkpoint, or 99 if it has none."""
+        kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith(".convs.0.weight")]
+        return {"pa_kernel_size": max(kernels, default=99)}
 
-@register_mechanism("pa_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1})
+
+@register_mechanism(
+    "pa_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1}, graph={"pa_kernel_size": 1}
+)
 class PredictiveAttention(Attention):
     """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.
 
-    Parameters are fairseq's plus, from the second layer on, ``convs`` (3 x 3, K to K heads, with bias). With a weight
+    Parameters are fairseq's plus, from the second layer on, ``convs`` (K to K heads, with bias). With a weight
     of 0 this is fairseq's attention itself.
     """
 
     options = PredictionOptions
     title = "predictive attention"
     adds = "predictors"
-    KERNEL = 3
     convs: Sequence[nn.Conv2d]
 
-    def __init__(self, embed_dim: int, num_heads: int, alpha: float, layers: int, is_first: bool, **kwargs: Any):
+    def __init__(self, embed_dim: int, num_heads: int, prediction: PredictionOptions, is_first: bool, **kwargs: Any):
         """
         Args:
-            alpha: weight of the predicted logits; 0 means plain attention.
-            layers: number of convolutions of a predictor.
+            prediction: with a weight of 0, attention is plain.
             is_first: whether there is no layer below to predict from.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
-        layers = 0 if is_first or alpha == 0 else layers
-        padding = self.KERNEL // 2
-        convs = (nn.Conv2d(num_heads, num_heads, self.KERNEL, padding=padding) for _ in range(layers))
+        alpha, kernel_size = prediction.pa_alpha, prediction.pa_kernel_size
+        layers = 0 if is_first or alpha == 0 else prediction.pa_layers
+        padding = kernel_size // 2
+        convs = (nn.Conv2d(num_heads, num_heads, kernel_size, padding=padding) for _ in range(layers))
         self.convs = nn.ModuleList(convs)  # type: ignore[assignment]
         self.alpha = alpha
         self.passes_logits, self.is_plain = alpha > 0, alpha == 0 and self.has_no_extra_terms
@@ -89,7 +97,12 @@ class PredictiveAttention(Attention):
         """Builds predictive attention for the encoder, and plain attention elsewhere."""
         if context.kind != "encoder":
             return Attention(embed_dim, num_heads, **kwargs)
-        return cls(embed_dim, num_heads, options.pa_alpha, options.pa_layers, context.layer == 0, **kwargs)
+        return cls(embed_dim, num_heads, options, context.layer == 0, **kwargs)
+
+    @classmethod
+    def is_entrywise(cls, options: PredictionOptions) -> bool:
+        """Whether no convolution reads neighbours."""
+        return options.pa_layers == 0 or options.pa_kernel_size == 1
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:

@@ -9,6 +9,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.options import Options
 
 
 @register_mechanism("realformer")
@@ -19,6 +20,11 @@ class RealFormerAttention(Attention):
     marker = "residual"
     passes_logits = True
     fused = FusedLogits(own_weight=1.0, previous_weight=1.0)
+
+    @classmethod
+    def is_entrywise(cls, options: Options) -> bool:
+        """Yes: it adds maps."""
+        return True
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """The residual connection of logits, (B, K, T, S)."""

@@ -31,6 +31,11 @@ class TalkingHeadsAttention(Attention):
         for mixing in (self.mix_logits, self.mix_weights):
             nn.init.xavier_uniform_(mixing)
 
+    @classmethod
+    def is_entrywise(cls, options: Options) -> bool:
+        """Yes: it mixes heads."""
+        return True
+
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The projection P of logits (B, K, T, S)."""
         return mix_heads(self.mix_logits, logits)

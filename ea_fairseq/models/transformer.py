@@ -12,6 +12,7 @@ from ea_fairseq.attention.registry import FAMILIES, PLAIN, Family, makers
 from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # its former module
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.dc_transformer import register_time_series
+from ea_fairseq.models.graph import register_graph
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -78,6 +79,7 @@ def make_models(family: Family) -> None:
         register_model_architecture(family.name, arch)(architecture(defaults, base_architecture))
     register_encoders(family)
     register_time_series(family)
+    register_graph(family)
 
 
 def __getattr__(name: str) -> type[MechanismTransformer]:

@@ -128,6 +128,25 @@ class SeriesData(Binarised):
         yield from ()
 
 
+class GraphData(Binarised):
+    """A graph whose nodes have classes."""
+
+    task = "node_prediction"
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether a folder has the table of nodes."""
+        return (folder / "nodes.tsv").is_file()
+
+    def file_names(self, subset: str) -> list[str]:
+        """Both tables, which have all subsets."""
+        return ["nodes.tsv", "edges.tsv"]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """None: nodes have no words."""
+        yield from ()
+
+
 @dataclass(frozen=True)
 class Settings:
     """The script of a preparation, and how many pairs it was to draw, if not all."""
@@ -233,4 +252,6 @@ def read_data(folder: Path) -> Binarised:
         return TextData(folder)
     if folder.is_dir() and SeriesData.is_in(folder):
         return SeriesData(folder)
+    if GraphData.is_in(folder):
+        return GraphData(folder)
     return DataBin(folder)

@@ -1,4 +1,4 @@
-"""Evaluation of encoders: what they predict of masked words, sentences and time series, and its scores."""
+"""Evaluation of encoders: what they predict of masked words, sentences, time series and nodes, and its scores."""
 
 import math
 from abc import abstractmethod
@@ -15,7 +15,7 @@ from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
-from ea_fairseq.analysis.cost import Cost, Pass, series_cost, traced_macs
+from ea_fairseq.analysis.cost import Cost, Pass, graph_cost, series_cost, traced_macs
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
@@ -24,8 +24,11 @@ from ea_fairseq.experiments.scoring.results import PREDICTIONS, Column, Score, S
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.dc_transformer import DCTransformer
+from ea_fairseq.models.graph import GraphModel
+from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.roberta import MechanismRoberta
 from ea_fairseq.models.time_series import TimeSeriesModel
+from ea_fairseq.tasks.node_prediction import NodePredictionTask
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
 SETTINGS = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "encoder_layers", "dropout")
@@ -105,13 +108,13 @@ class EncoderOutcome(Outcome):
 
 def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Description:
     """What tables say of an encoder: its own settings, and those of its mechanism if one is at work."""
-    if not isinstance(model, MechanismRoberta | DCTransformer) or is_plain(model):
+    if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel) or is_plain(model):
         return Description(None, settings, cost)
     options = model.family.attention.options.from_namespace(model.args)
     return Description(model.family.name, settings | asdict(options), cost)
 
 
-def is_plain(model: MechanismRoberta | DCTransformer) -> bool:
+def is_plain(model: MechanismRoberta | DCTransformer | GraphModel) -> bool:
     """Whether no mechanism is at work in a model."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     return model.family.attention is Attention or (bool(attentions) and all(each.is_plain for each in attentions))
@@ -223,3 +226,19 @@ class SeriesPredictions(EncoderOutcome):
     def describe(self, model: TimeSeriesModel) -> Description:
         """What tables say of the model; FLOPs are of one series of the longest there are."""
         return described(model, asdict(model.options.from_namespace(model.args)), series_cost(model))
+
+
+class NodePredictions(SeriesPredictions):
+    """Classes of nodes."""
+
+    noun = "nodes"
+
+    @staticmethod
+    def predict(model: GraphModel, task: NodePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
+        """Class and prediction of each node."""
+        output, _ = model(**sample["net_input"], classification_head_name=HEAD)
+        return labelled(sample["target"], output, [str(label) for label in range(task.description.classes)])
+
+    def describe(self, model: GraphModel) -> Description:
+        """What tables say of the model; FLOPs are of the graph that it was trained on."""
+        return described(model, asdict(GraphOptions.from_namespace(model.args)), graph_cost(model))

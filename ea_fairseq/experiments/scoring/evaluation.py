@@ -19,6 +19,7 @@ from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.experiments.scoring.encoder_outcome import (
     EncoderOutcome,
     MaskedWords,
+    NodePredictions,
     Row,
     SentencePredictions,
     SeriesPredictions,
@@ -36,6 +37,7 @@ ENCODERS: dict[str, type[EncoderOutcome]] = {
     "sentence_prediction": SentencePredictions,
     "masked_lm": MaskedWords,
     "time_series_prediction": SeriesPredictions,
+    "node_prediction": NodePredictions,
 }
 OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, **ENCODERS}
 

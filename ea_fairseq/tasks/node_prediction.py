@@ -1,0 +1,172 @@
+"""The task ``node_prediction``: classes of the nodes of a graph, for the criterion ``sentence_prediction``."""
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.criterions import FairseqCriterion
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
+from fairseq.data import Dictionary
+from fairseq.data.iterators import EpochBatchIterating
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import MISSING
+from torch import Tensor
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.graphs.dataset import NodeDataset
+from ea_fairseq.graphs.description import GraphDescription
+from ea_fairseq.graphs.graph import SPLITS, Graph
+
+logger = logging.getLogger(__name__)
+HEAD = SentencePredictionConfig.classification_head_name
+
+
+@dataclass
+class NodePredictionConfig(FairseqDataclass):
+    """The flags of the task."""
+
+    data: str = field(default=MISSING, metadata={"help": "folder with nodes.tsv and edges.tsv"})
+    l2: float = field(
+        default=0.0,
+        metadata={
+            "help": "add this times half the sum of squared parameters to the loss, as GAT does; fairseq's "
+            "--weight-decay shrinks parameters without regard to Adam's step sizes"
+        },
+    )
+
+
+@register_task("node_prediction", dataclass=NodePredictionConfig)
+class NodePredictionTask(FairseqTask):
+    """Predicts the classes of nodes: each batch has the whole graph, and the loss is of some nodes."""
+
+    def __init__(self, cfg: NodePredictionConfig, **kwargs: Any):
+        super().__init__(cfg)
+        if not 0 <= cfg.l2 < float("inf"):
+            raise UserError(f"--l2 must be a number from 0 up, not {cfg.l2}")
+        self._graph: Graph | None = None
+        self._description: GraphDescription | None = None
+        self.state.add_factory("graph", lambda: GraphDescription.of(self.graph).state)
+        self.state.add_factory("best_validation", lambda: {"loss": float("inf"), "accuracy": 0.0, "count": 0})
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the data folder, read once."""
+        if self._graph is None:
+            self._graph = Graph.read(self.cfg.data)
+        return self._graph
+
+    @property
+    def description(self) -> GraphDescription:
+        """The sizes of the graph, or those in the loaded checkpoint."""
+        if self._description is None:
+            self._description = GraphDescription.from_state(self.state.graph)
+        return self._description
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Uses a checkpoint's description instead of the graph's.
+
+        Raises:
+            UserError: if it is invalid.
+        """
+        description = self._description = GraphDescription.from_state(state_dict.get("graph"))
+        self.state.merge_state_dict({"graph": description.state})
+        best = state_dict.get("best_validation")
+        if isinstance(best, dict) and best.keys() == self.state.best_validation.keys():
+            self.state.merge_state_dict({"best_validation": {name: float(value) for name, value in best.items()}})
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> NodeDataset:
+        """Loads the nodes of ``train``, ``valid`` or ``test``.
+
+        Raises:
+            UserError: if there are none, or the graph does not fit the model.
+        """
+        if split not in SPLITS or not self.graph.splits[split]:
+            raise UserError(f"no node of {self.cfg.data} is in {split}: the splits are {', '.join(SPLITS)}")
+        own = GraphDescription.of(self.graph)
+        for name in ("features", "classes"):
+            size, most = getattr(own, name), getattr(self.description, name)
+            if size > most:
+                raise UserError(f"the graph of {self.cfg.data} has {size:,} {name}, but the model has {most:,}")
+        self.datasets[split] = NodeDataset(self.graph, self.graph.splits[split], self.description.features)
+        logger.info(f"{split}: {len(self.datasets[split]):,} of {own.nodes:,} nodes")
+        return self.datasets[split]
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BaseFairseqModel:
+        """Builds the model and its last layer.
+
+        Raises:
+            UserError: if ``--arch`` is no model of graphs.
+        """
+        from ea_fairseq.models.graph import GraphModel
+
+        model = super().build_model(cfg, from_checkpoint)
+        if not isinstance(model, GraphModel):
+            raise UserError(f"--arch {cfg.arch} is no model of graphs: use one such as gat or ea_gat")
+        model.register_classification_head(HEAD, self.description.classes)
+        return model
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
+        """Builds the criterion.
+
+        Raises:
+            UserError: if it is for another task.
+        """
+        criterion = super().build_criterion(cfg, from_checkpoint)
+        if not isinstance(criterion, SentencePredictionCriterion):
+            raise UserError("--task node_prediction needs --criterion sentence_prediction")
+        return criterion
+
+    def train_step(self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Adds the gradient of the L2 term, for each node, because fairseq divides by their number."""
+        loss, sample_size, logging_output = super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
+        if self.cfg.l2:
+            squares: Tensor = sum(parameter.square().sum() for parameter in model.parameters())  # type: ignore[assignment]
+            optimizer.backward(sample_size * self.cfg.l2 / 2 * squares)
+        return loss, sample_size, logging_output
+
+    def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
+        """Logs fairseq's metrics and, in validation, ``both_best``: how often loss and accuracy were both best, or 0.
+
+        With ``--best-checkpoint-metric both_best --maximize-best-checkpoint-metric --patience 100``, training follows
+        the rule of GAT's authors: the last epoch counts in which neither was ever better, and training ends after 100
+        epochs in which none of the two was as good as ever.
+        """
+        super().reduce_metrics(logging_outputs, criterion)
+        if criterion.training:
+            return
+        nodes, best = sum(log["sample_size"] for log in logging_outputs), self.state.best_validation
+        loss = float(sum(log["loss"] for log in logging_outputs)) / nodes
+        accuracy = float(sum(log["ncorrect"] for log in logging_outputs)) / nodes
+        is_best = loss <= best["loss"], accuracy >= best["accuracy"]
+        best.update(loss=min(loss, best["loss"]), accuracy=max(accuracy, best["accuracy"]))
+        best["count"] += all(is_best)
+        metrics.log_scalar("both_best", best["count"] if all(is_best) else 0)
+        training = sys.modules.get("fairseq_cli.train")
+        if any(is_best) and training and hasattr(training.should_stop_early, "num_runs"):
+            training.should_stop_early.num_runs = -1  # fairseq counts this epoch, too
+
+    def get_batch_iterator(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> EpochBatchIterating:
+        """Returns fairseq's iterator without the processes of ``--num-workers``: the graph is already in memory."""
+        return super().get_batch_iterator(*args, num_workers=0, **kwargs)
+
+    def max_positions(self) -> int:
+        """Returns 1, the size of a node."""
+        return 1
+
+    @property
+    def label_dictionary(self) -> Dictionary:
+        """A dictionary of class indices as text, which the criterion converts back to integers."""
+        numbers = Dictionary()
+        for number in range(self.description.classes):
+            numbers.add_symbol(str(number))
+        return numbers
+
+    @property
+    def source_dictionary(self) -> None:
+        """None: nodes have no tokens."""
+
+    target_dictionary = source_dictionary
