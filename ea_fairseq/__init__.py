@@ -16,7 +16,10 @@ from ea_fairseq import python314
 from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
 
-__all__ = ["FAMILIES", "EABertModel", "EARobertaModel", "EATimeSeries", "EATransformerModel", "UserError"]
+__all__ = [
+    *("FAMILIES", "EABertModel", "EAGraph", "EARobertaModel", "EATimeSeries", "EATransformerModel"),
+    "UserError",
+]
 
 PLUGIN = "ea_fairseq.plugin"
 

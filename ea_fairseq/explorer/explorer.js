@@ -12,7 +12,7 @@ const SECONDS = 1.1, CHANGING = 0.45; // of a layer while it plays, and of a cha
 
 const $ = (name) => document.getElementById(name);
 const data = JSON.parse($("data").textContent);
-const UNIT = data.series ? "step" : "word";
+const UNIT = data.unit; // "word", "step" or "node"
 // What the queries and the keys of each attention are.
 const AXES = {
   encoder: [`${UNIT} that attends`, `${UNIT} that it attends to`],

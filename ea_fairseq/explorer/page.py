@@ -60,6 +60,7 @@ class ModelMaps:
             predicted.
         series: (T, C) of a model of time series, whose words are steps, and blocks of steps where there are many.
         note: stands below the name, such as what the model predicts.
+        unit: what attends: a ``word``, a ``step`` or a ``node``.
     """
 
     name: str
@@ -67,9 +68,12 @@ class ModelMaps:
     words: dict[str, tuple[list[str], list[str]]]
     series: np.ndarray | None = None
     note: str = ""
+    unit: str = "word"
 
     @classmethod
-    def of(cls, name: str, maps: Maps, series: np.ndarray | None = None, note: str = "") -> "ModelMaps":
+    def of(
+        cls, name: str, maps: Maps, series: np.ndarray | None = None, note: str = "", unit: str = "word"
+    ) -> "ModelMaps":
         """
         Args:
             series: (T, C) of a model of time series; more than MOST_WORDS steps are shown in blocks.
@@ -89,7 +93,9 @@ class ModelMaps:
             queries = layers[0].queries
             words[kind] = ([*queries[1:], END] if kind == "cross" else queries, layers[0].keys)
         require_few(words)
-        return cls(name, {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}, words, series, note)
+        unit = unit if series is None else "step"
+        layers_of = {kind: list(map(LayerMaps.of, layers)) for kind, layers in found.items()}
+        return cls(name, layers_of, words, series, note, unit)
 
     @property
     def record(self) -> dict:
@@ -143,7 +149,7 @@ def attention_page(models: list[ModelMaps], title: str) -> str:
     for record in records:
         record["attentions"] = {kind: record["attentions"][kind] for kind in common}
     series = None if first.series is None else np.around(first.series, SERIES_DIGITS).T.tolist()
-    data = json.dumps({"title": title, "models": records, "series": series}, ensure_ascii=True)
+    data = json.dumps({"title": title, "models": records, "series": series, "unit": first.unit}, ensure_ascii=True)
     parts = {
         "title": html.escape(title),
         "style": "\n".join(map(_asset, STYLES)),

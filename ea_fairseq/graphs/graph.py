@@ -67,13 +67,14 @@ class Graph:
             UserError: naming the file that is missing, or the line that is malformed.
         """
         folder = Path(folder)
-        features, labels, splits = [], [], dict[str, list[int]]({split: [] for split in SPLITS})
+        features, labels = list[list[int]](), list[int]()
+        splits: dict[str, list[int]] = {split: [] for split in SPLITS}
         for line, (node, label, split, indices) in rows(folder / NODES):
             with at_line(folder / NODES, line):
                 if node != str(len(features)):
                     raise UserError(f"node {len(features)} is next, not {node:.20}")
                 if split not in (*SPLITS, NONE):
-                    raise UserError(f"the split must be {', '.join(SPLITS)} or {NONE}, not {split:.20!r}")
+                    raise UserError(f"the split must be {', '.join(SPLITS)} or {NONE}, not {split[:20]!r}")
                 if label == NONE and split != NONE:
                     raise UserError(f"a node without label cannot be in {split}")
                 labels.append(-1 if label == NONE else number(label, MAX_CLASSES))
@@ -82,7 +83,7 @@ class Graph:
                     raise UserError("features must ascend")
                 if split != NONE:
                     splits[split].append(len(features) - 1)
-        edges, known = [], set[tuple[int, int]]()
+        edges, known = list[tuple[int, int]](), set[tuple[int, int]]()
         for line, (first, second) in rows(folder / EDGES):
             with at_line(folder / EDGES, line):
                 edge = number(first, len(features)), number(second, len(features))
@@ -146,9 +147,7 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if line == 1 and found != columns:
                     raise UserError(f"{path}, line 1: the header must be {' '.join(columns)}, separated by tabs")
                 if len(found) != len(columns):
-                    raise UserError(
-                        f"{path}, line {line:,}: {len(columns)} columns are needed, and it has {len(found)}"
-                    )
+                    raise UserError(f"{path}, line {line:,}: it has {len(found)} columns instead of {len(columns)}")
                 if line > MOST:
                     raise UserError(f"{path} has more than {MOST:,} lines")
                 if line > 1:
@@ -162,5 +161,5 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def number(text: str, limit: int) -> int:
     """Reads a whole number from 0 to ``limit`` - 1; raises UserError for any other text."""
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < limit):
-        raise UserError(f"{text:.20!r} must be a whole number from 0 to {limit - 1:,}")
+        raise UserError(f"{text[:20]!r} must be a whole number from 0 to {limit - 1:,}")
     return int(text)

@@ -18,6 +18,7 @@ class AttentionByName(dict[str, AttentionMaps]):
         texts: that the model read.
         model: its name.
         note: sentences that a page shows below the name, such as the prediction.
+        unit: what attends: a ``word``, a ``step`` or a ``node``.
     """
 
     def __init__(
@@ -27,9 +28,10 @@ class AttentionByName(dict[str, AttentionMaps]):
         texts: tuple[str, ...] = (),
         model: str = "model",
         note: str = "",
+        unit: str = "word",
     ):
         super().__init__(maps)
-        self.series, self.texts, self.model, self.note = series, texts, model, note
+        self.series, self.texts, self.model, self.note, self.unit = series, texts, model, note, unit
 
     def to_html(
         self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
@@ -48,13 +50,14 @@ class AttentionByName(dict[str, AttentionMaps]):
             UserError: if the models read different words.
         """
         named = {name or self.model: self, **others}
-        models = [ModelMaps.of(called, maps, maps.series, maps.note) for called, maps in named.items()]
+        models = [ModelMaps.of(called, maps, maps.series, maps.note, self.unit) for called, maps in named.items()]
         return write_attention_page(path, models, title or self.title(named))
 
     def title(self, names: Iterable[str]) -> str:
         """The title of a page of models with these names."""
         texts = " and ".join(f"“{text}”" for text in self.texts)
-        return f"Attention of {' and '.join(names)}{texts and f' while reading {texts}'}"
+        where = "around" if self.unit == "node" else "while reading"
+        return f"Attention of {' and '.join(names)}{texts and f' {where} {texts}'}"
 
     def bertviz(self) -> dict[str, list]:
         """The probabilities as BertViz takes them: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.

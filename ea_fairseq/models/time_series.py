@@ -86,7 +86,7 @@ class TimeSeriesModel(BaseFairseqModel):
         Raises:
             UserError: if the task has no time series.
         """
-        if not hasattr(task, "description"):
+        if not isinstance(getattr(task, "description", None), SeriesDescription):
             raise UserError(f"--arch {args.arch} is for --task time_series_prediction and masked_time_series")
         return task.description
 

@@ -1,6 +1,7 @@
 """The task ``node_prediction``: classes of the nodes of a graph, for the criterion ``sentence_prediction``."""
 
 import logging
+import math
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +51,6 @@ class NodePredictionTask(FairseqTask):
         self._graph: Graph | None = None
         self._description: GraphDescription | None = None
         self.state.add_factory("graph", lambda: GraphDescription.of(self.graph).state)
-        self.state.add_factory("best_validation", lambda: {"loss": float("inf"), "accuracy": 0.0, "count": 0})
 
     @property
     def graph(self) -> Graph:
@@ -74,9 +74,6 @@ class NodePredictionTask(FairseqTask):
         """
         description = self._description = GraphDescription.from_state(state_dict.get("graph"))
         self.state.merge_state_dict({"graph": description.state})
-        best = state_dict.get("best_validation")
-        if isinstance(best, dict) and best.keys() == self.state.best_validation.keys():
-            self.state.merge_state_dict({"best_validation": {name: float(value) for name, value in best.items()}})
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> NodeDataset:
         """Loads the nodes of ``train``, ``valid`` or ``test``.
@@ -124,7 +121,7 @@ class NodePredictionTask(FairseqTask):
         """Adds the gradient of the L2 term, for each node, because fairseq divides by their number."""
         loss, sample_size, logging_output = super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
         if self.cfg.l2:
-            squares: Tensor = sum(parameter.square().sum() for parameter in model.parameters())  # type: ignore[assignment]
+            squares: Tensor = sum(parameter.square().sum() for parameter in model.parameters())
             optimizer.backward(sample_size * self.cfg.l2 / 2 * squares)
         return loss, sample_size, logging_output
 
@@ -138,16 +135,18 @@ class NodePredictionTask(FairseqTask):
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
             return
-        nodes, best = sum(log["sample_size"] for log in logging_outputs), self.state.best_validation
+        nodes = sum(log["sample_size"] for log in logging_outputs)
         loss = float(sum(log["loss"] for log in logging_outputs)) / nodes
         accuracy = float(sum(log["ncorrect"] for log in logging_outputs)) / nodes
-        is_best = loss <= best["loss"], accuracy >= best["accuracy"]
-        best.update(loss=min(loss, best["loss"]), accuracy=max(accuracy, best["accuracy"]))
-        best["count"] += all(is_best)
-        metrics.log_scalar("both_best", best["count"] if all(is_best) else 0)
+        # fairseq's function for --patience has its count as an attribute; checkpoints have its attributes.
         training = sys.modules.get("fairseq_cli.train")
-        if any(is_best) and training and hasattr(training.should_stop_early, "num_runs"):
-            training.should_stop_early.num_runs = -1  # fairseq counts this epoch, too
+        best = vars(training.should_stop_early) if training else {}
+        is_best = loss <= best.get("loss", math.inf), accuracy >= best.get("accuracy", 0.0)
+        best["loss"], best["accuracy"] = min(loss, best.get("loss", loss)), max(accuracy, best.get("accuracy", 0.0))
+        best["both_best"] = best.get("both_best", 0) + all(is_best)
+        metrics.log_scalar("both_best", best["both_best"] if all(is_best) else 0)
+        if any(is_best) and "num_runs" in best:
+            best["num_runs"] = -1  # it counts this validation, too
 
     def get_batch_iterator(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> EpochBatchIterating:
         """Returns fairseq's iterator without the processes of ``--num-workers``: the graph is already in memory."""

@@ -31,6 +31,7 @@ class Graphs(DataSet):
             UserError: naming the option or the file that is missing, or the line that is wrong.
         """
         name, path = options.given
+        output = self.output_folder(path, name)
         if options.graphs is None:
             raise UserError("give the folder of the tables with --graphs: no place is known to have them as text.")
         found = next(
@@ -45,7 +46,7 @@ class Graphs(DataSet):
         plan = Plan()
         plan.add("data-bin", partial(take_graph, name=name, given=found), (name, checksums), ())
         known = replace(self, counts=COUNTS.get(name, {}))
-        known.carry_out(plan, self.output_folder(path, name), options, strict=True)
+        known.carry_out(plan, output, options, strict=True)
 
 
 def take_graph(output: Path, *, name: str, given: Path) -> None:
@@ -60,7 +61,10 @@ def take_graph(output: Path, *, name: str, given: Path) -> None:
     from ea_fairseq.graphs.description import GraphDescription
     from ea_fairseq.graphs.graph import Graph
 
-    graph = Graph.read(given)
+    try:
+        graph = Graph.read(given)
+    except UserError as error:
+        raise UserError(f"{error}.") from None
     description = GraphDescription.of(graph)
     output.mkdir()
     for table in TABLES:

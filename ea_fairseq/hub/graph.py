@@ -1,0 +1,140 @@
+"""Trained models of graphs in Python: classes of nodes, and the attention of a node to its neighbours."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import BaseFairseqModel
+from torch import Tensor
+
+from ea_fairseq.attention.edges import EdgeAttention
+from ea_fairseq.attention.maps import STAGES, AttentionMaps
+from ea_fairseq.attention.recording import recording
+from ea_fairseq.errors import UserError
+from ea_fairseq.graphs.graph import Graph
+from ea_fairseq.hub.encoder import Prediction
+from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.plain.model_folder import find_checkpoints
+from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionTask
+
+SHOWN = 30  # nodes of a neighbourhood
+
+
+class EAGraph:
+    """A trained model, with the description of its graph from its checkpoint; it needs no data folder."""
+
+    def __init__(self, model: BaseFairseqModel, task: NodePredictionTask):
+        self.model, self.description = model.eval(), task.description
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EAGraph":
+        """Loads a model that ``--task node_prediction`` has trained.
+
+        Raises:
+            UserError: if folder or checkpoint are missing or cannot be used.
+        """
+        path, *others = find_checkpoints(Path(folder), checkpoint_file)
+        if others:
+            raise UserError("it must be one checkpoint: models of graphs are no ensembles")
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
+        if not isinstance(task, NodePredictionTask):
+            raise UserError(f"{path} predicts no nodes: it was not trained with --task node_prediction")
+        return cls(model, task)
+
+    @torch.no_grad()
+    def predict(self, graph: Graph | str | Path) -> list[Prediction]:
+        """Predicts the class of each node of a graph.
+
+        Args:
+            graph: an :class:`ea_fairseq.graphs.graph.Graph`, or a folder with its tables.
+
+        Raises:
+            UserError: if the graph has more features than the model reads.
+        """
+        return list(map(prediction, self.outputs(self.read(graph))))
+
+    @torch.no_grad()
+    def attention(self, graph: Graph | str | Path, node: int) -> AttentionByName:
+        """The attention between a node, its neighbours and their neighbours, nearest first, at most 30 nodes.
+
+        Only the rows of nodes whose neighbours are all among them sum to 1; the first node's do.
+
+        Returns:
+            The maps, on the CPU, as those of an encoder: ``encoder.layers.0.self_attn``. Queries and keys are nodes.
+            Where two nodes have no edge, the key is masked. Their note is a sentence with the prediction.
+
+        Raises:
+            UserError: if there is no such node, or as :meth:`predict` does.
+        """
+        graph = self.read(graph)
+        if not 0 <= node < len(graph.features):
+            raise UserError(f"the graph has nodes from 0 to {len(graph.features) - 1:,}, and no {node:,}")
+        edges = graph.inputs(self.description.features)["edges"]
+        shown = neighbourhood(edges, node)
+        with recording(self.model) as records:
+            found = prediction(self.outputs(graph)[node])
+        heads = max(module.heads for module in self.model.modules() if isinstance(module, EdgeAttention))
+        names, maps = list(map(str, shown)), {}
+        for layer, record in enumerate(records.values()):
+            maps[f"encoder.layers.{layer}.self_attn"] = AttentionMaps.from_record(
+                dense(record, edges, shown, heads), names, names
+            )
+        note = f"Predicted class of node {node}: {found.label} (probability {found.probabilities[found.label]:.2f})."
+        texts = (f"node {node} and its neighbours",)
+        return AttentionByName(maps, texts=texts, model=self.model.args.arch, note=note, unit="node")
+
+    def outputs(self, graph: Graph) -> Tensor:
+        """Logits of the classes of all nodes (N, C), on the CPU."""
+        device = next(self.model.parameters()).device
+        inputs = {name: tensor.to(device) for name, tensor in graph.inputs(self.description.features).items()}
+        return self.model(**inputs, classification_head_name=HEAD)[0].double().cpu()
+
+    def read(self, graph: Graph | str | Path) -> Graph:
+        """A graph that the model can read; raises UserError for others."""
+        graph = graph if isinstance(graph, Graph) else Graph.read(graph)
+        if graph.feature_count > self.description.features:
+            most = self.description.features
+            raise UserError(f"the graph has {graph.feature_count:,} features, and the model reads {most:,}")
+        return graph
+
+
+def prediction(outputs: Tensor) -> Prediction:
+    """The prediction of a node's logits (C,)."""
+    probabilities = {str(label): value for label, value in enumerate(outputs.softmax(-1).tolist())}
+    return Prediction(str(int(outputs.argmax())), probabilities)
+
+
+def neighbourhood(edges: Tensor, node: int) -> list[int]:
+    """A node, its neighbours, then theirs, without those that would make more than 30."""
+    sources, targets = edges
+
+    def reached() -> Iterator[int]:
+        yield node
+        near = sources[targets == node].tolist()
+        yield from near
+        for one in near:
+            yield from sources[targets == one].tolist()
+
+    return list(dict.fromkeys(reached()))[:SHOWN]
+
+
+def dense(record: dict[str, Tensor | None], edges: Tensor, shown: list[int], heads: int) -> dict[str, Tensor | None]:
+    """Maps (1, K, n, n) of some nodes, from a record of edges (1, K', 1, E); true in ``masked`` without an edge.
+
+    A page shows the same number of heads K for all layers, so heads of a layer with fewer are repeated.
+    """
+    places = torch.full((1 + int(edges.max()),), -1)
+    places[shown] = torch.arange(len(shown))
+    sources, targets = places[edges]
+    inside = (sources >= 0) & (targets >= 0)
+    found: dict[str, Tensor | None] = {}
+    for stage in STAGES:
+        entries = record[stage]
+        assert entries is not None  # each attention records all of them
+        repeated = entries[:, torch.arange(heads) * entries.size(1) // heads, 0]
+        maps = found[stage] = entries.new_zeros(1, heads, len(shown), len(shown))
+        maps[:, :, targets[inside], sources[inside]] = repeated[:, :, inside]
+    masked = torch.ones(1, 1, len(shown), len(shown), dtype=torch.bool)
+    masked[:, :, targets[inside], sources[inside]] = False
+    return found | {"masked": masked}
