@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # lib.sh sets repository
-# The project's own environment: Python packages in .venv, of the versions in constraints.txt.
+# The project's own environment: .venv has the Python packages in the versions of constraints.txt.
 
-# find_base_python MODULE: prints a Python to make an environment from, that has MODULE; PYTHON where that is set.
+# find_base_python MODULE: prints a Python that has MODULE, to make an environment from. If PYTHON is set, only that one
+# is tried.
 find_base_python() {
   local candidate candidates=(python3.11 python3.12 python3.13 python3.14 python3 python)
   [[ ! ${PYTHON:-} ]] || candidates=("$PYTHON")
@@ -14,8 +15,8 @@ find_base_python() {
   die "this needs Python 3.11 to 3.14 with venv${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
-# enter_environment: makes or updates .venv where it is not complete, and puts it first on PATH. Of several scripts that
-# find it incomplete one makes it, and the others wait.
+# enter_environment: makes or updates .venv if it is not complete, and puts it first on PATH. If several scripts find it
+# incomplete, one of them makes it and the others wait.
 enter_environment() {
   local environment=$repository/.venv wanted why=''
   check_version "$environment"
@@ -37,7 +38,7 @@ enter_environment() {
   hash -r
 }
 
-# wait_for_lock FOLDER: waits until no other process holds the lock beside a folder; then this one holds it, as file 9.
+# wait_for_lock FOLDER: waits until no other process holds FOLDER.lock, then locks it as file descriptor 9.
 wait_for_lock() {
   exec 9>>"$1.lock"
   "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null && return
@@ -46,7 +47,7 @@ wait_for_lock() {
     die "cannot lock $1.lock: give a folder on a disk that knows locks."
 }
 
-# find_programs: sets `python` as find_python does, to one whose programs start; makes .venv anew where it was moved.
+# find_programs: sets `python` as find_python does. If .venv was moved, its programs do not start, so it is made again.
 find_programs() {
   find_python
   [[ $python == "$repository/.venv/bin/python" ]] && was_moved "$repository/.venv" || return 0
@@ -54,24 +55,25 @@ find_programs() {
   find_python
 }
 
-# is_complete FOLDER STAMP: whether the environment was made of what the stamp says, and still has it.
+# is_complete FOLDER STAMP: succeeds if the environment works and was made from files with the checksum STAMP.
 is_complete() {
   [[ -f $1/complete && $(<"$1/complete") == "$2" ]] && has_fairseq "$1" && ! was_moved "$1"
 }
 
-# was_moved FOLDER: whether the environment was made in another folder, whose Python its programs would start.
+# was_moved FOLDER: succeeds if the environment was made in another folder. Its programs would start the Python there.
 was_moved() {
   local place
   place=$(sed -n '1,2s|^[^/]*\(/.*\)/bin/python.*|\1|p' "$1/bin/pip" 2>/dev/null) || return
   [[ $place && ! $place -ef $1 ]]
 }
 
-# has_fairseq FOLDER: whether the Python of an environment finds what was installed, as not after it became a newer one.
+# has_fairseq FOLDER: succeeds if the environment's Python finds fairseq. It does not after the system's Python has been
+# replaced by a newer version.
 has_fairseq() {
   "$1/bin/python" -P -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' 2>/dev/null
 }
 
-# check_version FOLDER: dies if PYTHON is set, and the environment that is there of another version.
+# check_version FOLDER: exits with an error if PYTHON is set and the environment has another version of Python.
 check_version() {
   local base there
   [[ ${PYTHON:-} ]] || return 0
@@ -81,7 +83,7 @@ check_version() {
     die "$1 is of Python $there, and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
 }
 
-# make_environment FOLDER: makes the environment, or completes it.
+# make_environment FOLDER: makes the environment, or completes it if it is there.
 make_environment() {
   local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
   base=$(find_base_python venv)
@@ -92,7 +94,7 @@ make_environment() {
   rm -f "$environment/complete"
   log=$environment/pip.log
   : >"$log"
-  # Build environments are constrained, too, or compiling fairseq would fetch another torch than the one installed.
+  # Constrain build environments, too. Otherwise compiling fairseq would download another torch than the installed one.
   if ! { logged "$log" "$python" -m pip install "$(grep '^pip==' "$constraints")" &&
     prefer_torch_without_cuda "$python" "$constraints" "$log" &&
     logged "$log" "$python" -m pip install --constraint "$constraints" --build-constraint "$constraints" \
@@ -103,7 +105,7 @@ make_environment() {
   say "$(env -u EA_BACKEND "$python" -P -m ea_fairseq | sed -n 's/^native code  */native code: /p')"
 }
 
-# logged FILE COMMAND...: runs pip with its output in FILE; a terminal shows the last line of it, in place.
+# logged FILE COMMAND...: runs pip and appends its output to FILE. A terminal shows the last line of it.
 logged() {
   local log=$1 status=0 shown='' width
   shift
@@ -123,12 +125,13 @@ logged() {
   return "$status"
 }
 
+# version_of PYTHON: prints its version, such as 3.12.
 version_of() {
   "$1" -c 'import sys; print(*sys.version_info[:2], sep=".")'
 }
 
-# prefer_torch_without_cuda PYTHON CONSTRAINTS LOG: on Linux without a GPU of NVIDIA, installs PyTorch's build for CPUs
-# where pip finds one; PyPI has the build with CUDA alone.
+# prefer_torch_without_cuda PYTHON CONSTRAINTS LOG: on Linux without an NVIDIA GPU, installs PyTorch's build for CPUs if
+# pip finds one. PyPI only has the build with CUDA.
 prefer_torch_without_cuda() {
   local index=https://download.pytorch.org/whl/cpu
   [[ $(uname -s) == Linux ]] && ! nvidia-smi -L >/dev/null 2>&1 || return 0

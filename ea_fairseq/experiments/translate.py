@@ -52,7 +52,7 @@ class Translator:
 
     def parts(self, line: str, number: int) -> "list[Tensor]":
         """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
-        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1 + bool(self.tag)]
+        parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
         if len(parts) > 1:
             tqdm.write(
                 f"translate: line {number} has more than the {self.most_tokens} tokens that the model reads at once, "

@@ -187,7 +187,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             return cls(cfg, task, models, target_subword, preparation, prepared)
 
     def encode(self, sentence: str, tag: str | None = None) -> Tensor:
-        """Token ids (T,), int64, of a raw source sentence, after that of its tag.
+        """Token ids (T,), int64, of a raw source sentence, after that of its tag; an empty sentence has no tag.
 
         Raises:
             UserError: if the model does not know the tag.
@@ -195,7 +195,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         tokens = super().encode(sentence)
         if tag is None:
             return tokens
-        return torch.cat([tokens.new_tensor([self.tag_id(tag)]), tokens])
+        first = tokens.new_tensor([self.tag_id(tag)])
+        return torch.cat([first, tokens]) if len(tokens) > 1 else tokens
 
     def tag_id(self, tag: str) -> int:
         """The token id of a tag; raises UserError if the model does not know the tag."""

@@ -220,6 +220,7 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(home, show, monkeypatch
         ([*SENTENCE, "--heads", "0"], "--heads: needs numbers from 1, or 'mean', not '0'"),
         (["--statistics", "--max-pairs", "0"], "--max-pairs: needs a whole number of at least 1, not '0'"),
         (["--statistics", "--target", "a"], "--target goes with --source"),
+        (["--statistics", "--tag", "news"], "--tag goes with --source"),
         ([*SENTENCE, "--alignment", "x"], "--alignment goes with --statistics"),
     ],
 )

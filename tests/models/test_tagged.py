@@ -1,13 +1,18 @@
-"""Models that were trained with tags: in Python, and in ea-fairseq translate, which also samples."""
+"""Models that were trained with tags: in Python and in the commands; ea-fairseq translate also samples."""
 
+import csv
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import torch
 
 from checkpoints import save_loud
 from corpora import LOWERCASED, SIZES, prepared, sentence, write_corpus
 from ea_fairseq import EATransformerModel, UserError
+from ea_fairseq.experiments.demo.translators import Translators
+from ea_fairseq.experiments.maps import attention_maps
 from ea_fairseq.experiments.translate import load
 
 POSITIONS = ["--max-source-positions", "20", "--max-target-positions", "30"]
@@ -37,11 +42,27 @@ def translator(data, **changes):
     return load(Namespace(model_dir=data, lenpen=1.0, max_tokens=4096, cpu=True, **options | changes))
 
 
+@pytest.fixture
+def maps(data, tmp_path, monkeypatch):
+    """Draws the maps of a source sentence and its translation; returns the table of their values."""
+
+    def run(*flags: str, source: str = SOURCES[0]) -> list[dict[str, str]]:
+        page = tmp_path / "page.html"
+        command = ["maps", data, "--cpu", "--source", source, "--html", page, *flags]
+        monkeypatch.setattr(sys, "argv", list(map(str, command)))
+        attention_maps.main()
+        return list(csv.DictReader(page.with_suffix(".csv").open()))
+
+    return run
+
+
 def test_a_tag_is_the_token_before_those_of_the_sentence(hub):
     for source in SOURCES:
         tokens = hub.encode(source, tag="news")
         assert hub.src_dict[tokens[0]] == "<news>" and tokens[1:].equal(hub.encode(source))
     assert tokens[0] not in hub.encode("<news> Hund"), "text is no tag"
+    with pytest.raises(UserError, match="source sentence 1 is empty"):
+        hub.score("\N{ZERO WIDTH SPACE}", "dog", tag="news")
 
 
 def test_translations_scores_and_maps_are_those_of_sources_with_the_tag(hub):
@@ -58,8 +79,30 @@ def test_translations_scores_and_maps_are_those_of_sources_with_the_tag(hub):
     assert maps.keys[0] == "<talk>" and len(maps.keys) == len(tagged[0])
 
 
-def test_an_unknown_tag_is_refused_by_naming_the_known_ones(data, hub, tmp_path):
-    for refused in (lambda: hub.translate("Hund", tag="sports"), lambda: translator(data, tag="sports")):
+def test_the_demo_and_the_maps_show_sources_with_the_tag(data, hub, maps):
+    for tag in ("talk", "news"):
+        found = Translators([data], cpu=True, tag=tag).answer(SOURCES[0])
+        (hypotheses,) = found.translations.values()
+        beam = hub.generate(hub.encode(SOURCES[0], tag))
+        assert [one.text for one in hypotheses] == [hub.decode(one["tokens"]) for one in beam[: len(hypotheses)]]
+        expected = hub.attention(SOURCES[0], TARGETS[0], tag=tag)["encoder.layers.0.self_attn"]
+        rows = [
+            row
+            for row in maps("--target", TARGETS[0], "--tag", tag)
+            if (row["attention"], row["stage"], row["layer"], row["head"]) == ("encoder", "probabilities", "1", "1")
+        ]
+        assert rows[0]["key word"] == f"<{tag}>" and f"\\u003c{tag}>" in found.page
+        drawn = torch.tensor([float(row["value"]) for row in rows])
+        torch.testing.assert_close(drawn, expected.probabilities[0].flatten(), atol=1e-3, rtol=0)
+
+
+def test_an_unknown_tag_is_refused_by_naming_the_known_ones(data, hub, maps, tmp_path):
+    for refused in (
+        lambda: hub.translate("Hund", tag="sports"),
+        lambda: translator(data, tag="sports"),
+        lambda: Translators([data], cpu=True, tag="sports"),
+        lambda: maps("--tag", "sports"),
+    ):
         with pytest.raises(UserError, match="does not know the tag 'sports': it knows news, talk"):
             refused()
     for file in data.iterdir():

@@ -73,8 +73,9 @@ window.addEventListener("message", ({ source, data }) => {
 
 fetch("/models")
   .then((answer) => answer.json())
-  .then(({ models, languages, about, examples }) => {
-    $("languages").textContent = `${languages.map((code) => NAMES.of(code)).join(" to ")}, by ${models.join(" and ")}`;
+  .then(({ models, languages, tag, about, examples }) => {
+    const tagged = tag ? `, with the tag ${tag}` : "";
+    $("languages").textContent = `${languages.map((code) => NAMES.of(code)).join(" to ")}${tagged}, by ${models.join(" and ")}`;
     say("about", about);
     for (const text of examples) {
       const button = element("button", text, "example");

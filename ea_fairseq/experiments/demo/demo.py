@@ -50,6 +50,7 @@ def main() -> None:
     add = parser.add_argument
     text = "one or two trained models (default: those released)"
     add("folders", type=Path, nargs="*", metavar="MODEL_DIR", help=text)
+    add("--tag", metavar="NAME", help="of all sentences, if the models were trained with tags, such as a domain")
     add("--port", type=at_least(0), default=8000, metavar="N", help="port; 0 chooses a free one (default: 8000)")
     text = f"address to listen at; any other than the default serves other machines, too (default: {LOCAL})"
     add("--host", default=LOCAL, metavar="ADDRESS", help=text)
@@ -69,14 +70,14 @@ def main() -> None:
         from ea_fairseq.experiments.demo.translators import Translators, words
 
         vocabulary = {*words(embedded_corpus.unpack()["train.de"].decode())} if about else None
-        translators = Translators(folders, args.cpu, vocabulary)
+        translators = Translators(folders, args.cpu, vocabulary, args.tag)
         translators.answer(examples[0] if examples else ".")  # so that the first one to ask need not wait
     import uvicorn
 
     from ea_fairseq.experiments.demo.server import application
 
     facts = {"models": list(translators.models), "languages": translators.languages}
-    facts |= {"about": about, "examples": examples}
+    facts |= {"tag": args.tag, "about": about, "examples": examples}
     local = args.host == LOCAL
     hosts = [LOCAL, "localhost"] if local else ["*"]
     port = listening.getsockname()[1]

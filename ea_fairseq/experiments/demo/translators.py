@@ -44,18 +44,28 @@ class Translators:
 
     Args:
         vocabulary: the words of the training text; if not given, a word is unknown if a piece of it is ``<unk>``.
+        tag: of all sentences, if the models were trained with tags.
 
     Raises:
-        UserError: naming a model that is not there, or one of other languages or words than the first.
+        UserError: naming a model that is not there, one of other languages or words than the first, or an unknown tag.
     """
 
-    def __init__(self, folders: list[Path], cpu: bool = False, vocabulary: Container[str] | None = None):
+    def __init__(
+        self,
+        folders: list[Path],
+        cpu: bool = False,
+        vocabulary: Container[str] | None = None,
+        tag: str | None = None,
+    ):
         models = [load_translation(find_model(folder), cpu) for folder in folders]
         names = model_names(folders, [folder.resolve().name for folder in folders])
         self.models = dict(zip(names, models, strict=True))
         require_same_task(models, folders)
         self.languages = models[0].languages
-        self.vocabulary = vocabulary
+        self.vocabulary, self.tag = vocabulary, tag
+        if tag is not None:
+            for model in models:
+                model.tag_id(tag)  # refuses one that a model does not know
 
     def answer(self, text: str) -> Answer:
         """Translates a raw sentence.
@@ -85,12 +95,13 @@ class Translators:
     def _answer(self, text: str) -> Answer:
         found, target, maps = {}, None, []
         for name, model in self.models.items():
-            hypotheses = model.generate(model.encode(text), beam=BEAM)[:SHOWN]
+            source = model.encode(text, self.tag)
+            hypotheses = model.generate(source, beam=BEAM)[:SHOWN]
             found[name] = [
                 Hypothesis(tidy(model.decode(one["tokens"].cpu())), float(one["score"])) for one in hypotheses
             ]
             target = hypotheses[0]["tokens"].cpu() if target is None else target
-            maps.append(SentenceMaps.of(name, model.attention_of_tokens(model.encode(text), target), model.subword))
+            maps.append(SentenceMaps.of(name, model.attention_of_tokens(source, target), model.subword))
         return Answer(found, self.unknown(text), attention_page(list(map(model_maps, maps)), f"Attention of “{text}”"))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Models = dict[str, TranslationHub | EncoderHub]  # by the names that figures give them
 
-OF_TRANSLATION = ("target", "alignment")  # options that an encoder has no use for
+OF_TRANSLATION = ("target", "tag", "alignment")  # options that an encoder has no use for
 
 
 def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
@@ -84,7 +84,7 @@ def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list
         maps = [SentenceMaps.of(name, one.attention_of_tokens(tokens), one.subword) for name, one in encoders.items()]
     else:
         translator = next(iter(translators.values()))
-        source = translator.encode(args.source)
+        source = translator.encode(args.source, args.tag)
         if args.target is None:
             target = translator.generate(source, beam=5)[0]["tokens"].cpu()
         else:

@@ -10,7 +10,7 @@ STAGES = ("own", "input", "logits", "probabilities")
 COMPARED = ("logits", "probabilities")
 # Of each option, those that it goes with.
 NEEDED: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("target", "second", "attention"), ("source",)
+    ("target", "second", "tag", "attention"), ("source",)
 )  # of each option, one that it goes with
 NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
 NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
@@ -57,6 +57,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too").add_argument
     add("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
+    add("--tag", metavar="NAME", help="of the sentence, if the model was trained with tags, such as a domain")
     add("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
     text = "write an interactive page of all layers, heads and stages, and a .csv of its values, instead of figures"
     add("--html", type=Path, metavar="FILE", help=text)

@@ -38,8 +38,9 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
         for name in CURVES:
             if figure := learning_curves(comparison, dataset, models, name):
                 label = label_of(comparison, dataset, name)
-                caption = f"{dataset}: {label} by updates and time, scaled to what follows the first {WARM_UP:.0%}."
-                yield f"{dataset}-{name}", " ".join(filter(None, [caption, *remarks])), figure
+                caption = f"{dataset}: {label} by updates and by time."
+                cut = f"The vertical axis covers the values after the first {WARM_UP:.0%} of the updates."
+                yield f"{dataset}-{name}", " ".join(filter(None, [caption, cut, *remarks])), figure
         score = comparison.names(dataset)[0]
         grids = alpha_beta_grids(comparison, dataset)
         for number, (grid, trained) in enumerate(zip(grids, differences(grids), strict=True), 1):
