@@ -71,15 +71,25 @@ class PredictiveAttention(Attention):
     adds = "predictors"
     convs: Sequence[nn.Conv2d]
 
-    def __init__(self, embed_dim: int, num_heads: int, prediction: PredictionOptions, is_first: bool, **kwargs: Any):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        alpha: float,
+        layers: int,
+        is_first: bool,
+        kernel_size: int = 3,
+        **kwargs: Any,
+    ):
         """
         Args:
-            prediction: with a weight of 0, attention is plain.
+            alpha: weight of the predicted logits; 0 means plain attention.
+            layers: number of convolutions of a predictor.
             is_first: whether there is no layer below to predict from.
+            kernel_size: of these convolutions.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
-        alpha, kernel_size = prediction.pa_alpha, prediction.pa_kernel_size
-        layers = 0 if is_first or alpha == 0 else prediction.pa_layers
+        layers = 0 if is_first or alpha == 0 else layers
         padding = kernel_size // 2
         convs = (nn.Conv2d(num_heads, num_heads, kernel_size, padding=padding) for _ in range(layers))
         self.convs = nn.ModuleList(convs)  # type: ignore[assignment]
@@ -97,7 +107,8 @@ class PredictiveAttention(Attention):
         """Builds predictive attention for the encoder, and plain attention elsewhere."""
         if context.kind != "encoder":
             return Attention(embed_dim, num_heads, **kwargs)
-        return cls(embed_dim, num_heads, options, context.layer == 0, **kwargs)
+        predictor = options.pa_alpha, options.pa_layers, context.layer == 0, options.pa_kernel_size
+        return cls(embed_dim, num_heads, *predictor, **kwargs)
 
     @classmethod
     def is_entrywise(cls, options: PredictionOptions) -> bool:
