@@ -77,9 +77,9 @@ def test_no_documents_are_refused(tmp_path):
     (tmp_path / "documents.jsonl").write_text(json.dumps({"id": "t"}))
     with pytest.raises(UserError, match="is empty"):
         read_documents(tmp_path / "a.jsonl")
-    with pytest.raises(UserError, match="^there is no file"):
+    with pytest.raises(UserError, match=r"^there is no file"):
         read_documents(tmp_path / "b.jsonl")
-    with pytest.raises(UserError, match="^line 1 of .*documents.jsonl is no text: it has no 'sentences'"):
+    with pytest.raises(UserError, match=r"^line 1 of .*documents\.jsonl is no text: it has no 'sentences'"):
         read_documents(write(tmp_path / "c.jsonl.gz", QUESTION))
 
 

@@ -1,6 +1,7 @@
 """Scores of rationales: values computed by hand, and laws."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def area_by_hand(gold: np.ndarray, scores: np.ndarray) -> float:
         points.append((hits / gold.sum(), hits / chosen.sum()))
         if hits == gold.sum():  # scikit-learn's curve ends at full recall
             break
-    pairs = zip(points, points[1:], strict=False)
+    pairs = pairwise(points)
     return sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairs)
 
 
