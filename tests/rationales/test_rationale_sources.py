@@ -1,6 +1,7 @@
 """Sources of rationales against what they are computed from: maps, slopes and linear models."""
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_a_word_has_its_score_from_the_window_in_whose_middle_it_stands(lengths,
         scores[window][lead : lead + end - start] = [1000 * window + piece for piece in range(start, end)]
     windows = Windows([], spans, lead, bounds)
     sums, maxima = windows.word_scores(scores), windows.word_scores(scores, "max")
-    for word, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for word, (first, last) in enumerate(pairwise(bounds)):
         if first == last:
             assert sums[word] == maxima[word] == 0
             continue
@@ -139,7 +140,9 @@ def test_attention_is_that_of_the_class_token_in_the_last_layer(tmp_path):
 @pytest.mark.parametrize("source", ["attention", "rollout", "gradient"])
 def test_a_word_of_two_pieces_has_their_sum_or_their_maximum(evolving, monkeypatch, source):
     apart = drawn_document(12)
-    joined = replace(apart, words=tuple(f"{one}+{two}" for one, two in zip(apart.words[::2], apart.words[1::2])))
+    joined = replace(
+        apart, words=tuple(f"{one}+{two}" for one, two in zip(apart.words[::2], apart.words[1::2], strict=True))
+    )
     pieces = SimpleNamespace(encode=lambda text: text.replace("+", " "))
     monkeypatch.setattr(evolving.hub, "bpe", pieces)
     monkeypatch.setattr(evolving, "pieces", lambda text: evolving.hub.pieces(text).split())
@@ -227,5 +230,5 @@ def test_the_floor_and_the_ceiling(evolving):
 
 def test_other_models_are_refused_in_a_sentence(tmp_path):
     hub = load_classifier(save_classifier(tmp_path, "ea_transformer_classifier"))
-    with pytest.raises(UserError, match="^the model must classify by its class token"):
+    with pytest.raises(UserError, match=r"^the model must classify by its class token"):
         DocumentClassifier(hub)

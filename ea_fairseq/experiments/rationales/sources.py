@@ -92,18 +92,5 @@ def random(decision: Decision) -> np.ndarray:
 
 
 SOURCES: dict[str, Callable[[Decision], np.ndarray]] = {
-    "attention": attention,
-    "rollout": rollout,
-    "gradient": gradient,
-    "lime": lime,
-    "gold": gold,
-    "position": position,
-    "random": random,
-}
-USES = {  # of each source, options that its scores depend on
-    "attention": ("word_score",),
-    "rollout": ("word_score",),
-    "gradient": ("word_score",),
-    "lime": ("lime_samples", "seed"),
-    "random": ("draws", "seed"),
+    source.__name__: source for source in (attention, rollout, gradient, lime, position, gold, random)
 }
