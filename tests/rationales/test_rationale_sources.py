@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier, Windows
 from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
 from ea_fairseq.experiments.rationales.sources import SOURCES, Decision
+from ea_fairseq.text.preparation import Preparation
 from model_checks import by_our_forward
 from rationales import POSITIONS, drawn_document, load_classifier, save_classifier
 
@@ -226,6 +228,13 @@ def test_the_floor_and_the_ceiling(evolving):
     assert SOURCES["gold"](decide(evolving, document)).tolist() == document.gold.tolist()
     one, two = (SOURCES["random"](decide(evolving, document)) for _ in range(2))
     assert np.array_equal(one, two) and len(set(one)) == 20
+
+
+def test_classes_have_the_names_of_their_preparation(evolving, monkeypatch):
+    assert evolving.classes == evolving.hub.labels == ["1", "0"]
+    preparation = Preparation(Path(), "none", False, "none", [], classes=["NEG", "POS"])
+    monkeypatch.setattr(evolving.hub, "preparation", preparation)
+    assert DocumentClassifier(evolving.hub).classes == ["POS", "NEG"]
 
 
 def test_other_models_are_refused_in_a_sentence(tmp_path):

@@ -75,7 +75,7 @@ class DocumentClassifier:
             raise UserError(
                 "the model must classify by its class token, as those of --arch ea_bert_mini and other encoders do."
             )
-        self.classes = hub.labels
+        self.classes = class_names(hub)
         self.limit = min(hub.model.max_positions(), hub.task.cfg.get("max_positions") or hub.model.max_positions())
         self.pieces = lru_cache(CACHED_WORDS)(lambda text: hub.pieces(text).split())
 
@@ -153,3 +153,11 @@ class DocumentClassifier:
                 (gradient,) = torch.autograd.grad(state @ slope.to(state) / len(windows), embedding)
                 found.append((embedding * gradient).sum(dim=-1)[0].detach().cpu().numpy())
         return found
+
+
+def class_names(hub: EncoderHub) -> list[str]:
+    """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
+    names = hub.preparation.classes if hub.preparation else None
+    if not names or {*hub.labels} != {*map(str, range(len(names)))}:
+        return hub.labels
+    return [names[int(label)] for label in hub.labels]
