@@ -64,6 +64,8 @@ def test_two_models_are_explained_by_each_source(show, home, tmp_path):
     assert found["settings"] == {"seed": 1, "draws": 3, "lime_samples": 20, "word_score": "sum"}
     assert list(found["models"]) == ["ea_roberta_tiny", "roberta"]
     documents = read_documents(home / "test.jsonl")
+    page = (tmp_path / "rationales.html").read_text()
+    assert all(f'"name": "{name}"' in page for name in (*found["models"], *(one.name for one in documents)))
     for name, model in found["models"].items():
         assert list(model["sources"]) == sources
         folder = tmp_path / model["sha256"][:12]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ea_fairseq.experiments.rationales.documents import Document
     from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions
 
-RESULTS = "rationales.json"
+RESULTS, PAGE = "rationales.json", "rationales.html"
 MODEL_CODE = ("attention", "hub", "kernels", "mechanisms", "models", "subwords", "terms", "text")
 OWN_CODE = "experiments/rationales"
 
@@ -48,6 +48,7 @@ def main() -> None:
     """Explains what the command line asks for, prints the table and writes the files."""
     args = parse_arguments()
     from ea_fairseq.experiments.rationales.documents import read_documents
+    from ea_fairseq.experiments.rationales.page import rationales_page
 
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
@@ -58,8 +59,10 @@ def main() -> None:
         models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args, out)]
         found = results_of(args, models, chosen, len(documents), settings)
         write_whole(out.path / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        shown = {one.name: (one.predictions, one.sources) for one in models}
+        write_whole(out.path / PAGE, rationales_page(chosen, shown))
         print(f"\n{table(models, chosen, settings)}\n")
-        out.say(f"written to {out.path}: {RESULTS}")
+        out.say(f"written to {out.path}: {RESULTS}, {PAGE}")
 
 
 def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Document]":
