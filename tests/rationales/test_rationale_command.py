@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ea_fairseq.data.documents import read_documents
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales import command, evaluation
-from ea_fairseq.experiments.rationales.documents import read_documents
 from ea_fairseq.experiments.rationales.metrics import auprc
 from ea_fairseq.experiments.rationales.options import ALWAYS, CHOICES
 from ea_fairseq.experiments.rationales.sources import SOURCES

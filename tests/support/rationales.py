@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ea_fairseq import EARobertaModel
-from ea_fairseq.experiments.rationales.documents import Document
+from ea_fairseq.data.documents import Document
 from untrained_encoders import save_encoder, write_sentences
 
 POSITIONS = 24  # of the models

@@ -10,8 +10,8 @@ import torch
 from fairseq.models.roberta import RobertaClassificationHead
 from torch import Tensor
 
+from ea_fairseq.data.documents import Document
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.rationales.documents import Document
 from ea_fairseq.hub.encoder import EncoderHub
 
 CACHED_WORDS = 100_000

@@ -20,8 +20,8 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
+    from ea_fairseq.data.documents import Document
     from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
-    from ea_fairseq.experiments.rationales.documents import Document
     from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions
 
 RESULTS, PAGE = "rationales.json", "rationales.html"
@@ -47,7 +47,7 @@ class Explained:
 def main() -> None:
     """Explains what the command line asks for, prints the table and writes the files."""
     args = parse_arguments()
-    from ea_fairseq.experiments.rationales.documents import read_documents
+    from ea_fairseq.data.documents import read_documents
     from ea_fairseq.experiments.rationales.page import rationales_page
 
     logging.disable(logging.INFO)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ea_fairseq.data.documents import Document
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
-from ea_fairseq.experiments.rationales.documents import Document
 from ea_fairseq.experiments.rationales.metrics import auprc, erasures, faithfulness, performance
 from ea_fairseq.experiments.rationales.options import Settings
 from ea_fairseq.experiments.rationales.sources import SOURCES, Decision

@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import numpy as np
 
+from ea_fairseq.data.documents import Document
 from ea_fairseq.experiments.page import THEME
-from ea_fairseq.experiments.rationales.documents import Document
 from ea_fairseq.experiments.rationales.evaluation import METRICS, Explanation, Explanations, Predictions
 from ea_fairseq.experiments.rationales.metrics import PERCENTS, erasures
 

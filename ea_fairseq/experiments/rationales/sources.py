@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ea_fairseq.attention.maps import by_layer
+from ea_fairseq.data.documents import Document
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
-from ea_fairseq.experiments.rationales.documents import Document
 from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
 
 

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from ea_fairseq.data.documents import read_documents
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.rationales.documents import read_documents
 from ea_fairseq.experiments.rationales.metrics import auprc
 from encoder_tasks import ENCODER_TASKS, needs
 
