@@ -56,7 +56,7 @@ def main() -> None:
     chosen = drawn(documents, args.limit, args.seed)
     settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)
     with OutputFolder(args.out, "rationales").opened() as out:
-        models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args, out)]
+        models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
         found = results_of(args, models, chosen, len(documents), settings)
         write_whole(out.path / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
         shown = {one.name: (one.predictions, one.sources) for one in models}
@@ -75,7 +75,7 @@ def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Do
     return [documents[number] for number in sorted(numbers)]
 
 
-def load(args: argparse.Namespace, out: OutputFolder) -> "list[tuple[str, Path, DocumentClassifier]]":
+def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]]":
     """Name, checkpoint and classifier of each model.
 
     Raises:
