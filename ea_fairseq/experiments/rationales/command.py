@@ -58,7 +58,7 @@ def main() -> None:
     with OutputFolder(args.out, "rationales").opened() as out:
         models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
         found = results_of(args, models, chosen, len(documents), settings)
-        write_whole(out.path / RESULTS, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        write_whole(out.path / RESULTS, json.dumps(found, indent=2) + "\n")
         shown = {one.name: (one.predictions, one.sources) for one in models}
         write_whole(out.path / PAGE, rationales_page(chosen, shown))
         print(f"\n{table(models, chosen, settings)}\n")
