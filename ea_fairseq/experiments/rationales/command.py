@@ -161,15 +161,13 @@ def results_of(
 
 
 def table(models: list[Explained], documents: "list[Document]", settings: Settings) -> str:
-    """The printed table, with the classifiers' own quality below it."""
-    rows = [["model", "rationale", "AUPRC", "comprehensiveness", "sufficiency"]]
-    for one in models:
-        for source, found in one.sources.items():
-            values = ["-" if value is None else f"{value:.3f}" for value in found.means().values()]
-            rows.append([printable(one.name), source, *values])
-    lines = [text_table(rows), ""]
+    """The printed tables, one for each model, below the model's own quality."""
+    lines = []
     for one in models:
         scores = ", ".join(f"{name} {value:.3f}" for name, value in one.predictions.performance(documents).items())
-        lines.append(f"{printable(one.name)}: {scores}, {len(documents)} documents.")
+        rows = [["rationale", "AUPRC", "comprehensiveness", "sufficiency"]]
+        for source, found in one.sources.items():
+            rows.append([source, *("-" if value is None else f"{value:.3f}" for value in found.means().values())])
+        lines += [f"{printable(one.name)}: {scores}, {len(documents)} documents", text_table(rows), ""]
     lines.append(f"random: AUPRC is the mean of {settings.draws} draws, the other columns are of the first draw.")
     return "\n".join(lines)
