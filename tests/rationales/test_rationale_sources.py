@@ -206,10 +206,11 @@ def test_limes_texts_are_drawn_as_its_authors_do():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(-0.1, 0.1), min_size=2, max_size=8), st.integers(0, 99))
+@given(st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=8), st.integers(0, 99))
 def test_lime_recovers_a_linear_classifier_of_words(weights, seed):
+    """Of three words or more: with two, nearly all texts of weight have one of them, which determines no sum."""
     kept = draw_texts(len(weights), 3000, np.random.default_rng(seed))
-    assert word_weights(kept, 0.5 + kept @ np.array(weights)) == pytest.approx(weights, abs=0.01)
+    assert word_weights(kept, 0.5 + kept @ np.array(weights)) == pytest.approx(weights, abs=0.005)
 
 
 def test_lime_explains_the_models_own_decision(evolving):
