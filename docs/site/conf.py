@@ -43,7 +43,7 @@ CONTENTS = {
         "docs/translating",
         "docs/exporting",
     ],
-    "Experiments": ["docs/experiments", "docs/encoder-experiments", "docs/speed"],
+    "Experiments": ["docs/experiments", "docs/encoder-experiments", "docs/rationales", "docs/speed"],
     "Results": ["docs/results", "docs/encoder-results", "docs/time-series-results", "docs/site/checkpoints"],
     "API": ["docs/site/models-api", "docs/site/attention-api", "docs/site/mechanisms-api", "docs/site/training-api"],
     "Project": ["docs/design", "CONTRIBUTING", "CHANGELOG", "SECURITY"],

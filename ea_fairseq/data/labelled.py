@@ -22,11 +22,11 @@ GZIPPED = 3  # times as large is the text
 SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
 TABLES = """read train.tsv, valid.tsv and optionally test.tsv (plain or .gz) in DIR: one header line, then lines of
 LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
-OWN = (
-    Option("tsv", "DIR", None, TABLES, folder),
+VOCABULARY = (
     Option("vocabulary", "DIR", None, "use BERT's vocabulary: vocab.txt and dict.txt of import-bert, in DIR", Path),
     Option("cased", None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
 )
+OWN = (Option("tsv", "DIR", None, TABLES, folder), *VOCABULARY)
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,25 @@ class LabelledSentences(DataSet):
         if options.vocabulary:
             options.tokenizer, normalized = "none", ()
             options.subword = "cased_wordpiece" if options.cased else "wordpiece"
-        archives = sources(options)
         output = self.output_folder(path, task.name)
         plan = TextPlan(output.path, options, SIDES[: task.sentences])
+        self.plan_text(plan, task, output)
+        self.plan_data(plan, task, normalized, output)
+
+    def plan_text(self, plan: TextPlan, task: Task, output: OutputFolder) -> None:
+        """Plans to take the text and the labels of each split, from tables of the user's or from archives."""
+        options = plan.options
         if options.tsv:
             output.say(f"checking {options.tsv}")
             plan_own_tables(plan, task)
-        else:
-            for part, (form, archive) in (task.tables or {}).items():
-                needs = [archives.plan(plan, archive)]
-                if task.without and part == "train":
-                    needs.append(archives.plan(plan, task.without))
-                tables = [output.path / name for name in needs]
-                plan_table(plan, part, form, tables, plan.steps[needs[0]].size, tuple(needs))
-        self.plan_data(plan, task, normalized, output)
+            return
+        archives = sources(options)
+        for part, (form, archive) in (task.tables or {}).items():
+            needs = [archives.plan(plan, archive)]
+            if task.without and part == "train":
+                needs.append(archives.plan(plan, task.without))
+            tables = [output.path / name for name in needs]
+            plan_table(plan, part, form, tables, plan.steps[needs[0]].size, tuple(needs))
 
     def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...], output: OutputFolder) -> None:
         """Plans the steps from text to data, and carries the plan out."""

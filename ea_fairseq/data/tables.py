@@ -5,7 +5,7 @@ A table becomes a text folder of its sentences, with their labels, one a line, i
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
@@ -168,17 +168,22 @@ def take_table(
     left_out = Counter({EveryNth.reason: len(is_taken) - total})
     history = History([source]).then("read", len(is_taken), left_out, total)
     examples = compress(read_examples(path, columns), is_taken)
-    output.mkdir()
-    with ExitStack() as stack:
-        files = [output / LABELS, *(output / f"text.{side}" for side in sides)]
-        writers = [stack.enter_context(writing(file)) for file in files]
-        for example in sample.of(examples, total) if sample else examples:
-            for write, text in zip(writers, example, strict=True):
-                write(text)
+    write_examples(output, sides, sample.of(examples, total) if sample else examples)
     if sample:
         kept = min(sample.size, total)
         history = history.then("sample", total, Counter({sample.reason: total - kept}), kept)
     history.write(output)
+
+
+def write_examples(output: Path, sides: tuple[str, ...], examples: Iterable[tuple[str, ...]]) -> None:
+    """Makes a text folder of examples, each a label and its sentences; its history.json is still to be written."""
+    output.mkdir()
+    with ExitStack() as stack:
+        files = [output / LABELS, *(output / f"text.{side}" for side in sides)]
+        writers = [stack.enter_context(writing(file)) for file in files]
+        for example in examples:
+            for write, text in zip(writers, example, strict=True):
+                write(text)
 
 
 def file_and_form(table: Path, form: str) -> tuple[Path, Form, dict]:

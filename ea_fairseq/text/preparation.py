@@ -39,6 +39,7 @@ class Preparation:
         models: of subwords, one for each language or one for both; none where the subword is ``none``.
         source_lang, target_lang: None where the data is not translated.
         tags: that source sentences may have.
+        classes: names of the labels 0, 1, ... of labelled sentences; None where there are none.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Preparation:
     source_lang: Language | None = None
     target_lang: Language | None = None
     tags: list[Tag] = field(default_factory=list)
+    classes: list[str] | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":

@@ -34,7 +34,12 @@ SENTENCES = {"cola": 8551, "sst-2": 67349, "mrpc": 3668, "rte": 2490, "wnli": 63
 EPOCHS = {"cola": 3, "sst-2": 5, "mrpc": 2, "rte": 5, "wnli": 2, "sts-b": 3}  # PA, table 7, but for RTE's 2
 RATES = {"sst-2": 1e-5, "sts-b": 1e-4}  # PA, table 7, but for the 2e-5 of STS-B
 SCORES = {"cola": "report_mcc", "mrpc": "report_acc_and_f1", "sts-b": "regression_target"}
-SIZES = {**{f"glue-{task}": "mini" for task in SENTENCES}, "sst5": "classifier", "masked-lm": "tiny"}
+WINDOWS = {"movies": 3894, "multirc": 24029}  # of 400 words; of MultiRC examples
+SIZES = {
+    **dict.fromkeys([*(f"glue-{task}" for task in SENTENCES), *WINDOWS], "mini"),
+    "sst5": "classifier",
+    "masked-lm": "tiny",
+}
 RECIPES = [f"{data}/{name}_{size}" for data, size in SIZES.items() for name in MODELS[size]]
 MECHANISMS = ("--ea-", "--pa-")
 
@@ -82,6 +87,14 @@ def test_glue_is_trained_as_predictive_attention_has_it(task):
     assert reported == ([SCORES[task]] if task in SCORES else [])
     assert args.num_classes == (1 if task == "sts-b" else 2)
     assert f"--task {task} " in section(f"glue-{task}/ea_bert_mini", "data")[0]
+
+
+@pytest.mark.parametrize("task", WINDOWS)
+def test_classifiers_of_documents_are_trained_for_two_epochs(task):
+    args = parse(f"{task}/ea_bert_mini")
+    assert args.max_update == args.max_epoch * math.ceil(WINDOWS[task] / args.batch_size) and args.max_epoch == 2
+    assert (args.lr, args.max_positions, args.init_token, args.num_classes) == ([2e-5], 512, 0, 2)
+    assert section(f"{task}/ea_bert_mini", "data")[0].startswith("ea-fairseq prepare rationales ")
 
 
 def test_classifiers_are_trained_for_the_epochs_of_the_paper():

@@ -14,7 +14,7 @@ from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
 from ea_fairseq.experiments.page import MAPS
 from ea_fairseq.experiments.runs.binarised import SeriesData
-from ea_fairseq.experiments.runs.trained_model import find_model, load_encoder, load_translation, require_same_task
+from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import model_names
 from ea_fairseq.plain.model_folder import usual_checkpoint
 from ea_fairseq.plain.project import PROJECT
@@ -64,12 +64,6 @@ def named(paths: list[Path], models: "Sequence[TranslationHub | EncoderHub]") ->
 def checkpoints(args: argparse.Namespace) -> list[Path]:
     """The models that are shown: one, or two to compare."""
     return [args.checkpoint] if args.compare is None else [args.checkpoint, args.compare]
-
-
-def find(checkpoint: Path, data: Path | None) -> "ModelFiles":
-    """The files of a checkpoint, or of a training's folder."""
-    folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
-    return find_model(folder, name, data)
 
 
 def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
@@ -165,7 +159,7 @@ def main() -> None:
     if args.series is not None:
         announce(show_series(args, out), out if args.html is None else args.html.parent)
         return
-    files = [find(path, args.data) for path in checkpoints(args)]
+    files = [find_trained(path, args.data) for path in checkpoints(args)]
     if files[0].task_name == SeriesData.task:
         raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
     with redirect_stdout(sys.stderr):

@@ -37,6 +37,12 @@ def find_model(folder: Path, names: str | None = None, data: Path | None = None)
     return files
 
 
+def find_trained(checkpoint: Path, data: Path | None = None) -> "ModelFiles":
+    """The files of a checkpoint, or of a training's folder, as :func:`find_model` finds them."""
+    folder, name = (checkpoint, None) if checkpoint.is_dir() else (checkpoint.parent, checkpoint.name)
+    return find_model(folder, name, data)
+
+
 def load_translation(files: "ModelFiles", cpu: bool = False, **options: Any) -> "TranslationHub":
     """A model, or an ensemble, that translates raw text.
 

@@ -1,0 +1,163 @@
+"""A classifier of whole documents: it reads them in overlapping windows, and its head reads the windows' mean."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+import torch
+from fairseq.models.roberta import RobertaClassificationHead
+from torch import Tensor
+
+from ea_fairseq.data.documents import Document
+from ea_fairseq.errors import UserError
+from ea_fairseq.hub.encoder import EncoderHub
+
+CACHED_WORDS = 100_000
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A text as the model reads it: overlapping windows of its subwords.
+
+    Args:
+        tokens: ids (S,), int64, of each window, special tokens and question included.
+        spans: ``[start, end)`` in the text's pieces, of each window.
+        lead: the number of tokens in a window before the first piece of the text.
+        bounds: of the n words in pieces, n + 1: word i has the pieces from bounds[i] to bounds[i + 1].
+    """
+
+    tokens: list[Tensor]
+    spans: list[tuple[int, int]]
+    lead: int
+    bounds: list[int]
+
+    def word_scores(self, scores: Sequence[np.ndarray], word_score: str = "sum") -> np.ndarray:
+        """The score of each word, (n,), by its pieces in the window in whose middle it stands, or nearly so.
+
+        Args:
+            scores: of the tokens of each window, (S,).
+            word_score: ``sum`` or ``max`` over the pieces of a word; a word without pieces has 0.
+        """
+        bounds, spans = np.array(self.bounds), np.array(self.spans)
+        first, last = bounds[:-1, None], bounds[1:, None]
+        # Distance of each word's middle to each window's middle, (n, W); windows with the whole word come first.
+        distance = np.abs((first + last) - spans.sum(axis=1)) / 2
+        inside = (spans[:, 0] <= first) & (last <= spans[:, 1])
+        nearest = np.where(inside, distance, distance + bounds[-1]).argmin(axis=1)
+        found = np.zeros(len(nearest))
+        for word, window in enumerate(nearest):
+            start, end = np.clip(bounds[word : word + 2], *self.spans[window]) - self.spans[window][0] + self.lead
+            if start < end:
+                found[word] = getattr(scores[window][start:end], word_score)()
+        return found
+
+
+class DocumentClassifier:
+    """A trained classifier that reads documents of any length.
+
+    A window has as many pieces of the text as the model has positions, without special tokens and the question; the
+    next window starts half of it later. The head reads the mean over windows of the class token's last state.
+    """
+
+    def __init__(self, hub: EncoderHub):
+        """
+        Args:
+            hub: a model with RoBERTa's or BERT's classification head.
+
+        Raises:
+            UserError: if the model is a regression, or has another head or none.
+        """
+        self.hub = hub
+        self.head = hub.model.classification_heads[hub.head]
+        if not isinstance(self.head, RobertaClassificationHead) or hub.task.cfg.regression_target:
+            raise UserError(
+                "the model must classify by its class token, as those of --arch ea_bert_mini and other encoders do."
+            )
+        self.classes = class_names(hub)
+        self.limit = min(hub.model.max_positions(), hub.task.cfg.get("max_positions") or hub.model.max_positions())
+        self.pieces = lru_cache(CACHED_WORDS)(lambda text: hub.pieces(text).split())
+
+    def windows(self, document: Document, kept: np.ndarray | None = None) -> Windows:
+        """The windows of a document.
+
+        Args:
+            kept: (n,), bool, the words that are not deleted; by default all are read.
+
+        Raises:
+            UserError: if the question leaves no room for the text.
+        """
+        words = document.words if kept is None else [document.words[word] for word in np.flatnonzero(kept)]
+        by_word = list(map(self.pieces, words))
+        pieces = [piece for found in by_word for piece in found]
+        question = [" ".join(self.pieces(document.question))] if document.question else []
+        empty = len(self.hub.joined([*question, ""]))
+        room = self.limit - empty
+        if room < 2:
+            raise UserError(
+                f"the question of document '{document.name}' has {empty} tokens, and the model reads at most "
+                f"{self.limit}: remove the document."
+            )
+        stride = room // 2
+        starts = range(0, max(len(pieces) - room, 0) + stride, stride)
+        spans = [(start, min(start + room, len(pieces))) for start in starts]
+        tokens = [self.hub.joined([*question, " ".join(pieces[start:end])]) for start, end in spans]
+        return Windows(tokens, spans, empty - 1, [0, *accumulate(map(len, by_word))])
+
+    def vectors(self, windows: Sequence[Tensor]) -> Tensor:
+        """The class token's last state in windows of token ids (S,), (W, C)."""
+        order = sorted(range(len(windows)), key=lambda number: len(windows[number]))  # little padding
+        batches = self.hub.batches([windows[number] for number in order])
+        states = [self.hub.run(tokens, features_only=True)[:, 0] for tokens, _ in batches]
+        return torch.cat(states)[torch.tensor(order).argsort()]
+
+    def classified(self, vector: Tensor) -> Tensor:
+        """The probabilities of the classes (..., classes) by vectors of documents (..., C)."""
+        flat = vector.reshape(-1, 1, vector.size(-1)).to(self.hub.device)
+        return self.head(flat).softmax(dim=-1).reshape(*vector.shape[:-1], -1)
+
+    @torch.no_grad()
+    def probabilities(self, document: Document, texts: Iterable[np.ndarray]) -> np.ndarray:
+        """The probabilities of the classes, (N, classes), by N texts, each the words of the document that it keeps.
+
+        Args:
+            texts: (n,), bool, each.
+        """
+        read = [self.windows(document, kept).tokens for kept in texts]
+        vectors = self.vectors([window for windows in read for window in windows])
+        means = [part.mean(dim=0) for part in vectors.split(list(map(len, read)))]
+        return self.classified(torch.stack(means)).double().cpu().numpy()
+
+    def gradients(self, windows: Sequence[Tensor], chosen: int) -> list[np.ndarray]:
+        """The embedding of each token times its gradient of the document's probability of a class, (S,) by window.
+
+        Args:
+            windows: token ids (S,) of all windows of a document.
+            chosen: the class.
+        """
+        # Slope of the probability along the document's vector, (C,), and thus along each window's.
+        mean = self.vectors(windows).mean(dim=0).requires_grad_()
+        (slope,) = torch.autograd.grad(self.classified(mean)[chosen], mean)
+        embedded: list[Tensor] = []
+
+        def watch(module: torch.nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+            embedded.append(output.detach().requires_grad_())
+            return embedded[-1]
+
+        found = []
+        with self.hub.model.encoder.sentence_encoder.embed_tokens.register_forward_hook(watch):
+            for tokens in windows:
+                state = self.hub.model(tokens.unsqueeze(0).to(self.hub.device), features_only=True)[0][0, 0]
+                embedding = embedded.pop()
+                (gradient,) = torch.autograd.grad(state @ slope.to(state) / len(windows), embedding)
+                found.append((embedding * gradient).sum(dim=-1)[0].detach().cpu().numpy())
+        return found
+
+
+def class_names(hub: EncoderHub) -> list[str]:
+    """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
+    names = hub.preparation.classes if hub.preparation else None
+    if not names or {*hub.labels} != {*map(str, range(len(names)))}:
+        return hub.labels
+    return [names[int(label)] for label in hub.labels]

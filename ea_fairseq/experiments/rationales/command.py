@@ -1,0 +1,173 @@
+"""``ea-fairseq rationales``: which words of documents a classifier's decisions rest on, by several sources."""
+
+import argparse
+import hashlib
+import json
+import logging
+import sys
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.environment import commit, versions
+from ea_fairseq.experiments.rationales.options import ALWAYS, Settings, parse_arguments
+from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from ea_fairseq.data.documents import Document
+    from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
+    from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions
+
+RESULTS, PAGE = "rationales.json", "rationales.html"
+MODEL_CODE = ("attention", "hub", "kernels", "mechanisms", "models", "subwords", "terms", "text")
+OWN_CODE = "experiments/rationales"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A model, its predictions and what each source says about them.
+
+    Args:
+        sha256: of the checkpoint.
+    """
+
+    name: str
+    checkpoint: Path
+    sha256: str
+    predictions: "Predictions"
+    sources: "dict[str, Explanations]"
+
+
+def main() -> None:
+    """Explains what the command line asks for, prints the table and writes the files."""
+    args = parse_arguments()
+    from ea_fairseq.data.documents import read_documents
+    from ea_fairseq.experiments.rationales.page import rationales_page
+
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    documents = read_documents(args.documents)
+    chosen = drawn(documents, args.limit, args.seed)
+    settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)
+    with OutputFolder(args.out, "rationales").opened() as out:
+        models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
+        found = results_of(args, models, chosen, len(documents), settings)
+        write_whole(out.path / RESULTS, json.dumps(found, indent=2) + "\n")
+        shown = {one.name: (one.predictions, one.sources) for one in models}
+        write_whole(out.path / PAGE, rationales_page(chosen, shown))
+        print(f"\n{table(models, chosen, settings)}\n")
+        out.say(f"written to {out.path}: {RESULTS}, {PAGE}")
+
+
+def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Document]":
+    """As many of the documents as the limit says, drawn by the seed, in their order."""
+    import numpy as np
+
+    if limit is None or limit >= len(documents):
+        return documents
+    numbers = np.random.default_rng(seed).choice(len(documents), limit, replace=False)
+    return [documents[number] for number in sorted(numbers)]
+
+
+def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]]":
+    """Name, checkpoint and classifier of each model.
+
+    Raises:
+        UserError: if a model is not there, is no classifier, or has other classes than the first.
+    """
+    from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
+    from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder
+    from ea_fairseq.experiments.runs.training_run import model_names
+
+    paths = [path for path in (args.model, args.compare) if path is not None]
+    files = [find_trained(path, args.data) for path in paths]
+    with redirect_stdout(sys.stderr):
+        hubs = [load_encoder(found, args.cpu) for found in files]
+    names = model_names(paths, [hub.cfg.model.arch for hub in hubs])
+    models = [(name, found.path, DocumentClassifier(hub)) for name, found, hub in zip(names, files, hubs, strict=True)]
+    if {*models[0][2].classes} != {*models[-1][2].classes}:
+        raise UserError(f"{args.compare} has other classes than {args.model}: compare models of one task.")
+    return models
+
+
+def explain_all(
+    out: OutputFolder,
+    name: str,
+    checkpoint: Path,
+    classifier: "DocumentClassifier",
+    documents: "list[Document]",
+    sources: tuple[str, ...],
+    settings: Settings,
+) -> Explained:
+    """A model's predictions and what each source says about them, each a file that an interrupted run leaves whole."""
+    from ea_fairseq.data.manifest import sha256
+    from ea_fairseq.experiments.rationales.evaluation import (
+        explain,
+        predict,
+        read_explanations,
+        read_predictions,
+        write,
+    )
+    from ea_fairseq.experiments.scoring.evaluate import code
+
+    digest = sha256(checkpoint)
+    facts = [digest, hashlib.sha256(repr(documents).encode()).hexdigest(), code((*MODEL_CODE, OWN_CODE))]
+    folder, stamp = digest[:12], "\n".join(facts)
+    out.say(f"{printable(name)}: {len(documents)} documents, files in {folder}")
+
+    def saved(file: str, stamp: str, make: partial) -> Path:
+        out.stage(f"{folder}/{file}.json", stamp, lambda path: write(path, make()))
+        return out.path / folder / f"{file}.json"
+
+    predictions = read_predictions(saved("predictions", stamp, partial(predict, classifier, documents)))
+    found = {}
+    for source in sources:
+        make = partial(explain, source, classifier, documents, predictions, settings)
+        found[source] = read_explanations(saved(source, f"{stamp}\n{settings.of(source)}", make))
+    return Explained(name, checkpoint, digest, predictions, found)
+
+
+def results_of(
+    args: argparse.Namespace, models: list[Explained], documents: "list[Document]", known: int, settings: Settings
+) -> dict[str, object]:
+    """What rationales.json has.
+
+    Args:
+        known: the number of documents in the file.
+    """
+    return {
+        "documents": str(args.documents),
+        "number of documents": len(documents),
+        "drawn from": known,
+        "settings": asdict(settings),
+        "models": {
+            one.name: {
+                "checkpoint": str(one.checkpoint),
+                "sha256": one.sha256,
+                **one.predictions.performance(documents),
+                "sources": {source: found.means() for source, found in one.sources.items()},
+            }
+            for one in models
+        },
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def table(models: list[Explained], documents: "list[Document]", settings: Settings) -> str:
+    """The printed tables, one for each model, below the model's own quality."""
+    lines = []
+    for one in models:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in one.predictions.performance(documents).items())
+        rows = [["rationale", "AUPRC", "comprehensiveness", "sufficiency"]]
+        for source, found in one.sources.items():
+            rows.append([source, *("-" if value is None else f"{value:.3f}" for value in found.means().values())])
+        lines += [f"{printable(one.name)}: {scores}, {len(documents)} documents", text_table(rows), ""]
+    lines.append(f"random: AUPRC is the mean of {settings.draws} draws, the other columns are of the first draw.")
+    return "\n".join(lines)

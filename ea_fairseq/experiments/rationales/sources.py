@@ -1,0 +1,96 @@
+"""Sources of rationales: each scores the words of a document by their importance for the classifier's decision."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ea_fairseq.attention.maps import by_layer
+from ea_fairseq.data.documents import Document
+from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
+from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A classifier's decision about a document, which a source is to explain.
+
+    Args:
+        chosen: the class that the classifier predicts, given the whole document.
+        draw: random numbers of this document.
+        word_score: ``sum`` or ``max`` over the pieces of a word.
+        lime_samples: the number of shortened texts that LIME reads.
+    """
+
+    classifier: DocumentClassifier
+    document: Document
+    chosen: int
+    draw: np.random.Generator
+    word_score: str = "sum"
+    lime_samples: int = 500
+
+
+def attention(decision: Decision) -> np.ndarray:
+    """The probabilities with which the class token attends to each word in the last layer, mean over heads."""
+    return by_maps(decision, lambda maps: maps[-1][0])
+
+
+def rollout(decision: Decision) -> np.ndarray:
+    """The class token's row of the product of all layers' (A + I) / 2 (Abnar and Zuidema, ACL 2020)."""
+
+    def row(maps: list[np.ndarray]) -> np.ndarray:
+        found = np.eye(1, len(maps[-1]))[0]
+        for one in reversed(maps):
+            found = (found @ one + found) / 2
+        return found
+
+    return by_maps(decision, row)
+
+
+def by_maps(decision: Decision, row: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
+    """Scores of words by the attention maps of each window.
+
+    Args:
+        row: the scores of a window's tokens (S,), given the layers' probabilities (S, S), mean over heads.
+    """
+    windows = decision.classifier.windows(decision.document)
+    scores = []
+    for tokens in windows.tokens:
+        layers = by_layer(decision.classifier.hub.attention_of_tokens(tokens))["encoder"]
+        scores.append(row([one.probabilities.double().mean(dim=0).numpy() for one in layers]))
+    return windows.word_scores(scores, decision.word_score)
+
+
+def gradient(decision: Decision) -> np.ndarray:
+    """The absolute embedding times gradient of the predicted class's probability, normalized to a sum of 1."""
+    windows = decision.classifier.windows(decision.document)
+    slopes = decision.classifier.gradients(windows.tokens, decision.chosen)
+    scores = windows.word_scores([np.abs(slope) for slope in slopes], decision.word_score)
+    return scores / (scores.sum() or 1.0)
+
+
+def lime(decision: Decision) -> np.ndarray:
+    """LIME's weights for the predicted class; negative ones count as 0."""
+    kept = draw_texts(len(decision.document.words), decision.lime_samples, decision.draw)
+    probabilities = decision.classifier.probabilities(decision.document, kept)[:, decision.chosen]
+    return np.maximum(word_weights(kept, probabilities), 0.0)
+
+
+def gold(decision: Decision) -> np.ndarray:
+    """1 for the words of human rationales, else 0: what people would reach."""
+    return decision.document.gold.astype(float)
+
+
+def position(decision: Decision) -> np.ndarray:
+    """The earlier a word, the higher."""
+    return -np.arange(len(decision.document.words), dtype=float)
+
+
+def random(decision: Decision) -> np.ndarray:
+    """Random scores: chance."""
+    return decision.draw.random(len(decision.document.words))
+
+
+SOURCES: dict[str, Callable[[Decision], np.ndarray]] = {
+    source.__name__: source for source in (attention, rollout, gradient, lime, position, gold, random)
+}
