@@ -95,6 +95,7 @@ IN_ODD_FOLDERS = {
     "prepare-masked-lm.sh": ["--language", "en", "corpus", "a:b/out"],
     "prepare-multi30k.sh": ["--dry-run", "a:b/out"],
     "prepare-planetoid.sh": ["--graphs", "corpus", "cora", "a:b/out"],
+    "prepare-rationales.sh": ["--documents", "corpus", "a:b/out"],
     "prepare-sst5.sh": ["--dry-run", "a:b/out"],
     "prepare-uea.sh": ["--dry-run", "JapaneseVowels", "a:b/out"],
     "prepare-wmt14-ende.sh": ["--dry-run", "a:b/out"],
