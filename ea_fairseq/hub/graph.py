@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.graph import Graph
 from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.plain.model_folder import find_checkpoints
+from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionTask
 
 SHOWN = 30  # nodes of a neighbourhood
@@ -34,12 +33,7 @@ class EAGraph:
         Raises:
             UserError: if folder or checkpoint are missing or cannot be used.
         """
-        path, *others = find_checkpoints(Path(folder), checkpoint_file)
-        if others:
-            raise UserError("it must be one checkpoint: models of graphs are no ensembles")
-        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
-        if not isinstance(task, NodePredictionTask):
-            raise UserError(f"{path} predicts no nodes: it was not trained with --task node_prediction")
+        model, task = load_single(folder, checkpoint_file, NodePredictionTask, "node_prediction", "graphs")
         return cls(model, task)
 
     @torch.no_grad()

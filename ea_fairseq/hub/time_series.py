@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils
 from fairseq.models import BaseFairseqModel
 
 from ea_fairseq.attention.maps import AttentionMaps
@@ -13,7 +12,7 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.plain.model_folder import find_checkpoints
+from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
@@ -31,12 +30,7 @@ class EATimeSeries:
         Raises:
             UserError: if folder or checkpoint are missing or cannot be used.
         """
-        path, *others = find_checkpoints(Path(folder), checkpoint_file)
-        if others:
-            raise UserError("it must be one checkpoint: models of time series are no ensembles")
-        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
-        if not isinstance(task, TimeSeriesPredictionTask):
-            raise UserError(f"{path} predicts no series: it was not trained with --task time_series_prediction")
+        model, task = load_single(folder, checkpoint_file, TimeSeriesPredictionTask, "time_series_prediction", "series")
         return cls(model, task)
 
     @torch.no_grad()

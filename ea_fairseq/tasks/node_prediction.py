@@ -21,6 +21,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.dataset import NodeDataset
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.graphs.graph import SPLITS, Graph
+from ea_fairseq.tasks.numbered_classes import numbered_classes
 
 logger = logging.getLogger(__name__)
 HEAD = SentencePredictionConfig.classification_head_name
@@ -158,11 +159,8 @@ class NodePredictionTask(FairseqTask):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """A dictionary of class indices as text, which the criterion converts back to integers."""
-        numbers = Dictionary()
-        for number in range(self.description.classes):
-            numbers.add_symbol(str(number))
-        return numbers
+        """The numbers of the classes."""
+        return numbered_classes(self.description.classes)
 
     @property
     def source_dictionary(self) -> None:

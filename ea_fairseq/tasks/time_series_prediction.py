@@ -14,6 +14,7 @@ from fairseq.tasks import register_task
 from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
+from ea_fairseq.tasks.numbered_classes import numbered_classes
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
 
 HEAD = SentencePredictionConfig.classification_head_name
@@ -72,11 +73,8 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """A dictionary of class indices as text, which the criterion converts back to integers."""
-        numbers = Dictionary()
-        for number in range(self.description.outputs):
-            numbers.add_symbol(str(number))
-        return numbers
+        """The numbers of the classes."""
+        return numbered_classes(self.description.outputs)
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Logs fairseq's metrics and, for regression, ``rmse``, the root of the mean squared error."""
