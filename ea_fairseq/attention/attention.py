@@ -63,6 +63,7 @@ class Attention(Mechanism, MultiheadAttention):
         """
         super().__init__(embed_dim, num_heads, **kwargs)
         self.terms = nn.ModuleList(terms or [DotProduct()])  # type: ignore[assignment]
+        self.key_dim = self.head_dim  # of a query or key of one head; ``head_dim`` is that of a value
         self.convolutions = convolutions
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
         self.dot_product_only = not terms
@@ -259,7 +260,7 @@ class Attention(Mechanism, MultiheadAttention):
 
     def width(self, part: str) -> int:
         """The total width of all heads, of a query, key or value (``q``, ``k``, ``v``)."""
-        return self.num_heads * self.head_dim
+        return self.num_heads * (self.head_dim if part == "v" else self.key_dim)
 
     def attend_by_kernel(
         self, fused: FusedLogits, projected: dict[str, Tensor | None], inputs: Inputs, need_weights: bool
@@ -272,7 +273,8 @@ class Attention(Mechanism, MultiheadAttention):
         dropout = self.dropout_module
         drops_out = dropout.p > 0 and (self.training or dropout.apply_during_inference)
         query, *others = projected.values()
-        if query is None or drops_out or not (self.can_fuse_values and self.dot_product_only) or self.convolves_values:
+        fuses_values = self.can_fuse_values and self.dot_product_only and self.key_dim == self.head_dim
+        if query is None or drops_out or not fuses_values or self.convolves_values:
             return None
         if inputs.cache is not None:
             return step_by_kernel(fused, query, inputs, need_weights)

@@ -19,18 +19,39 @@ Measure = Callable[[], float]
 
 
 @dataclass(frozen=True)
+class Grid:
+    """The pixels or patches of an image as tokens, row after row.
+
+    Args:
+        rows, columns: of the grid.
+        leading: tokens before the first pixel, such as a class token.
+    """
+
+    rows: int
+    columns: int
+    leading: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.leading + self.rows * self.columns
+
+
+@dataclass(frozen=True)
 class LayerContext:
     """Which layer of a stack an attention is built for.
 
     Args:
         kind: ``encoder``, ``decoder`` (self-attentions) or ``cross`` (encoder-decoder attention).
-        layer: number of its layer, from 0.
+        layer: number of its layer, from 0; where the size of maps changes within a model, a stack begins anew.
         shared: modules that the layers of the stack share, by a name that a mechanism or a term chooses.
+        grid: where tokens are pixels.
     """
 
     kind: str
     layer: int
     shared: dict[str, nn.Module] = field(default_factory=dict)
+    grid: Grid | None = None
 
 
 Place = LayerContext  # the name that classes of a user-dir may still import

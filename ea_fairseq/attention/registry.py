@@ -24,7 +24,8 @@ class Family:
         attention: the class of their attentions.
         defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models have
             those of ``encoder`` or else of ``base``, models of time series those of ``time_series`` or else of
-            encoders, models of graphs those of ``graph``.
+            encoders, models of graphs those of ``graph``, models of images those of ``vit``, ``aa_resnet`` or
+            ``conv_image`` or else of encoders.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Family:
 
     def encoder(self, layout: str) -> str:
         """The name of the encoder-only fairseq model of a layout: ``ea_transformer`` -> ``ea_roberta``."""
-        return f"{self.name.removesuffix('_transformer')}_{layout}"
+        return self.model(layout)
 
     def encoder_archs(self, layout: str) -> dict[str, str]:
         """Sizes of encoders of a layout by the names of the architectures."""
@@ -50,20 +51,18 @@ class Family:
         """The defaults of encoder-only models."""
         return self.defaults.get("encoder", self.defaults.get("base", {}))
 
-    @property
-    def time_series(self) -> str:
-        """The name of the fairseq model of time series: ``ea_transformer`` -> ``ea_dc_transformer``."""
-        return f"{self.name.removesuffix('_transformer')}_dc_transformer"
+    def model(self, base: str) -> str:
+        """The name of another fairseq model, such as ``dc_transformer``, ``gat`` or ``vit``: ``ea_dc_transformer``."""
+        return f"{self.name.removesuffix('_transformer')}_{base}"
 
     @property
     def time_series_defaults(self) -> Mapping[str, object]:
         """The defaults of models of time series."""
         return self.defaults.get("time_series", self.encoder_defaults)
 
-    @property
-    def graph(self) -> str:
-        """The name of the fairseq model of graphs: ``ea_transformer`` -> ``ea_gat``."""
-        return f"{self.name.removesuffix('_transformer')}_gat"
+    def image_defaults(self, base: str) -> Mapping[str, object]:
+        """The defaults of models of images: of ``vit``, ``aa_resnet`` or ``conv_image``."""
+        return self.defaults.get(base, self.encoder_defaults)
 
     @property
     def graph_defaults(self) -> Mapping[str, Any]:

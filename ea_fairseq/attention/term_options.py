@@ -13,6 +13,7 @@ from ea_fairseq.options import Options, one_of, option, whole
 from ea_fairseq.terms.additive import Additive
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from ea_fairseq.terms.lightweight_convolution import DynamicConvolution, FixedConvolution, KeyConvolution
 from ea_fairseq.terms.mixture import Mixture
 from ea_fairseq.terms.multiplicative import Multiplicative
@@ -42,6 +43,7 @@ POSITIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --r
     "t5": (T5Positions.of_stack,),
     "composite": CONVOLUTIONS["composite"],
     "quadratic": (QuadraticPositions,),
+    **{name: (term,) for name, term in IMAGE_POSITIONS.items()},
 }
 
 

@@ -1,4 +1,4 @@
-"""Attentions whose input is wider than their output, or whose heads are together wider than a token."""
+"""Attentions whose tokens, queries, keys and values have other widths than their output."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ from ea_fairseq.terms.synthesizer import DenseSynthesizer
 GAIN = 2**-0.5  # of the projections' initialisation, as in fairseq's MultiheadAttention
 
 
-def widen(attention: Attention, reads: int, *noise: Any) -> None:
+def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None) -> None:
     """Lets a self-attention of C channels, with any mechanism, read tokens (T, B, C') of ``reads`` channels C'.
 
     Args:
         noise: fairseq's quantization noise, ``q_noise`` and ``qn_block_size``.
+        keys: total width of all heads of queries and keys, by default C; terms must be built for it.
 
     Raises:
         UserError: if ``--conv-projections`` adds convolutions, which read C channels.
@@ -24,6 +25,9 @@ def widen(attention: Attention, reads: int, *noise: Any) -> None:
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
     attention.kdim = reads
+    if keys is not None:
+        attention.key_dim = keys // attention.num_heads
+        attention.scaling = attention.key_dim**-0.5
     project_anew(attention, dict.fromkeys("qkv", reads), *noise)
 
 
@@ -36,25 +40,27 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
         noise: as for :func:`widen`.
     """
     channels = attention.embed_dim
-    attention.head_dim = width // attention.num_heads
+    attention.head_dim = attention.key_dim = width // attention.num_heads
     attention.scaling = attention.head_dim**-0.5
     project_anew(attention, {"q": channels, "k": attention.kdim, "v": attention.vdim}, *noise)
-    attention.out_proj = linear(width, channels, 1.0, *noise)
+    attention.out_proj = linear(width, channels, True, 1.0, *noise)
     nn.init.zeros_(attention.out_proj.bias)
 
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
-    width = attention.num_heads * attention.head_dim
     for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
-        term.read(reads["q"], width)
+        term.read(reads["q"], attention.width("q"))
     attention.has_no_extra_terms = attention.is_plain = False
+    has_bias = attention.v_proj.bias is not None
     for part in attention.projected:
-        setattr(attention, f"{part}_proj", linear(reads[part], width, GAIN, *noise))
+        setattr(attention, f"{part}_proj", linear(reads[part], attention.width(part), has_bias, GAIN, *noise))
 
 
-def linear(inputs: int, outputs: int, gain: float, q_noise: float = 0.0, qn_block_size: int = 8) -> nn.Module:
+def linear(
+    inputs: int, outputs: int, has_bias: bool, gain: float, q_noise: float = 0.0, qn_block_size: int = 8
+) -> nn.Module:
     """A linear layer, initialised as fairseq's in an attention."""
-    layer = nn.Linear(inputs, outputs)
+    layer = nn.Linear(inputs, outputs, bias=has_bias)
     nn.init.xavier_uniform_(layer.weight, gain)
     return quant_noise(layer, q_noise, qn_block_size)

@@ -7,9 +7,17 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import register_mechanism
 
 DEFAULTS = {"lightweight_conv": "composite"}
+ALONE = {**DEFAULTS, "relative_positions": "none"}  # where models have other positions by default
 
 
-@register_mechanism("composite_transformer", base=DEFAULTS, lite=DEFAULTS, encoder={**DEFAULTS, "segments": 2})
+@register_mechanism(
+    "composite_transformer",
+    base=DEFAULTS,
+    lite=DEFAULTS,
+    encoder={**DEFAULTS, "segments": 2},
+    aa_resnet=ALONE,
+    conv_image=ALONE,
+)
 class CompositeAttention(Attention):
     """Attention to whose scores self-attentions add lightweight convolutions."""
 

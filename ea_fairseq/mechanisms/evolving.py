@@ -95,6 +95,14 @@ class EvolutionOptions(Options):
         bool,
         "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta (in no paper)",
     )
+    ea_start: str = option(
+        "conv",
+        one_of("conv", "plain"),
+        "whether the first attention of a stack has a convolution, as in the papers' equation (conv), or passes on its "
+        "own scores, as in the authors' code for images and time series (plain)",
+        "conv or plain",
+        "START",
+    )
     no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
     no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
     no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
@@ -110,13 +118,14 @@ class EvolutionOptions(Options):
             if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
                 raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
 
-    def of(self, kind: str) -> Evolution:
+    def of(self, kind: str, layer: int = 1) -> Evolution:
         """What becomes of the logits of an attention of a kind: ``encoder``, ``decoder`` or ``cross``."""
+        is_plain = getattr(self, f"no_{kind}_conv") or (layer == 0 and self.ea_start == "plain")
         skips = {"encoder": not self.no_encoder_skip, "decoder": self.decoder_skip, "cross": self.cross_skip}
         return Evolution(
             WINDOWS[kind],
             alpha=self.ea_alpha if skips[kind] else 0.0,
-            beta=0.0 if getattr(self, f"no_{kind}_conv") else self.ea_beta,
+            beta=0.0 if is_plain else self.ea_beta,
             kernel_size=self.ea_kernel_size,
             identity=self.ea_init == "identity",
             warmup_updates=self.ea_warmup_updates,
@@ -138,6 +147,9 @@ class EvolutionOptions(Options):
     classifier={"ea_alpha": 0.2, "ea_beta": 0.1},
     time_series={"ea_alpha": 0.5, "ea_beta": 0.3},
     graph={"ea_kernel_size": 1},
+    vit={"ea_alpha": 0.1, "ea_beta": 0.3},
+    aa_resnet={"ea_alpha": 0.5, "ea_beta": 1.0},
+    conv_image={"ea_alpha": 0.1, "ea_beta": 0.3},
 )
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
@@ -169,7 +181,7 @@ class EvolvingAttention(Attention):
         cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
         """The attention of a place in a stack, from the options."""
-        return cls(embed_dim, num_heads, options.of(context.kind), **kwargs)
+        return cls(embed_dim, num_heads, options.of(context.kind, context.layer), **kwargs)
 
     @classmethod
     def is_entrywise(cls, options: EvolutionOptions) -> bool:

@@ -57,7 +57,11 @@ class PredictionOptions(Options):
 
 
 @register_mechanism(
-    "pa_transformer", encoder=ENCODER_DEFAULTS, classifier={"pa_alpha": 0.1}, graph={"pa_kernel_size": 1}
+    "pa_transformer",
+    encoder=ENCODER_DEFAULTS,
+    classifier={"pa_alpha": 0.1},
+    graph={"pa_kernel_size": 1},
+    aa_resnet={"pa_alpha": 0.5},
 )
 class PredictiveAttention(Attention):
     """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.

@@ -11,6 +11,7 @@ from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.options import Options, option
 
 DEFAULTS = {"relative_positions": "quadratic", "no_content_scores": True}
+IMAGE_DEFAULTS = {**DEFAULTS, "relative_positions": "quadratic_image"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class QuadraticOptions(Options):
     )
 
 
-@register_mechanism("quadratic_transformer", base=DEFAULTS, lite=DEFAULTS)
+@register_mechanism(
+    "quadratic_transformer", base=DEFAULTS, lite=DEFAULTS, vit=IMAGE_DEFAULTS, aa_resnet=IMAGE_DEFAULTS, conv_image={}
+)
 class QuadraticAttention(Attention):
     """Attention whose heads look, in self-attentions, at tokens around a learned distance, whatever the tokens are."""
 

@@ -24,7 +24,6 @@ from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.attention.widened import widen
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -57,10 +56,8 @@ class DCLayer(nn.Module):
         width, attended = options.width, options.attended
         self.self_attn = self.dilated = None
         if attended:
-            heads = options.encoder_attention_heads
-            self.self_attn = build_attention(attention, args, context, attended, heads, self_attention=True)
-            if attended < width:
-                widen(self.self_attn, width)
+            heads, reads = options.encoder_attention_heads, width if attended < width else None
+            self.self_attn = build_attention(attention, args, context, attended, heads, reads, self_attention=True)
         if attended < width:
             dilation = options.dilation(context.layer, longest)
             self.dilated = TokenConvolution(width - attended, width, dilation, later=not options.causal_conv)
@@ -207,7 +204,8 @@ def register_time_series(family: Family) -> None:
     """Registers a family's model of time series, ``ea_dc_transformer``, unless its layers have another branch."""
     if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
         return
-    register(family.time_series, family, {family.time_series: family.time_series_defaults})
+    name = family.model("dc_transformer")
+    register(name, family, {name: family.time_series_defaults})
 
 
 def __getattr__(name: str) -> type[DCTransformer]:

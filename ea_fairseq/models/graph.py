@@ -158,7 +158,7 @@ def register_graph(family: Family) -> None:
     attention = family.attention
     has_branch = attention.build_branch.__func__ is not Mechanism.build_branch.__func__  # type: ignore[attr-defined]
     if not has_branch and attention.is_entrywise(attention.options(**family.graph_defaults)):
-        register(family.graph, family, family.graph_defaults)
+        register(family.model("gat"), family, family.graph_defaults)
 
 
 def __getattr__(name: str) -> type[GraphModel]:

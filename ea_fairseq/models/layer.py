@@ -15,7 +15,7 @@ from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.attention.widened import widen_heads
+from ea_fairseq.attention.widened import widen, widen_heads
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -206,11 +206,20 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
 
 
 def build_attention(
-    kind: type[Attention], cfg: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
+    kind: type[Attention],
+    cfg: Any,
+    context: LayerContext,
+    embed_dim: int,
+    num_heads: int,
+    reads: int | None = None,
+    keys: int | None = None,
+    **kwargs: Any,
 ) -> Attention:
     """Builds an attention with its score terms and its convolutions of queries, keys and values, from the flags.
 
     Args:
+        reads: channels of the tokens of a self-attention, if they are others than ``embed_dim``.
+        keys: total width of all heads of queries and keys, if it is another than that of values.
         kwargs: arguments of fairseq's ``MultiheadAttention``.
     """
     options = kind.options.from_namespace(cfg)
@@ -220,13 +229,15 @@ def build_attention(
         context,
         embed_dim,
         num_heads,
-        terms=TermOptions.from_namespace(cfg).build(context, width, num_heads),
+        terms=TermOptions.from_namespace(cfg).build(context, keys or width, num_heads),
         convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
         dropout=cfg.attention_dropout,
         **kwargs,
     )
     if width != embed_dim:
         widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
+    if reads is not None or keys is not None:
+        widen(attention, reads or embed_dim, keys=keys)
     return attention
 
 

@@ -11,11 +11,14 @@ from torch import nn
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, Family, makers
 from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # its former module
 from ea_fairseq.errors import UserError, flags_refused
+from ea_fairseq.models.aa_resnet import register_aa_resnet
+from ea_fairseq.models.conv_image import register_conv_image
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.graph import register_graph
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
+from ea_fairseq.models.vit import register_vit
 from ea_fairseq.options import name_of_flag
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
@@ -71,7 +74,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
 
 
 def make_models(family: Family) -> None:
-    """Registers a mechanism's models with fairseq: Transformer, encoders and model of time series."""
+    """Registers a mechanism's models with fairseq: Transformer, encoders, models of time series, graphs and images."""
     attrs = {"family": family, "__doc__": family.attention.__doc__}
     MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
     for arch, size in family.archs.items():
@@ -80,6 +83,8 @@ def make_models(family: Family) -> None:
     register_encoders(family)
     register_time_series(family)
     register_graph(family)
+    for register in (register_vit, register_aa_resnet, register_conv_image):
+        register(family)
 
 
 def __getattr__(name: str) -> type[MechanismTransformer]:

@@ -31,7 +31,7 @@ TINY = {
 }
 TERMS = {"relative_positions": "shaw", "shaw_distance": 4}
 MECHANISMS = {  # by the model: options by which its mechanism is on
-    family.time_series: OPTIONS[name]
+    family.model("dc_transformer"): OPTIONS[name]
     for name, family in FAMILIES.items()
     if name in OPTIONS and family.attention.build_branch.__func__ is Mechanism.build_branch.__func__
 }

@@ -99,7 +99,7 @@ class SeriesTraining(Update):
     def flags(self) -> list[str]:
         """A family's model, or what the plain one computes."""
         family = self.variant.family
-        arch = FAMILIES[family].time_series if family in FAMILIES else family
+        arch = FAMILIES[family].model("dc_transformer") if family in FAMILIES else family
         if arch not in MODELS:
             raise UserError(f"{family} has no models of time series")
         return ["--arch", arch, *PREDICTING]

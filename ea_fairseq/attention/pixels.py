@@ -1,0 +1,118 @@
+"""Attention whose heads read whole tokens: Cordonnier et al., On the Relationship between Self-Attention and
+Convolutional Layers, ICLR 2020 ("CONV-SA"), section 3, where D_h = D_in.
+
+If scores do not depend on the tokens, a map is the same for all images, so it has no batch (1, K, T, S).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import LayerContext, Mechanism
+from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.errors import UserError
+from ea_fairseq.kernels.attend import split_heads
+from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.terms.image_positions import SeparableTerm
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+class PixelAttention(nn.Module):
+    """Self-attention with the steps of a mechanism; values are the tokens themselves, for all heads.
+
+    Args:
+        kind: the mechanism's class.
+        args: the model's options.
+        width: D, channels of a token, of a query and of a key.
+        heads: K.
+        below: heads of the attention of the layer below, 0 if there is none.
+
+    Raises:
+        UserError: if the mechanism changes values, which are the tokens here.
+    """
+
+    def __init__(self, kind: type[Attention], args: Any, context: LayerContext, width: int, heads: int):
+        super().__init__()
+        if kind.values is not Mechanism.values or kind.passes_values:
+            raise UserError(f"{kind.title} changes values, and the heads of this model read tokens as they are")
+        options = kind.options.from_namespace(args)
+        terms = TermOptions.from_namespace(args).build(context, width * heads, heads)
+        self.width, self.heads, self.dropout = width, heads, nn.Dropout(args.attention_dropout)
+        self.mechanism = kind.build(options, context, heads, heads, terms=terms)
+        self.reads_tokens = "".join(part for part in self.mechanism.projected if part != "v")
+        for name in PROJECTIONS:
+            setattr(self.mechanism, name, None)
+        self.q_proj, self.k_proj = (
+            nn.Linear(width, heads * width) if part in self.reads_tokens else None for part in "qk"
+        )
+        # sum_h P_h X W_h, then another linear layer, as in the authors' code.
+        self.v_proj = nn.Linear(width, heads * width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.out_proj = nn.Linear(width, width)
+        is_alone = kind is Attention and len(self.mechanism.terms) == 1
+        self.is_separable = is_alone and isinstance(self.mechanism.terms[0], SeparableTerm)
+
+    def forward(self, x: Tensor, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """(T, B, D) -> (T, B, D), and logits for the layer above, None if the mechanism passes none on.
+
+        Args:
+            previous: logits (1 or B, K, T, S) of the layer below.
+        """
+        # X W_h of all heads, (S, B, K, D).
+        values = self.v_proj(x).unflatten(-1, (self.heads, self.width))
+        drops_out = self.training and self.dropout.p > 0
+        if self.is_separable and not drops_out and self.mechanism.recorded is None:
+            output, logits = self.separately(values), None
+        else:
+            weights, logits = self.maps(x, previous)
+            output = weighted_sum(self.dropout(weights), values)
+        return self.out_proj(output + self.bias), logits
+
+    def maps(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Probabilities (1 or B, K, T, S), and logits for the layer above."""
+        mechanism, tokens = self.mechanism, x if self.reads_tokens else x[:, :1]
+        inputs = Inputs(tokens, tokens, AttentionMasks(), self.heads, self.width**-0.5)
+        inputs.v = tokens
+        if self.q_proj is not None:
+            inputs.q = split_heads(self.q_proj(x), self.heads)
+        if self.k_proj is not None:
+            inputs.k = split_heads(self.k_proj(x), self.heads)
+        if mechanism.passes_logits and previous is not None:
+            inputs.previous = mechanism.receive(previous, inputs)
+        # Scores, combined with the logits of the layer below, transformed; softmax.
+        scores = mechanism.scores(inputs)
+        combined = mechanism.combine(scores, inputs)
+        logits = mechanism.transform(combined, inputs)
+        weights = mechanism.reweigh(mechanism.normalize(logits, inputs), inputs)
+        if mechanism.recorded is not None:
+            mechanism.recorded.update(own=scores, input=combined, logits=logits, probabilities=weights, masked=None)
+        return weights, logits if mechanism.passes_logits else None
+
+    def separately(self, values: Tensor) -> Tensor:
+        """The weighted sum of values (S, B, K, D) where a probability is one of the row times one of the column.
+
+        Rows are summed first, then columns: 2 S sqrt(S) products for a channel and head instead of S^2.
+        """
+        (term,) = self.mechanism.terms
+        rows, columns = (scores.softmax(-1).type_as(values) for scores in term.along())
+        size, batch = rows.size(-1), values.shape[1:]
+        # Rows, of each head: (K, R, R) times (K, R, C B D).
+        by_head = values.unflatten(0, (size, -1)).permute(3, 0, 1, 2, 4)
+        summed = rows @ by_head.flatten(2)
+        # Columns, and the sum over heads: (C, K C) times (R, K C, B D).
+        summed = summed.view(self.heads, size, -1, batch[0] * self.width).transpose(0, 1).flatten(1, 2)
+        output = columns.transpose(0, 1).flatten(1) @ summed
+        return output.flatten(0, 1).unflatten(1, (batch[0], self.width))
+
+
+def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
+    """sum_h P_h values_h, (T, B, D), from probabilities (1 or B, K, T, S) and values (S, B, K, D)."""
+    if len(weights) == 1:  # one product for all images: (T, K S) times (K S, B D)
+        by_head = values.transpose(0, 2).transpose(1, 2).flatten(0, 1)
+        return (weights[0].transpose(0, 1).flatten(1) @ by_head.flatten(1)).unflatten(1, by_head.shape[1:])
+    by_image = values.permute(1, 2, 0, 3).flatten(1, 2)
+    return (weights.transpose(1, 2).flatten(2) @ by_image).transpose(0, 1)

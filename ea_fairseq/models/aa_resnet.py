@@ -1,0 +1,293 @@
+"""AA-ResNet: residual networks in which attention computes some channels of 3x3 convolutions.
+
+Bello et al., Attention Augmented Convolutional Networks, ICCV 2019 ("AA"). With evolving attention: Wang et al.,
+Evolving Attention with Residual Convolutions, ICML 2021 ("EA"), section 4.1. Widths are explained in docs/images.md.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import NOTHING, Passed
+from ea_fairseq.attention.mechanism import Grid, LayerContext
+from ea_fairseq.attention.registry import Family
+from ea_fairseq.errors import UserError
+from ea_fairseq.images.description import ImageDescription
+from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.models.image import ImageModel, register_image
+from ea_fairseq.models.image_options import DEPTHS, ResNetOptions
+from ea_fairseq.models.layer import build_attention
+
+STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
+
+
+class Layout:
+    """A residual network by its depth: He et al., Deep Residual Learning for Image Recognition, CVPR 2016.
+
+    Args:
+        blocks: of each stage.
+        widths: of the 3x3 convolutions of each stage.
+        expansion: of the width, at the end of a block; above 1, a block is a bottleneck.
+        key_share, value_share: of the width F of a convolution that attention augments: widths of queries and keys, and
+            of values, each rounded down to a multiple of the heads.
+        narrowest: least width of a head's queries and keys.
+    """
+
+    def __init__(
+        self,
+        blocks: tuple[int, ...],
+        widths: tuple[int, ...] = (64, 128, 256, 512),
+        expansion: int = 1,
+        key_share: float = 0.25,
+        value_share: float = 0.125,
+        narrowest: int = 1,
+    ):
+        self.blocks, self.widths, self.expansion = blocks, widths, expansion
+        self.key_share, self.value_share, self.narrowest = key_share, value_share, narrowest
+        self.is_small = len(blocks) == 3  # for images of 32 x 32
+
+    def key_width(self, width: int, heads: int) -> int:
+        """dk, of all heads."""
+        return heads * max(int(self.key_share * width) // heads, self.narrowest)
+
+    def value_width(self, width: int, heads: int) -> int:
+        """dv, of all heads."""
+        return heads * max(int(self.value_share * width) // heads, 1)
+
+
+BOTTLENECK = {"expansion": 4, "key_share": 0.2, "value_share": 0.1, "narrowest": 20}
+LAYOUTS = {
+    20: Layout((3, 3, 3), (16, 32, 64), value_share=0.25),
+    34: Layout((3, 4, 6, 3)),
+    50: Layout((3, 4, 6, 3), **BOTTLENECK),
+    101: Layout((3, 4, 23, 3), **BOTTLENECK),
+    152: Layout((3, 8, 36, 3), **BOTTLENECK),
+}
+
+
+class AugmentedConvolution(nn.Module):
+    """A 3x3 convolution and self-attention over a pooled image, side by side (AA section 3.3).
+
+    Args:
+        channels: of the input; width: F of the output, of which attention gives ``values``.
+        poolings: of the image, before attention; each halves its sides.
+        keys: total width of queries, and of keys.
+    """
+
+    def __init__(
+        self,
+        args: Any,
+        attention: type[Attention],
+        context: LayerContext,
+        channels: int,
+        width: int,
+        stride: int,
+        poolings: int,
+        keys: int,
+        values: int,
+    ):
+        super().__init__()
+        self.conv, self.poolings = convolution(channels, width - values, 3, stride), poolings
+        heads = ResNetOptions.from_namespace(args).encoder_attention_heads
+        self.self_attn = build_attention(
+            attention, args, context, values, heads, channels, keys, bias=False, self_attention=True
+        )
+        self.begins = context.layer == 0  # a chain of maps of one size
+
+    def forward(self, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
+        """(B, C, H, W) -> (B, F, H', W'), and what the next attention takes as ``previous``."""
+        convolved = self.conv(x)
+        # The pooled image as tokens, row after row.
+        for _ in range(self.poolings):
+            x = F.avg_pool2d(x, 3, 2, ceil_mode=True)
+        tokens, sides = x.flatten(2).permute(2, 0, 1), x.shape[2:]
+        # Attention; a chain of maps begins anew where their size changes.
+        attended, _, passed = self.self_attn(
+            tokens,
+            tokens,
+            tokens,
+            need_weights=False,
+            previous=NOTHING if self.begins else previous,
+            masks=AttentionMasks(),
+        )
+        # Back to an image, of the convolution's size.
+        attended = attended.permute(1, 2, 0).unflatten(2, sides)
+        if sides != convolved.shape[2:]:
+            attended = F.interpolate(attended, convolved.shape[2:], mode="bilinear", align_corners=False)
+        return torch.cat([convolved, attended], dim=1), passed
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions, or a 3x3 between two 1x1 ones, added to the block's input.
+
+    Args:
+        convolutions: of the block, in order.
+        shortcut: from the input to what is added; the identity where sizes are the same.
+    """
+
+    def __init__(self, convolutions: list[nn.Module], widths: list[int], shortcut: nn.Module):
+        super().__init__()
+        self.convs = nn.ModuleList(convolutions)
+        self.norms = nn.ModuleList(map(nn.BatchNorm2d, widths))
+        self.shortcut = shortcut
+
+    def forward(self, x: Tensor, passed: Passed) -> tuple[Tensor, Passed]:
+        """(B, C, H, W) -> (B, C', H', W'), and what the next attention takes."""
+        residual = self.shortcut(x)
+        for i, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+            if i:
+                x = F.relu(x)
+            if isinstance(conv, AugmentedConvolution):
+                x, passed = conv(x, passed)
+            else:
+                x = conv(x)
+            x = norm(x)
+        return F.relu(x + residual), passed
+
+
+class ResNetEncoder(nn.Module):
+    """A residual network, with attention in all stages but the first.
+
+    Raises:
+        UserError: if images are too small, or a mechanism has no attention to be in.
+    """
+
+    def __init__(self, args: Any, attention: type[Attention], description: ImageDescription):
+        super().__init__()
+        options = ResNetOptions.from_namespace(args)
+        layout = self.layout = LAYOUTS[options.resnet_depth]
+        if options.augment == "none" and attention is not Attention:
+            raise UserError(
+                "--augment none leaves no attention: use --arch resnet_34, or another depth, for such a model"
+            )
+        self.chains, self.args, self.attention, self.options = Chains(attention), args, attention, options
+        kernel, stride = STEMS["small" if layout.is_small else "large"]
+        self.stem = convolution(description.channels, layout.widths[0], kernel, stride)
+        self.stem_norm = nn.BatchNorm2d(layout.widths[0])
+        sides = (description.height, description.width)
+        for _ in range(0 if layout.is_small else 2):
+            sides = halved(sides)
+        channels, blocks = layout.widths[0], []
+        for stage, (count, width) in enumerate(zip(layout.blocks, layout.widths, strict=True)):
+            for block in range(count):
+                stride = 2 if stage and not block else 1
+                blocks.append(self.block(channels, width, stride, stage, sides))
+                channels = width * layout.expansion
+                sides = halved(sides) if stride == 2 else sides
+        self.blocks, self.width = nn.ModuleList(blocks), channels
+
+    def block(self, channels: int, width: int, stride: int, stage: int, sides: tuple[int, int]) -> Block:
+        """A block of a stage, whose input has so many channels and pixels a side."""
+        given = width * self.layout.expansion
+        # Of a bottleneck, only the 3x3 convolution can be augmented.
+        if self.layout.expansion == 1:
+            kernels, widths, strides = (3, 3), [width, width], (stride, 1)
+        else:
+            kernels, widths, strides = (1, 3, 1), [width, width, given], (1, stride, 1)
+        augmented = {"none": 0, "first": 1, "both": 2}[self.options.augment] if stage else 0
+        convolutions: list[nn.Module] = []
+        for kernel, step, (read, give) in zip(kernels, strides, pairwise([channels, *widths]), strict=True):
+            if kernel == 3 and augmented:
+                augmented -= 1
+                convolutions.append(self.augmented(read, give, step, stage, sides))
+            else:
+                convolutions.append(convolution(read, give, kernel, step))
+            sides = halved(sides) if step == 2 else sides
+        shortcut: nn.Module = nn.Identity()
+        if stride > 1 or channels != given:
+            shortcut = nn.Sequential(convolution(channels, given, 1, stride), nn.BatchNorm2d(given))
+        return Block(convolutions, widths, shortcut)
+
+    def augmented(
+        self, channels: int, width: int, stride: int, stage: int, sides: tuple[int, int]
+    ) -> AugmentedConvolution:
+        """A 3x3 convolution with attention; in the second stage, attention reads a quarter of the pixels."""
+        poolings = int(stride == 2) + int(stage == 1)
+        for _ in range(poolings):
+            sides = pooled(sides)
+        heads = self.options.encoder_attention_heads
+        keys, values = self.layout.key_width(width, heads), self.layout.value_width(width, heads)
+        if values >= width:
+            raise UserError(f"--encoder-attention-heads {heads} leave a convolution of {width} channels no channel")
+        context = self.chains.context(Grid(*sides), values)
+        return AugmentedConvolution(self.args, self.attention, context, channels, width, stride, poolings, keys, values)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, width)"""
+        # The first convolution and, for large images, pooling.
+        x = F.relu(self.stem_norm(self.stem(images)))
+        if not self.layout.is_small:
+            x = F.max_pool2d(x, 3, 2, 1)
+        # Blocks.
+        passed = NOTHING
+        for block in self.blocks:
+            x, passed = block(x, passed)
+        # The mean of all pixels.
+        return x.mean(dim=(2, 3))
+
+
+class Chains:
+    """Counts the attentions whose maps have the same size, each of which reads what the one before passes on."""
+
+    def __init__(self, attention: type[Attention]):
+        self.passes_values = attention.passes_values
+        self.key: tuple[Grid, int | None] | None = None
+
+    def context(self, grid: Grid, values: int) -> LayerContext:
+        """That of the next attention, over a grid of pixels; ``values`` is their width, which must fit if they pass."""
+        key = grid, values if self.passes_values else None
+        if key != self.key:
+            self.key, self.layer, self.shared = key, 0, dict[str, nn.Module]()
+        context = LayerContext("encoder", self.layer, self.shared, grid)
+        self.layer += 1
+        return context
+
+
+def convolution(channels: int, width: int, kernel: int, stride: int) -> nn.Conv2d:
+    """A convolution without bias, initialised as in He et al., Delving Deep into Rectifiers, ICCV 2015."""
+    conv = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
+    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    return conv
+
+
+def halved(sides: tuple[int, int]) -> tuple[int, int]:
+    """Sides after a convolution or pooling of stride 2 with padding."""
+    return (sides[0] + 1) // 2, (sides[1] + 1) // 2
+
+
+def pooled(sides: tuple[int, int]) -> tuple[int, int]:
+    """Sides after an average pooling of 3 with stride 2, without padding, whose last window may end outside.
+
+    Raises:
+        UserError: if a side has less than 3 pixels.
+    """
+    if min(sides) < 3:
+        raise UserError("the images are too small for attention in this network: take one of less depth")
+    return sides[0] // 2, sides[1] // 2
+
+
+class AAResNet(ImageModel):
+    """A residual network whose convolutions are augmented by attention with one mechanism."""
+
+    options = ResNetOptions
+    encoder_class = ResNetEncoder
+
+
+def sizes(**defaults: object) -> dict[str, dict[str, object]]:
+    """Defaults of architectures by their depth; the first, 34, are also those of the model's own name."""
+    depths = sorted(DEPTHS, key=lambda depth: depth != 34)
+    both = {34: {"augment": "both"}}
+    return {str(depth): {"resnet_depth": depth, **both.get(depth, {}), **defaults} for depth in depths}
+
+
+def register_aa_resnet(family: Family | None) -> None:
+    """Registers a family's residual networks: ``ea_aa_resnet_20`` to ``ea_aa_resnet_152``."""
+    register_image(AAResNet, "aa_resnet", family, sizes(relative_positions="image"))
+
+
+register_aa_resnet(None)
+register_image(AAResNet, "resnet", None, sizes(augment="none"))

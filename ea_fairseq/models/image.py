@@ -1,0 +1,132 @@
+"""What all models of images share: an encoder, and a linear layer to the classes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.registry import Family
+from ea_fairseq.errors import UserError
+from ea_fairseq.images.description import ImageDescription
+from ea_fairseq.models.image_options import ImageOptions
+from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
+from ea_fairseq.models.state_dict import refuse_mismatch
+from ea_fairseq.models.time_series import set_options
+from ea_fairseq.options import Options
+
+MODELS: dict[str, type["ImageModel"]] = {}  # by the model's name
+
+
+class ImageModel(MechanismModel):
+    """An encoder of images with one attention mechanism; the task adds the linear layer to its classes.
+
+    Args:
+        args: the model's options.
+        encoder: maps images (B, C, H, W) to vectors (B, D); its attribute ``width`` is D.
+        description: the data set's description.
+    """
+
+    options: ClassVar[type[ImageOptions]] = ImageOptions
+    encoder_class: ClassVar[type[nn.Module]]
+
+    def __init__(self, args: Any, encoder: nn.Module, description: ImageDescription):
+        super().__init__()
+        self.args, self.encoder, self.description = args, encoder, description
+        self.classification_heads = nn.ModuleDict()
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Returns all option classes."""
+        return *super().option_classes(), cls.options
+
+    @classmethod
+    def build_model(cls, args: Any, task: FairseqTask) -> "ImageModel":
+        """Checks the flags and builds the model.
+
+        Raises:
+            UserError: naming the flag, if an option is out of range or not supported by the mechanism; or the task, if
+                it has no images.
+        """
+        if not isinstance(description := getattr(task, "description", None), ImageDescription):
+            raise UserError(f"--arch {args.arch} is for --task image_prediction")
+        cls.refuse_decoder_flags(args)
+        cls.check_args(args)
+        encoder = cls.encoder_class(args, cls.family.attention, description)
+        return cls(args, encoder, description)
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
+    ) -> Any:
+        """Loads a trained model for predictions: see :class:`ea_fairseq.EAImage`."""
+        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
+
+    def register_classification_head(self, name: str, outputs: int) -> None:
+        """Adds the linear layer to so many classes."""
+        self.classification_heads[name] = nn.Linear(self.encoder.width, outputs)
+
+    def forward(
+        self, source: Tensor, features_only: bool = False, classification_head_name: str | None = None
+    ) -> tuple[Tensor, dict]:
+        """
+        Args:
+            source: (B, C, H, W), standardized.
+
+        Returns:
+            Logits of the classes, (B, outputs), or the vectors that a head reads, (B, D); and an empty dictionary,
+            which fairseq's criteria expect.
+        """
+        x = self.encoder(source)
+        return x if classification_head_name is None else self.classification_heads[classification_head_name](x), {}
+
+    def max_positions(self) -> int:
+        """Returns 1, the size of an image."""
+        return 1
+
+    def load_state_dict(
+        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
+    ) -> Any:
+        """Loads the parameters of a checkpoint.
+
+        Raises:
+            UserError: naming the first parameter that does not fit, before any is loaded.
+        """
+        if strict:
+            refuse_mismatch(self, state_dict)
+        return BaseFairseqModel.load_state_dict(self, state_dict, strict, model_cfg)
+
+
+def register_image(
+    kind: type[ImageModel], base: str, family: Family | None, sizes: Mapping[str, Mapping[str, object]]
+) -> None:
+    """Registers a family's models of images, such as ``ea_vit``, unless its layers have another branch.
+
+    Args:
+        base: the model's name without a mechanism.
+        family: None for plain attention.
+        sizes: defaults of options, by the end of the architecture's name; the first are also those of the model's name.
+    """
+    if family is None:
+        name, family = base, Family(base, Attention, {})
+    elif family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
+        return
+    else:
+        name = family.model(base)
+    about = {"family": family, "__doc__": family.attention.__doc__}
+    model = MODELS[name] = register_model(name)(type(class_name(name), (kind,), about))
+    defaults = {size: {**given, **family.image_defaults(base)} for size, given in sizes.items()}
+    archs = {name: next(iter(defaults.values()))} | {f"{name}_{size}": given for size, given in defaults.items()}
+    for arch, given in archs.items():
+        register_model_architecture(name, arch)(
+            lambda args, given=given: set_options(args, model.option_classes(), given)
+        )
+
+
+def __getattr__(name: str) -> type[ImageModel]:
+    """Returns a model by its class name, for pickle and imports."""
+    return class_of_name(MODELS.values(), __name__, name)
