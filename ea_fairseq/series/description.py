@@ -1,12 +1,12 @@
 """What a model knows of the data set that it was trained on: a checkpoint has it, so that predictions need no data."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.descriptions import require_labels, require_statistics
 from ea_fairseq.series.ts_file import MAX_CHANNELS, MAX_LABELS, MAX_STEPS
 
 
@@ -50,16 +50,13 @@ class SeriesDescription:
             found = cls(mean, deviation, state["normalized"], state["longest"], labels)
         except (KeyError, TypeError, ValueError):
             raise UserError("its description of the series is none") from None
-        if not 1 <= found.channels <= MAX_CHANNELS or len(found.deviation) != found.channels:
-            raise UserError("its means and deviations are not of the same channels")
-        if not all(map(math.isfinite, found.mean)) or not all(0 < one < math.inf for one in found.deviation):
-            raise UserError("its means must be finite and its deviations above 0")
+        require_statistics(mean, deviation, MAX_CHANNELS)
         if type(found.normalized) is not bool:
             raise UserError("its description must say whether values are normalized, true or false")
         if type(found.longest) is not int or not 1 <= found.longest <= MAX_STEPS:
             raise UserError(f"its longest series must have from 1 to {MAX_STEPS:,} steps")
-        if labels is not None and not (0 < len({*labels}) == len(labels) <= MAX_LABELS and all(map(is_label, labels))):
-            raise UserError("its labels are not the names of classes")
+        if labels is not None:
+            require_labels(labels, MAX_LABELS)
         return found
 
     @property
@@ -83,8 +80,3 @@ class SeriesDescription:
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         values = np.where(np.isnan(series), mean, series)
         return ((values - mean) / deviation if self.normalized else values).astype(np.float32)
-
-
-def is_label(label: object) -> bool:
-    """Whether this can be the name of a class."""
-    return isinstance(label, str) and 0 < len(label) <= 1000 and label.isprintable()

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from ea_fairseq.errors import UserError
 from ea_fairseq.series.ts_file import SeriesFile, read_ts
 
@@ -54,20 +52,3 @@ class SeriesFolder:
     def files(self) -> Iterator[SeriesFile]:
         """All that are there, the training set's first."""
         return (self.read(split) for split in SPLITS if split == "train" or self.find(split))
-
-
-def split(file: SeriesFile, ratio: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of a training and a validation set, drawn from a file's series, stratified where they have classes.
-
-    Raises:
-        UserError: where a set would be empty, or too small for its classes.
-    """
-    from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit  # takes a second
-
-    kind = ShuffleSplit if file.labels is None else StratifiedShuffleSplit
-    try:
-        ((train, valid),) = kind(1, test_size=ratio, random_state=seed).split(file.series, file.targets)
-    except ValueError as error:
-        reason = str(error).partition(". ")[0].rstrip(".")
-        raise UserError(f"--valid-ratio {ratio} of {file.path} cannot be split off: {reason}") from None
-    return np.sort(train), np.sort(valid)

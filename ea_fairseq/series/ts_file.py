@@ -41,6 +41,9 @@ class SeriesFile:
     labels: tuple[str, ...] | None
     targets: list[Any] | None
 
+    def __len__(self) -> int:
+        return len(self.series)
+
     @property
     def channels(self) -> int:
         """C, of all series."""

@@ -45,11 +45,11 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
                 f"{cfg.mask_length:g}"
             )
 
-    def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> MaskedSeriesDataset:
+    def build_dataset(self, file: SeriesFile, indices: np.ndarray, training: bool) -> MaskedSeriesDataset:
         """Series whose masked values differ from epoch to epoch in training, and never in validation."""
         series = [file.series[index] for index in indices]
         how = self.cfg.mask_ratio, self.cfg.mask_length, self.cfg.seed
-        return MaskedSeriesDataset(series, self.description, shuffle, *how)
+        return MaskedSeriesDataset(series, self.description, training, *how)
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
         """Builds the criterion.

@@ -9,11 +9,10 @@ from typing import Any
 from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.data import Dictionary
-from fairseq.data.iterators import EpochBatchIterating
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 from omegaconf import MISSING
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.dataset import NodeDataset
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.graphs.graph import SPLITS, Graph
+from ea_fairseq.tasks.described import DescribedTask
 from ea_fairseq.tasks.numbered_classes import numbered_classes
 
 logger = logging.getLogger(__name__)
@@ -42,16 +42,16 @@ class NodePredictionConfig(FairseqDataclass):
 
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
-class NodePredictionTask(FairseqTask):
+class NodePredictionTask(DescribedTask[GraphDescription]):
     """Predicts the classes of nodes: each batch has the whole graph, and the loss is of some nodes."""
+
+    describes, state_name = GraphDescription, "graph"
 
     def __init__(self, cfg: NodePredictionConfig, **kwargs: Any):
         super().__init__(cfg)
         if not 0 <= cfg.l2 < float("inf"):
             raise UserError(f"--l2 must be a number from 0 up, not {cfg.l2}")
         self._graph: Graph | None = None
-        self._description: GraphDescription | None = None
-        self.state.add_factory("graph", lambda: GraphDescription.of(self.graph).state)
 
     @property
     def graph(self) -> Graph:
@@ -60,21 +60,9 @@ class NodePredictionTask(FairseqTask):
             self._graph = Graph.read(self.cfg.data)
         return self._graph
 
-    @property
-    def description(self) -> GraphDescription:
-        """The sizes of the graph, or those in the loaded checkpoint."""
-        if self._description is None:
-            self._description = GraphDescription.from_state(self.state.graph)
-        return self._description
-
-    def load_state_dict(self, state_dict: dict) -> None:
-        """Uses a checkpoint's description instead of the graph's.
-
-        Raises:
-            UserError: if it is invalid.
-        """
-        description = self._description = GraphDescription.from_state(state_dict.get("graph"))
-        self.state.merge_state_dict({"graph": description.state})
+    def measure(self) -> GraphDescription:
+        """Returns the sizes of the graph."""
+        return GraphDescription.of(self.graph)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> NodeDataset:
         """Loads the nodes of ``train``, ``valid`` or ``test``.
@@ -113,10 +101,8 @@ class NodePredictionTask(FairseqTask):
         Raises:
             UserError: if it is for another task.
         """
-        criterion = super().build_criterion(cfg, from_checkpoint)
-        if not isinstance(criterion, SentencePredictionCriterion):
-            raise UserError("--task node_prediction needs --criterion sentence_prediction")
-        return criterion
+        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
+        return super().build_criterion(cfg, from_checkpoint)
 
     def train_step(self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds the gradient of the L2 term, for each node, because fairseq divides by their number."""
@@ -149,10 +135,6 @@ class NodePredictionTask(FairseqTask):
         if any(is_best) and "num_runs" in best:
             best["num_runs"] = -1  # it counts this validation, too
 
-    def get_batch_iterator(self, *args: Any, num_workers: int = 0, **kwargs: Any) -> EpochBatchIterating:
-        """Returns fairseq's iterator without the processes of ``--num-workers``: the graph is already in memory."""
-        return super().get_batch_iterator(*args, num_workers=0, **kwargs)
-
     def max_positions(self) -> int:
         """Returns 1, the size of a node."""
         return 1
@@ -161,9 +143,3 @@ class NodePredictionTask(FairseqTask):
     def label_dictionary(self) -> Dictionary:
         """The numbers of the classes."""
         return numbered_classes(self.description.classes)
-
-    @property
-    def source_dictionary(self) -> None:
-        """None: nodes have no tokens."""
-
-    target_dictionary = source_dictionary

@@ -14,6 +14,7 @@ from fairseq.tasks import register_task
 from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
+from ea_fairseq.tasks.folder import require_known_labels
 from ea_fairseq.tasks.numbered_classes import numbered_classes
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
 
@@ -24,13 +25,13 @@ HEAD = SentencePredictionConfig.classification_head_name
 class TimeSeriesPredictionTask(TimeSeriesTask):
     """Predicts the class of a series, or a number if its files have numbers as targets."""
 
-    def build_dataset(self, file: SeriesFile, indices: np.ndarray, shuffle: bool) -> SeriesDataset:
+    def build_dataset(self, file: SeriesFile, indices: np.ndarray, training: bool) -> SeriesDataset:
         """Series with the numbers of their classes, as the training set counts them, or the numbers to predict."""
         assert file.targets is not None  # as require_fitting says
         targets = [file.targets[index] for index in indices]
         if file.labels is not None and self.description.labels is not None:
             targets = [self.description.labels.index(file.labels[target]) for target in targets]
-        return SeriesDataset([file.series[index] for index in indices], targets, self.description, shuffle)
+        return SeriesDataset([file.series[index] for index in indices], targets, self.description, training)
 
     def require_fitting(self, file: SeriesFile) -> None:
         """Checks that a file's series fit the model, and that its targets are those of the training set.
@@ -44,9 +45,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         if (file.labels is None) != (self.description.labels is None):
             kinds = ("numbers", "classes") if file.labels is None else ("classes", "numbers")
             raise UserError(f"{file.path} has {kinds[0]} to predict, but the training set has {kinds[1]}")
-        unknown = sorted({*(file.labels or ())}.difference(self.description.labels or ()))
-        if unknown:
-            raise UserError(f"{file.path} has the class {unknown[0]!r}, which the training set does not have")
+        require_known_labels(file, self.description.labels or ())
 
     def add_output(self, model: BaseFairseqModel) -> None:
         """Adds a classification head, which has one output for regression."""

@@ -14,7 +14,7 @@ LAYERS = (  # from top to bottom; those of one line know nothing of each other
     ("kernels",),
     ("attention", "terms"),
     ("blocks",),
-    ("mechanisms", "series", "graphs"),
+    ("mechanisms", "series", "graphs", "images"),
     ("models",),
     ("search", "criterions"),
     ("tasks", "optim", "subwords"),

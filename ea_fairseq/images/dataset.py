@@ -1,0 +1,71 @@
+"""Images as examples; a batch is gathered and augmented as a whole."""
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset
+
+from ea_fairseq.images.description import ImageDescription
+
+
+class ImageDataset(FairseqDataset):
+    """Some images of an array, with the numbers of their classes.
+
+    Args:
+        images: (N, H, W, C), uint8.
+        indices: of the examples in ``images``.
+        targets: class of each example.
+        shuffle: whether batches are drawn anew in each epoch.
+    """
+
+    def __init__(
+        self,
+        images: np.ndarray,
+        indices: np.ndarray,
+        targets: np.ndarray,
+        description: ImageDescription,
+        shuffle: bool = False,
+    ):
+        self.images, self.indices, self.targets, self.description = images, indices, targets, description
+        self.shuffle = shuffle
+        self.sizes = np.ones(len(indices), dtype=np.int64)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        """Whether batches stay the same."""
+        return not self.shuffle
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def collater(self, samples: list[int]) -> dict:
+        """Returns a batch: ``net_input`` is ``source`` (B, C, H, W), float32, and ``target`` (B,) the classes."""
+        if not samples:
+            return {}
+        chosen = np.array(samples)
+        images = self.images[self.indices[chosen]].transpose(0, 3, 1, 2)
+        return {
+            "id": torch.from_numpy(chosen),
+            "nsentences": len(chosen),
+            "ntokens": len(chosen),
+            "net_input": {"source": torch.from_numpy(np.ascontiguousarray(self.description.prepare(images)))},
+            "target": torch.from_numpy(self.targets[chosen]),
+        }
+
+    def num_tokens(self, index: int) -> int:
+        """Returns 1, by which ``--max-tokens`` counts images."""
+        return 1
+
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        """Returns the same for several images."""
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        """Returns 1."""
+        return 1
+
+    def ordered_indices(self) -> np.ndarray:
+        """Returns the order in which images go into batches, drawn by the seed that fairseq has set."""
+        return np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))

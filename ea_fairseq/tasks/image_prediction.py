@@ -1,0 +1,110 @@
+"""The task ``image_prediction``: classes of images, for the criterion ``sentence_prediction``."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from fairseq.criterions import FairseqCriterion
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
+from fairseq.data import Dictionary
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import register_task
+from omegaconf import MISSING
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.images.dataset import ImageDataset
+from ea_fairseq.images.description import ImageDescription
+from ea_fairseq.images.image_set import Digits, ImageSet
+from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labels
+from ea_fairseq.tasks.numbered_classes import numbered_classes
+
+HEAD = SentencePredictionConfig.classification_head_name
+
+
+@dataclass
+class ImagePredictionConfig(FolderConfig):
+    """The flags of the task."""
+
+    data: str = field(
+        default=MISSING,
+        metadata={
+            "help": "folder with train.tar, test.tar and perhaps valid.tar, or .tar.gz; with --digits any folder"
+        },
+    )
+    valid_ratio: float = field(
+        default=0.1, metadata={"help": "share of the training set to validate on if there is no valid.tar"}
+    )
+    digits: bool = field(
+        default=False, metadata={"help": "read scikit-learn's 1,797 digits of 8 x 8 pixels instead of a folder"}
+    )
+
+
+@register_task("image_prediction", dataclass=ImagePredictionConfig)
+class ImagePredictionTask(FolderTask[ImageDescription]):
+    """Predicts the classes of images."""
+
+    describes, state_name, noun = ImageDescription, "images", "images"
+
+    def __init__(self, cfg: ImagePredictionConfig, **kwargs: Any):
+        if not cfg.digits:
+            raise UserError("--task image_prediction needs --digits")
+        super().__init__(cfg, Digits())
+
+    def measure(self) -> ImageDescription:
+        """Describes the training set without the validation split."""
+        train = self.folder.read("train")
+        return ImageDescription.of(train.images[self.indices("train")], train.labels)
+
+    def require_fitting(self, file: ImageSet) -> None:
+        """Checks that images have the size, channels and classes that the model supports.
+
+        Raises:
+            UserError: naming the file, if they do not.
+        """
+        description = self.description
+        size, known = file.images.shape[1:], (description.height, description.width, description.channels)
+        if size != known:
+            shapes = ["{} x {} pixels and {} channels".format(*shape) for shape in (size, known)]
+            raise UserError(f"{file.path} has images of {shapes[0]}, but the training data has {shapes[1]}")
+        require_known_labels(file, description.labels)
+
+    def build_dataset(self, file: ImageSet, indices: np.ndarray, training: bool) -> ImageDataset:
+        """Builds images with the numbers of their classes, as the training set counts them."""
+        numbers = np.array([self.description.labels.index(label) for label in file.labels])
+        return ImageDataset(file.images, indices, numbers[file.targets[indices]], self.description, training)
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BaseFairseqModel:
+        """Builds the model and its classification head.
+
+        Raises:
+            UserError: if ``--arch`` is no model of images.
+        """
+        from ea_fairseq.models.image import ImageModel
+
+        model = super().build_model(cfg, from_checkpoint)
+        if not isinstance(model, ImageModel):
+            raise UserError(f"--arch {cfg.arch} is no model of images")
+        model.register_classification_head(HEAD, self.description.outputs)
+        return model
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
+        """Builds the criterion.
+
+        Raises:
+            UserError: if it is for another task, for regression, or for another head.
+        """
+        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
+        if getattr(cfg, "regression_target", False):
+            raise UserError("--regression-target is for numbers to predict, and images have classes: leave it out")
+        if getattr(cfg, "classification_head_name", HEAD) != HEAD:
+            raise UserError("--classification-head-name is not for images, whose models have one head: leave it out")
+        return super().build_criterion(cfg, from_checkpoint)
+
+    def max_positions(self) -> int:
+        """Returns 1, the size of an image."""
+        return 1
+
+    @property
+    def label_dictionary(self) -> Dictionary:
+        """The numbers of the classes."""
+        return numbered_classes(self.description.outputs)
