@@ -152,6 +152,7 @@ def models() -> dict[str, str]:
 
     kinds = {
         "graphs": ("gat",),
+        "images": ("vit", "resnet", "conv_image"),
         "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
         "classifiers": ("_classifier",),
         "encoders": ("_roberta", "_bert"),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.cache import AttentionCache, repeat_for_beam, step_by_kernel
 from ea_fairseq.attention.convolutions import Convolutions
 from ea_fairseq.attention.inputs import NOTHING, Inputs, Passed
-from ea_fairseq.attention.mechanism import LayerContext, Mechanism
+from ea_fairseq.attention.mechanism import Grid, LayerContext, Mechanism
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import attend, join_heads, project
@@ -35,6 +35,7 @@ class Attention(Mechanism, MultiheadAttention):
 
     fused: FusedLogits | None = FusedLogits()
     terms: Sequence[Term]
+    grid: Grid | None = None  # if tokens are pixels
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Leaves a class to PyTorch unless its own body says what kernels may compute."""

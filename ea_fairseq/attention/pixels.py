@@ -4,6 +4,7 @@ Convolutional Layers, ICLR 2020 ("CONV-SA"), section 3, where D_h = D_in.
 If scores do not depend on the tokens, a map is the same for all images, so it has no batch (1, K, T, S).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -44,13 +45,15 @@ class PixelAttention(nn.Module):
         self.width, self.heads, self.dropout = width, heads, nn.Dropout(args.attention_dropout)
         self.mechanism = kind.build(options, context, heads, heads, terms=terms)
         self.reads_tokens = "".join(part for part in self.mechanism.projected if part != "v")
+        self.mechanism.grid = context.grid
         for name in PROJECTIONS:
             setattr(self.mechanism, name, None)
         self.q_proj, self.k_proj = (
             nn.Linear(width, heads * width) if part in self.reads_tokens else None for part in "qk"
         )
-        # sum_h P_h X W_h, then another linear layer, as in the authors' code.
-        self.v_proj = nn.Linear(width, heads * width, bias=False)
+        # W_h of each head and their bias, then another linear layer, as in the authors' code.
+        bound = (heads * width) ** -0.5
+        self.weight = nn.Parameter(torch.empty(heads, width, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(width))
         self.out_proj = nn.Linear(width, width)
         is_alone = kind is Attention and len(self.mechanism.terms) == 1
@@ -62,15 +65,28 @@ class PixelAttention(nn.Module):
         Args:
             previous: logits (1 or B, K, T, S) of the layer below.
         """
-        # X W_h of all heads, (S, B, K, D).
-        values = self.v_proj(x).unflatten(-1, (self.heads, self.width))
-        drops_out = self.training and self.dropout.p > 0
+        drops_out, logits = self.training and self.dropout.p > 0, None
         if self.is_separable and not drops_out and self.mechanism.recorded is None:
-            output, logits = self.separately(values), None
+            attended = self.by_rows_and_columns(x)
         else:
             weights, logits = self.maps(x, previous)
-            output = weighted_sum(self.dropout(weights), values)
-        return self.out_proj(output + self.bias), logits
+            attended = by_pairs(self.dropout(weights), x)
+        # sum_h P_h X W_h, head by head: all heads at once would need K times the memory.
+        output = self.bias
+        for tokens, weight in zip(attended, self.weight, strict=True):
+            output = torch.addmm(output, tokens.reshape(-1, self.width), weight)
+        return self.out_proj(output.view_as(x)), logits
+
+    def by_rows_and_columns(self, x: Tensor) -> Iterator[Tensor]:
+        """P_h X of each head, (T, B, D), where a probability is one of the row times one of the column.
+
+        Rows are summed first, then columns: 2 S sqrt(S) products for a channel instead of S^2.
+        """
+        (term,) = self.mechanism.terms
+        for rows, columns in zip(*(scores.softmax(-1).type_as(x) for scores in term.along()), strict=True):
+            summed = rows @ x.reshape(len(rows), -1)
+            summed = summed.view(len(rows), len(columns), -1)
+            yield columns.expand(len(rows), -1, -1).bmm(summed)  # matmul would transpose all of it
 
     def maps(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Probabilities (1 or B, K, T, S), and logits for the layer above."""
@@ -92,27 +108,11 @@ class PixelAttention(nn.Module):
             mechanism.recorded.update(own=scores, input=combined, logits=logits, probabilities=weights, masked=None)
         return weights, logits if mechanism.passes_logits else None
 
-    def separately(self, values: Tensor) -> Tensor:
-        """The weighted sum of values (S, B, K, D) where a probability is one of the row times one of the column.
 
-        Rows are summed first, then columns: 2 S sqrt(S) products for a channel and head instead of S^2.
-        """
-        (term,) = self.mechanism.terms
-        rows, columns = (scores.softmax(-1).type_as(values) for scores in term.along())
-        size, batch = rows.size(-1), values.shape[1:]
-        # Rows, of each head: (K, R, R) times (K, R, C B D).
-        by_head = values.unflatten(0, (size, -1)).permute(3, 0, 1, 2, 4)
-        summed = rows @ by_head.flatten(2)
-        # Columns, and the sum over heads: (C, K C) times (R, K C, B D).
-        summed = summed.view(self.heads, size, -1, batch[0] * self.width).transpose(0, 1).flatten(1, 2)
-        output = columns.transpose(0, 1).flatten(1) @ summed
-        return output.flatten(0, 1).unflatten(1, (batch[0], self.width))
-
-
-def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    """sum_h P_h values_h, (T, B, D), from probabilities (1 or B, K, T, S) and values (S, B, K, D)."""
-    if len(weights) == 1:  # one product for all images: (T, K S) times (K S, B D)
-        by_head = values.transpose(0, 2).transpose(1, 2).flatten(0, 1)
-        return (weights[0].transpose(0, 1).flatten(1) @ by_head.flatten(1)).unflatten(1, by_head.shape[1:])
-    by_image = values.permute(1, 2, 0, 3).flatten(1, 2)
-    return (weights.transpose(1, 2).flatten(2) @ by_image).transpose(0, 1)
+def by_pairs(weights: Tensor, x: Tensor) -> Iterator[Tensor]:
+    """P_h X of each head, (T, B, D), from probabilities (1 or B, K, T, S) and tokens (S, B, D)."""
+    if len(weights) == 1:  # the same for all images
+        tokens = x.flatten(1)
+        return (of_head @ tokens for of_head in weights[0])
+    images = x.transpose(0, 1)
+    return ((of_head @ images).transpose(0, 1) for of_head in weights.unbind(1))

@@ -16,8 +16,10 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
+from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
+from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options
 from ea_fairseq.series.description import SeriesDescription
@@ -146,6 +148,7 @@ def require_known(state: dict, given: Collection[str] = ()) -> None:
         options = entries(groups.get("args" if flat else "model"))
         require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_ELEMENTS)
         require_graph(entries(state.get("task_state")), state["model"])
+        require_images(entries(state.get("task_state")), state["model"], options)
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
@@ -162,14 +165,15 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
     for side, positions in POSITIONS.items():
         tensors = {name: tensor for name, tensor in parameters.items() if name.startswith(f"{side}.")}
         layers = {int(found[2]) for name in tensors if (found := re.match(LAYER, name))}
-        width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() == 2), default=1)
+        width = max((tensor.size(1) for tensor in tensors.values() if tensor.dim() > 1), default=1)
         limits |= {f"{side}_{name}": width for name in WIDTHS}
         limits |= {f"{side}_layers": max(layers, default=-1) + 1, positions: MAX_POSITION_ELEMENTS // width}
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
     ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions, GraphOptions
-    for options_of in (*ours, *(family.attention.options for family in FAMILIES.values())):
+    of_images = VitOptions, ConvImageOptions, ResNetOptions
+    for options_of in (*ours, *of_images, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():
         if (size := options.get(name) or 0) > limit:
@@ -272,6 +276,31 @@ def require_graph(state: dict, parameters: dict[str, Tensor]) -> None:
     for name, size in (("features", description.features), ("classes", description.classes)):
         if size > largest:
             raise UserError(f"its graph has {size:,} {name}, and the model's parameters allow no more than {largest:,}")
+
+
+def require_images(state: dict, parameters: dict[str, Tensor], options: dict) -> None:
+    """Checks that a description of images describes no larger model than the parameters.
+
+    Args:
+        state: of the task.
+        parameters: by name.
+        options: of the model, by name.
+
+    Raises:
+        UserError: naming the size that is too large.
+    """
+    if "images" not in state:
+        return
+    description, largest = ImageDescription.from_state(state["images"]), max_size(parameters)
+    sizes = {"classes": description.outputs}
+    if any(name.endswith("embed_positions") for name in parameters):
+        patch = options.get("patch_size") or VitOptions().patch_size
+        sizes["patches"] = (description.height // patch) * (description.width // patch)
+    for name, size in sizes.items():
+        if size > largest:
+            raise UserError(
+                f"its images have {size:,} {name}, and the model's parameters allow no more than {largest:,}"
+            )
 
 
 def max_size(parameters: dict[str, Tensor]) -> int:

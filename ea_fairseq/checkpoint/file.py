@@ -147,7 +147,7 @@ def require_state(state: object) -> None:
     require_separate_storage(state["model"])
     require_plain("cfg", state.get("cfg"), dict)
     require_plain("args", state.get("args"), Namespace)
-    if {"series", "graph"} & entries(state.get("task_state")).keys():
+    if {"series", "graph", "images"} & entries(state.get("task_state")).keys():
         require_plain("task_state", state["task_state"], dict)
     require_choices(state.get("args"))
     history, extra = state.get("optimizer_history", [{}])[-1], state.get("extra_state", {})

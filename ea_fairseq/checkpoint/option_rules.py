@@ -27,7 +27,9 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
+from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 from ea_fairseq.tasks.node_prediction import NodePredictionConfig
 
@@ -199,7 +201,7 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig, NodePredictionConfig
-    configs = DatasetConfig, *tasks, *chosen_configs()
+    configs = DatasetConfig, *tasks, ImagePredictionConfig, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
     return found | model_rules() | SPECIAL
 
@@ -209,7 +211,8 @@ def model_rules() -> dict[str, Rule]:
     """Rules for the options that a model is built from, by name."""
     options = (family.attention.options for family in FAMILIES.values())
     models = EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
-    ours = TermOptions, ConvolutionOptions, *models, *options
+    of_images = VitOptions, ConvImageOptions, ResNetOptions
+    ours = TermOptions, ConvolutionOptions, *models, *of_images, *options
     found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):

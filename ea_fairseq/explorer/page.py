@@ -1,10 +1,7 @@
 """One page with attention maps in it, which needs nothing beside itself and loads nothing."""
 
-import html
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ from ea_fairseq.attention.maps import STAGES, AttentionMaps, by_layer
 from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
+from ea_fairseq.explorer.template import EXPLORER, filled
 from ea_fairseq.plain.whole_files import write_whole
 
 STYLES = ("theme.css", "explorer.css")
@@ -149,16 +147,9 @@ def attention_page(models: list[ModelMaps], title: str) -> str:
     for record in records:
         record["attentions"] = {kind: record["attentions"][kind] for kind in common}
     series = None if first.series is None else np.around(first.series, SERIES_DIGITS).T.tolist()
-    data = json.dumps({"title": title, "models": records, "series": series, "unit": first.unit}, ensure_ascii=True)
-    parts = {
-        "title": html.escape(title),
-        "style": "\n".join(map(_asset, STYLES)),
-        "script": "\n".join(map(_asset, SCRIPTS)),
-        "data": data.replace("<", "\\u003c"),  # so that no word ends the script
-    }
-    text = _asset("explorer.html")
-    before, *rest = text.split("{{")
-    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
+    data = {"title": title, "models": records, "series": series, "unit": first.unit}
+    styles, scripts = ([EXPLORER / name for name in names] for names in (STYLES, SCRIPTS))
+    return filled(EXPLORER / "explorer.html", title, styles, scripts, data)
 
 
 def write_attention_page(path: str | Path, models: list[ModelMaps], title: str) -> Path:
@@ -166,7 +157,3 @@ def write_attention_page(path: str | Path, models: list[ModelMaps], title: str) 
     path = Path(path)
     write_whole(path, attention_page(models, title))
     return path
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

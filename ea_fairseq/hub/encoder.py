@@ -28,7 +28,7 @@ Text = str | tuple[str, str]  # a raw sentence, or a pair
 
 @dataclass(frozen=True)
 class Prediction:
-    """The class of a sentence, a pair of sentences or a time series.
+    """The class of a sentence, a pair of sentences, a time series, a node or an image.
 
     Args:
         label: the most probable class.

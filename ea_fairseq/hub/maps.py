@@ -7,6 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ea_fairseq.attention.maps import AttentionMaps, by_layer
+from ea_fairseq.errors import UserError
+from ea_fairseq.explorer.image_page import Picture, image_record, write_image_page
 from ea_fairseq.explorer.page import ModelMaps, write_attention_page
 
 
@@ -18,7 +20,8 @@ class AttentionByName(dict[str, AttentionMaps]):
         texts: that the model read.
         model: its name.
         note: sentences that a page shows below the name, such as the prediction.
-        unit: what attends: a ``word``, a ``step`` or a ``node``.
+        unit: what attends: a ``word``, a ``step``, a ``node`` or a ``pixel``.
+        picture: the image that a model of images read.
     """
 
     def __init__(
@@ -29,9 +32,11 @@ class AttentionByName(dict[str, AttentionMaps]):
         model: str = "model",
         note: str = "",
         unit: str = "word",
+        picture: Picture | None = None,
     ):
         super().__init__(maps)
         self.series, self.texts, self.model, self.note, self.unit = series, texts, model, note, unit
+        self.picture = picture
 
     def to_html(
         self, path: str | Path, title: str | None = None, name: str | None = None, **others: "AttentionByName"
@@ -47,9 +52,15 @@ class AttentionByName(dict[str, AttentionMaps]):
             The path.
 
         Raises:
-            UserError: if the models read different words.
+            UserError: if the models read different words or images.
         """
         named = {name or self.model: self, **others}
+        if self.picture is not None:
+            pixels = [maps.picture.pixels for maps in named.values() if maps.picture is not None]
+            if len(pixels) < len(named) or not all(np.array_equal(one, pixels[0]) for one in pixels):
+                raise UserError("these models read different images")
+            records = [image_record(called, maps.note, maps, maps.picture) for called, maps in named.items()]
+            return write_image_page(path, records, self.picture, title or self.title(named))
         models = [ModelMaps.of(called, maps, maps.series, maps.note, self.unit) for called, maps in named.items()]
         return write_attention_page(path, models, title or self.title(named))
 

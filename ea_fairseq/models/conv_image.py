@@ -70,7 +70,7 @@ class ConvImageEncoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, width)"""
         # Project the patches, in the order of rows, (T, B, width).
-        x, passed = self.embed_patches(images).flatten(2).permute(2, 0, 1), None
+        x, passed = self.embed_patches(images).flatten(2).permute(2, 0, 1).contiguous(), None
         # Layers.
         for layer in self.layers:
             x, passed = layer(x, passed)

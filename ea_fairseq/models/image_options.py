@@ -27,10 +27,9 @@ class ImageOptions(Options):
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of depth and widths, from a checkpoint's parameters."""
+        """Returns upper limits of the depth of a residual network and of patches, from a checkpoint's parameters."""
         largest = max((max(tensor.shape, default=1) for tensor in parameters.values()), default=1)
-        widths = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "patch_size")
-        return {"encoder_layers": len(parameters), **dict.fromkeys(widths, largest)}
+        return {"resnet_depth": len(parameters), "patch_size": largest}
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ def build_attention(
     )
     if width != embed_dim:
         widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
+    attention.grid = context.grid
     if reads is not None or keys is not None:
         widen(attention, reads or embed_dim, keys=keys)
     return attention

@@ -1,19 +1,18 @@
 """A page of documents with human and predicted rationales, which needs nothing beside itself and loads nothing."""
 
-import html
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 import numpy as np
 
 from ea_fairseq.data.documents import Document
-from ea_fairseq.experiments.page import THEME
 from ea_fairseq.experiments.rationales.evaluation import METRICS, Explanation, Explanations, Predictions
 from ea_fairseq.experiments.rationales.metrics import PERCENTS, erasures
+from ea_fairseq.explorer.template import EXPLORER, filled
 
 MOST_DOCUMENTS = 200  # of Movies' length they have 3 MB
 TITLE = "Rationales"
+HERE = files(__package__)
 
 
 def rationales_page(
@@ -47,14 +46,8 @@ def rationales_page(
             for name, (predictions, said) in models.items()
         ],
     }
-    parts = {
-        "title": html.escape(TITLE),
-        "style": THEME.read_text(encoding="utf-8") + asset("rationales.css"),
-        "script": asset("rationales.js"),
-        "data": json.dumps(data).replace("<", "\\u003c"),  # so that no word ends the script
-    }
-    before, *rest = asset("rationales.html").split("{{")
-    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
+    styles = [EXPLORER / "theme.css", HERE / "rationales.css"]
+    return filled(HERE / "rationales.html", TITLE, styles, [HERE / "rationales.js"], data)
 
 
 def record(found: Explanation) -> dict[str, object]:
@@ -69,8 +62,3 @@ def record(found: Explanation) -> dict[str, object]:
 def marks(numbers: np.ndarray) -> str:
     """A digit for each word."""
     return "".join(map(str, numbers.astype(int)))
-
-
-def asset(name: str) -> str:
-    """The text of a file beside this one."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -147,6 +147,32 @@ class GraphData(Binarised):
         yield from ()
 
 
+class ImageData(Binarised):
+    """Archives of images with classes."""
+
+    task = "image_prediction"
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether a folder has the archive of a training set."""
+        return any((folder / f"train{ending}").is_file() for ending in (".tar", ".tar.gz"))
+
+    def file_names(self, subset: str) -> list[str]:
+        """The archive of a subset; images for validation may be those of the training set that are split off."""
+        from ea_fairseq.images.folder import ImageFolder
+        from ea_fairseq.tasks.folder import SPLITS
+
+        if subset not in SPLITS:
+            raise UserError(f"--subset: images have {', '.join(SPLITS)}, not {subset}.")
+        files = ImageFolder(self.folder)
+        path = files.find(subset) or (files.find("train") if subset == "valid" else None)
+        return [path.name if path else f"{subset}.tar"]
+
+    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
+        """None: images have no words."""
+        yield from ()
+
+
 @dataclass(frozen=True)
 class Settings:
     """The script of a preparation, and how many pairs it was to draw, if not all."""
@@ -254,4 +280,6 @@ def read_data(folder: Path) -> Binarised:
         return SeriesData(folder)
     if GraphData.is_in(folder):
         return GraphData(folder)
+    if ImageData.is_in(folder):
+        return ImageData(folder)
     return DataBin(folder)

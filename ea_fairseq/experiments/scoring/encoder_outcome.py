@@ -1,4 +1,4 @@
-"""Evaluation of encoders: what they predict of masked words, sentences, time series and nodes, and its scores."""
+"""Evaluation of encoders: what they predict of masked words, sentences, time series, nodes and images, and its scores."""
 
 import math
 from abc import abstractmethod
@@ -15,19 +15,21 @@ from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
-from ea_fairseq.analysis.cost import Cost, Pass, graph_cost, series_cost, traced_macs
+from ea_fairseq.analysis.cost import Cost, Pass, graph_cost, image_cost, series_cost, traced_macs
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Column, Score, Setting, read_predictions
-from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
+from ea_fairseq.experiments.scoring.task_scores import BEST, DEFINITIONS, SEPARATOR, task_score
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.graph import GraphModel
 from ea_fairseq.models.graph_options import GraphOptions
+from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.roberta import MechanismRoberta
 from ea_fairseq.models.time_series import TimeSeriesModel
+from ea_fairseq.tasks.image_prediction import ImagePredictionTask
 from ea_fairseq.tasks.node_prediction import NodePredictionTask
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
@@ -108,13 +110,13 @@ class EncoderOutcome(Outcome):
 
 def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Description:
     """What tables say of an encoder: its own settings, and those of its mechanism if one is at work."""
-    if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel) or is_plain(model):
+    if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel | ImageModel) or is_plain(model):
         return Description(None, settings, cost)
     options = model.family.attention.options.from_namespace(model.args)
     return Description(model.family.name, settings | asdict(options), cost)
 
 
-def is_plain(model: MechanismRoberta | DCTransformer | GraphModel) -> bool:
+def is_plain(model: MechanismRoberta | DCTransformer | GraphModel | ImageModel) -> bool:
     """Whether no mechanism is at work in a model."""
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     return model.family.attention is Attention or (bool(attentions) and all(each.is_plain for each in attentions))
@@ -242,3 +244,27 @@ class NodePredictions(SeriesPredictions):
     def describe(self, model: GraphModel) -> Description:
         """What tables say of the model; FLOPs are of the graph that it was trained on."""
         return described(model, asdict(GraphOptions.from_namespace(model.args)), graph_cost(model))
+
+
+class ImagePredictions(SeriesPredictions):
+    """Classes of images."""
+
+    header = ("label", "predictions")
+    noun = "images"
+
+    @staticmethod
+    def predict(model: ImageModel, task: ImagePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
+        """The class of each image and, most probable first, five predicted ones; one if there are no more than five."""
+        output, _ = model(**sample["net_input"], classification_head_name=HEAD)
+        names = task.description.labels
+        best = output.topk(BEST if len(names) > BEST else 1, dim=1).indices
+        for target, predicted in zip(sample["target"].tolist(), best.tolist(), strict=True):
+            yield names[target], SEPARATOR.join(names[number] for number in predicted)
+
+    def names(self) -> tuple[str, ...]:
+        """Top-1 and, of more than five classes, top-5."""
+        return ("top-1", "top-5") if SEPARATOR in self.columns[1][0] else ("top-1",)
+
+    def describe(self, model: ImageModel) -> Description:
+        """What tables say of the model; FLOPs are of one image."""
+        return described(model, asdict(model.options.from_namespace(model.args)), image_cost(model))

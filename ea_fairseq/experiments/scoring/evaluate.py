@@ -29,7 +29,7 @@ from ea_fairseq.plain.project import PACKAGE
 # The code that what a model makes of a subset depends on, and that of its scores.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
-    *("graphs", "search", "series", "subwords", "tasks", "terms", "text"),
+    *("graphs", "images", "search", "series", "subwords", "tasks", "terms", "text"),
     *("experiments/scoring/encoder_outcome.py", "experiments/scoring/evaluation.py"),
 )
 OF_SCORES = ("analysis", "experiments/scoring", "experiments/runs/training_log.py")

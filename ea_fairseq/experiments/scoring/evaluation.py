@@ -18,6 +18,7 @@ from ea_fairseq.experiments.runs.training_log import curves
 from ea_fairseq.experiments.runs.training_run import TrainingRun
 from ea_fairseq.experiments.scoring.encoder_outcome import (
     EncoderOutcome,
+    ImagePredictions,
     MaskedWords,
     NodePredictions,
     Row,
@@ -38,6 +39,7 @@ ENCODERS: dict[str, type[EncoderOutcome]] = {
     "masked_lm": MaskedWords,
     "time_series_prediction": SeriesPredictions,
     "node_prediction": NodePredictions,
+    "image_prediction": ImagePredictions,
 }
 OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, **ENCODERS}
 

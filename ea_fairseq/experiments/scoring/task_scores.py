@@ -10,6 +10,9 @@ import numpy as np
 
 from ea_fairseq.experiments.scoring.results import Score
 
+BEST = 5  # most probable classes of an image
+SEPARATOR = "/"  # between them; they are names of folders
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -57,6 +60,8 @@ class Metric:
 
 METRICS = {
     "accuracy": Metric("correct labels, in percent", "sklearn.metrics:accuracy_score"),
+    "top-1": Metric("images whose most probable class is theirs, in percent", f"{__name__}:top_1", ""),
+    "top-5": Metric("images whose class is one of the five most probable, in percent", f"{__name__}:top_5", ""),
     "Matthews": Metric("Matthews correlation of labels, times 100", "sklearn.metrics:matthews_corrcoef"),
     "F1": Metric("F1 of label 1, times 100", "sklearn.metrics:f1_score", kind=int),
     "Pearson": Metric("Pearson correlation of scores, times 100", "scipy.stats:pearsonr", "scipy", float),
@@ -81,6 +86,17 @@ METRICS = {
 }
 DEFINITIONS = {name: metric.definition for name, metric in METRICS.items()}
 LOW_IS_GOOD = ("TER", *(name for name, metric in METRICS.items() if metric.low_is_good))  # TER is of translations
+
+
+def top_1(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """The share of labels (B,) that are the first of the predictions, (..., B), which have ``SEPARATOR`` between them."""
+    return (np.char.partition(predictions, SEPARATOR)[..., 0] == labels).mean(axis=-1)
+
+
+def top_5(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """The share of labels that are one of the predictions."""
+    enclosed, label = (SEPARATOR + column.astype(object) + SEPARATOR for column in (predictions, labels))
+    return (np.char.find(enclosed.astype(str), label.astype(str)) >= 0).mean(axis=-1)
 
 
 def perplexity(words: np.ndarray, bits: np.ndarray) -> np.ndarray:

@@ -1,0 +1,27 @@
+"""Pages that need nothing besides themselves: styles, scripts and data in one file of HTML."""
+
+import html
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+EXPLORER = files(__package__)
+
+
+def filled(
+    template: Traversable, title: str, styles: list[Traversable], scripts: list[Traversable], data: object
+) -> str:
+    """Puts title, styles, scripts and data, as JSON, where a template has ``{{title}}``, ``{{style}}`` and so on."""
+    parts = {
+        "title": html.escape(title),
+        "style": "\n".join(map(text_of, styles)),
+        "script": "\n".join(map(text_of, scripts)),
+        "data": json.dumps(data).replace("<", "\\u003c"),  # so that no word ends the script
+    }
+    before, *rest = text_of(template).split("{{")
+    return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
+
+
+def text_of(file: Traversable) -> str:
+    """The text of a file of this package."""
+    return file.read_text(encoding="utf-8")

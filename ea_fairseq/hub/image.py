@@ -1,0 +1,114 @@
+"""Trained models of images in Python: classes and attention maps of files and arrays."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq.models import BaseFairseqModel
+
+from ea_fairseq.attention.maps import AttentionMaps
+from ea_fairseq.attention.recording import recording
+from ea_fairseq.errors import UserError
+from ea_fairseq.explorer.image_page import Picture
+from ea_fairseq.hub.encoder import Prediction
+from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.hub.single_model import load_single
+from ea_fairseq.hub.time_series import sentence_of
+from ea_fairseq.images.archive import decode
+from ea_fairseq.tasks.image_prediction import HEAD, ImagePredictionTask
+
+Image = str | Path | np.ndarray
+
+
+class EAImage:
+    """A trained model, with the description of its training data from its checkpoint; it needs no data folder."""
+
+    def __init__(self, model: BaseFairseqModel, task: ImagePredictionTask):
+        self.model, self.description = model.eval(), task.description
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EAImage":
+        """Loads a model that ``--task image_prediction`` has trained.
+
+        Raises:
+            UserError: if folder or checkpoint are missing or cannot be used.
+        """
+        model, task = load_single(folder, checkpoint_file, ImagePredictionTask, "image_prediction", "images")
+        return cls(model, task)
+
+    @torch.no_grad()
+    def predict(self, images: Image | Sequence[Image], batch_size: int = 64) -> Prediction | list[Prediction]:
+        """Predicts the class of an image, or of several.
+
+        Args:
+            images: a path of a JPEG or PNG file, an array (H, W, C) of uint8, or a list of these.
+
+        Raises:
+            UserError: if an image cannot be read, or has another size than those of the training.
+        """
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1, not {batch_size}")
+        several = [images] if isinstance(images, Image) else images
+        read = [self.read(image) for image in several]
+        batches = (read[first : first + batch_size] for first in range(0, len(read), batch_size))
+        found = [self.prediction(outputs) for batch in batches for outputs in self.outputs(batch)]
+        return found[0] if isinstance(images, Image) else found
+
+    @torch.no_grad()
+    def attention(self, image: Image) -> AttentionByName:
+        """The attention maps of an image, as :meth:`predict` takes it.
+
+        Returns:
+            The maps, on the CPU, by ``encoder.layers.N.self_attn`` with N from 0 in the order of computation; queries
+            and keys are rows and columns of patches such as ``2,3``, from 1, and ``class``. Their note is a sentence
+            with the prediction.
+
+        Raises:
+            UserError: if the model has no attention, or as :meth:`predict` does.
+        """
+        read = self.read(image)
+        with recording(self.model) as records:
+            (outputs,) = self.outputs([read])
+        if not records:
+            raise UserError("this model has no attention: there is no map to show")
+        found, grids = {}, {}
+        for layer, (name, record) in enumerate(records.items()):
+            grid, place = self.model.get_submodule(name).grid, f"encoder.layers.{layer}.self_attn"
+            pixels = [f"{row},{column}" for row in range(1, grid.rows + 1) for column in range(1, grid.columns + 1)]
+            names = ["class"] * grid.leading + pixels
+            found[place], grids[place] = AttentionMaps.from_record(record, names, names), grid
+        note, picture = sentence_of(self.prediction(outputs)), Picture(read, grids)
+        return AttentionByName(found, model=self.model.args.arch, note=note, unit="pixel", picture=picture)
+
+    def outputs(self, images: list[np.ndarray]) -> torch.Tensor:
+        """Logits of the classes (B, outputs) of images (H, W, C), on the CPU."""
+        source = self.description.prepare(np.stack(images).transpose(0, 3, 1, 2))
+        device = next(self.model.parameters()).device
+        return self.model(torch.from_numpy(source).to(device), classification_head_name=HEAD)[0].double().cpu()
+
+    def prediction(self, outputs: torch.Tensor) -> Prediction:
+        """The prediction of an image's logits (outputs,)."""
+        labels = self.description.labels
+        return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
+
+    def read(self, image: Image) -> np.ndarray:
+        """An image (H, W, C) that the model can read; raises UserError for others."""
+        pixels, name = (image, "the array") if isinstance(image, np.ndarray) else (read_file(Path(image)), str(image))
+        wanted = self.description.height, self.description.width, self.description.channels
+        if pixels.dtype != np.uint8 or pixels.shape != wanted:
+            raise UserError(
+                f"{name} is {pixels.dtype} of the shape {pixels.shape}, and the model reads uint8 of {wanted}: resize it"
+            )
+        return pixels
+
+
+def read_file(path: Path) -> np.ndarray:
+    """A file of JPEG or PNG as (H, W, C), uint8; raises UserError, naming the file, if it is none."""
+    try:
+        data, shape = decode(path.read_bytes(), None)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return np.frombuffer(data, dtype=np.uint8).reshape(shape)
