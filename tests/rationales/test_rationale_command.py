@@ -16,7 +16,7 @@ from ea_fairseq.experiments.rationales import command, evaluation
 from ea_fairseq.experiments.rationales.metrics import auprc
 from ea_fairseq.experiments.rationales.options import ALWAYS, CHOICES
 from ea_fairseq.experiments.rationales.sources import SOURCES
-from rationales import drawn_document, save_classifier, write_documents
+from rationales import POOLED, drawn_document, save_classifier, write_documents
 
 SIZES = (5, 23, 40)
 EVOLVING, PLAIN = "evolving", "plain"
@@ -85,6 +85,14 @@ def test_two_models_are_explained_by_each_source(show, home, tmp_path):
         assert f"{name}: F1 {model['F1']:.3f}, accuracy {model['accuracy']:.3f}, 3 documents" in printed
 
 
+def test_a_pooled_model_is_explained_by_its_pooling(show, home, tmp_path):
+    save_classifier(home / "pooled", "ea_bert_tiny", *POOLED)
+    printed = show("pooled", "test.jsonl", "--source", "pooling", "--out", tmp_path)
+    (model,) = json.loads((tmp_path / "rationales.json").read_text())["models"].values()
+    assert list(model["sources"]) == ["pooling", *ALWAYS]
+    assert f"pooling {model['sources']['pooling']['auprc']:.3f} " in " ".join(printed.split())
+
+
 def test_an_interrupted_run_goes_on_with_the_source_that_it_lacks(show, tmp_path, monkeypatch):
     flags = [PLAIN, "test.jsonl", "--source", "attention,gradient", "--out", tmp_path / "out"]
     gradient = SOURCES["gradient"]
@@ -139,6 +147,8 @@ def test_what_cannot_be_explained_is_refused_in_a_sentence(show, home, tmp_path)
     (tmp_path / "mine/letter.txt").write_text("dear")
     with pytest.raises(UserError, match="holds other files: give a new folder"):
         show(PLAIN, "test.jsonl", "--out", tmp_path / "mine")
+    with pytest.raises(UserError, match=r"^--source pooling is for models that were trained with"):
+        show(PLAIN, "test.jsonl", "--source", "position,pooling", "--out", tmp_path / "a")
     for flags, sentence in (
         (["--source", "magic"], "there is no 'magic'"),
         (["--limit", "0"], "--limit: needs a whole"),

@@ -79,7 +79,8 @@ def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]
     """Name, checkpoint and classifier of each model.
 
     Raises:
-        UserError: if a model is not there, is no classifier, or has other classes than the first.
+        UserError: if a model is not there, is no classifier, has other classes than the first, or lacks the head that
+            a source is for.
     """
     from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
     from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder
@@ -93,6 +94,9 @@ def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]
     models = [(name, found.path, DocumentClassifier(hub)) for name, found, hub in zip(names, files, hubs, strict=True)]
     if {*models[0][2].classes} != {*models[-1][2].classes}:
         raise UserError(f"{args.compare} has other classes than {args.model}: compare models of one task.")
+    if "pooling" in args.source:
+        for _, _, classifier in models:
+            classifier.pooled_head()
     return models
 
 
