@@ -198,6 +198,7 @@ def traced_macs(model: nn.Module, *inputs: Tensor) -> Counter[str]:
     from torchprofile import profile_macs
     from torchprofile.handlers import HANDLER_MAP
 
+    HANDLER_MAP["aten::lstm"] = lstm_macs
     HANDLER_MAP.setdefault("aten::gru", lambda node: HANDLER_MAP["aten::lstm"](node) * 3 // 4)  # three gates, not four
     with traceable(model), named_steps(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No handlers found")  # operations that multiply nothing
@@ -206,6 +207,13 @@ def traced_macs(model: nn.Module, *inputs: Tensor) -> Counter[str]:
     for node, count in nodes.items():
         macs[f"{node.scope.rpartition('/')[2]} {node.operator.removeprefix('aten::')}"] += count
     return +macs
+
+
+def lstm_macs(node: Any) -> int:
+    """torchprofile's count for an LSTM, which takes packed words, (W, C), for (W, C, channels)."""
+    from torchprofile.handlers import _lstm
+
+    return _lstm(node) if node.inputs[0].ndim == 3 else _lstm(node) // node.outputs[0].shape[-1]
 
 
 @contextmanager

@@ -26,6 +26,7 @@ RULES = (
     (LM_HEAD, "layer norm", r"\.lm_head\.layer_norm\b"),
     (LM_HEAD, OUTPUT, r"\.lm_head\b"),
     (CLASSIFICATION_HEAD, POOLER, r"^classification_heads\.\w+\.dense\b"),
+    (CLASSIFICATION_HEAD, "LSTM and pooling", r"^classification_heads\.\w+(\.(lstm|query|key|score)|.* matmul)"),
     (CLASSIFICATION_HEAD, LAST, r"^classification_heads\."),
     (CLASSIFICATION_HEAD, "values", r"^value_head\b"),
     (OUTPUT, OUTPUT, r"\.(output_projection|adaptive_softmax)\b"),

@@ -21,7 +21,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import CLASSIFIERS, Family, makers, register_classifier
 from ea_fairseq.blocks.token_convolution import ConvolvedTokens
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.encoder_options import ClassifierOptions
+from ea_fairseq.models.encoder_options import CLASS_TOKEN, ClassifierOptions
 from ea_fairseq.models.mechanism_model import architecture, class_name
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -41,7 +41,8 @@ DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "relative_positions": "shaw",
     "shaw_distance": 63,  # the longest sentence but one has 64 words
 }
-HEAD_OPTIONS: dict[str, object] = {  # options of the heads of fairseq's RoBERTa, with their defaults
+HEAD_OPTIONS: dict[str, object] = {  # options of the heads of RoBERTa, with their defaults
+    "classification_head": CLASS_TOKEN,
     "pooler_activation_fn": "tanh",
     "pooler_dropout": 0.0,
     "spectral_norm_classification_head": False,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ea_fairseq.options import Options, fraction, option, whole
+from ea_fairseq.options import Options, fraction, one_of, option, whole
 
 MOST_SEGMENTS = 1024
+CLASS_TOKEN, POOLED = "class_token", "pooled"
 
 
 def positive(text: str) -> float:
@@ -20,7 +21,7 @@ def positive(text: str) -> float:
 
 @dataclass(frozen=True)
 class EncoderOptions(Options):
-    """Options of an encoder's embeddings and layer norms, and others that fairseq's RoBERTa has no flags for.
+    """Options of an encoder's embeddings, layer norms and head, and others that fairseq's RoBERTa has no flags for.
 
     Raises:
         UserError: naming the flag, when a value is out of range.
@@ -42,6 +43,14 @@ class EncoderOptions(Options):
         "N",
     )
     layer_norm_eps: float = option(1e-5, positive, "epsilon of layer norms (BERT: 1e-12)", "a number above 0", "F")
+    classification_head: str = option(
+        CLASS_TOKEN,
+        one_of(CLASS_TOKEN, POOLED),
+        f"what classifies a text: {CLASS_TOKEN}, RoBERTa's head; {POOLED}, an LSTM over words, pooled by attention",
+        f"{CLASS_TOKEN} or {POOLED}",
+        "HEAD",
+    )
+    freeze_encoder: bool = option(False, bool, "train the classification head alone")
     no_token_positional_embeddings: bool = option(False, bool, "do not add position embeddings")
     checkpoint_activations: bool = option(False, bool, "recompute activations in the backward pass")
     offload_activations: bool = option(False, bool, "the same, with checkpointed activations in CPU memory")

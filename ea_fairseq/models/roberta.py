@@ -9,13 +9,15 @@ from fairseq.models.roberta.model import base_architecture
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from fairseq.tasks import FairseqTask
+from fairseq.tasks.masked_lm import MaskedLMTask
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.encoder_options import EncoderOptions
+from ea_fairseq.models.encoder_options import POOLED, EncoderOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
+from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
 from ea_fairseq.options import Options
 
@@ -86,6 +88,47 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         """Initializes parameters as BERT does."""
         self.apply(init_weights)
 
+    def register_classification_head(
+        self, name: str, num_classes: int, inner_dim: int | None = None, **kwargs: Any
+    ) -> None:
+        """Adds the head that ``--classification-head`` names."""
+        args = self.args
+        if EncoderOptions.from_namespace(args).classification_head != POOLED:
+            super().register_classification_head(name, num_classes, inner_dim, **kwargs)
+            return
+        self.classification_heads[name] = PooledHead(
+            args.encoder_embed_dim,
+            self.encoder.dictionary,
+            num_classes=num_classes,
+            activation_fn=args.pooler_activation_fn,
+            pooler_dropout=args.pooler_dropout,
+            q_noise=args.quant_noise_pq,
+            qn_block_size=args.quant_noise_pq_block_size,
+            do_spectral_norm=args.spectral_norm_classification_head,
+        )
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: str | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict]:
+        """
+        Args:
+            src_tokens: (B, S).
+
+        Returns:
+            Scores of tokens (B, S, tokens), features (B, S, C), or a head's scores (B, classes), and a dictionary with
+            the states of the layers.
+        """
+        features_only = features_only or classification_head_name is not None
+        x, extra = super().forward(src_tokens, features_only, return_all_hiddens, **kwargs)
+        if classification_head_name is not None:
+            x = self.classification_heads[classification_head_name](x, tokens=src_tokens)
+        return x, extra
+
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Copies a checkpoint's BERT pooler to the dense layer of each classification head of the same size."""
         names = {part: f"{POOLER}.{part}" for part in ("weight", "bias")}
@@ -113,13 +156,18 @@ class MechanismRoberta(MechanismModel, RobertaModel):
         if not hasattr(args, "max_positions"):
             args.max_positions = getattr(args, "tokens_per_sample", None) or task.max_positions()
         cls.check_args(args, "encoder")
-        if EncoderOptions.from_namespace(args).offload_activations:  # as in fairseq's Transformer
+        options = EncoderOptions.from_namespace(args)
+        if options.offload_activations:  # as in fairseq's Transformer
             args.checkpoint_activations = True
         model = cls(args, cls.encoder_class(args, task.source_dictionary, cls.family.attention))
         attentions = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
         projected = all(isinstance(attention, Attention) and has_projections(attention) for attention in attentions)
         if getattr(args, "mha_reg_scale_factor", 0) and not projected:
             raise UserError("--mha-reg-scale-factor is for queries and keys, which these attentions do not have")
+        if options.freeze_encoder:
+            if isinstance(task, MaskedLMTask):
+                raise UserError("--freeze-encoder leaves nothing to train: it is for --task sentence_prediction")
+            model.encoder.requires_grad_(False)
         return model
 
     @classmethod

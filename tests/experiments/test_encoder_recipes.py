@@ -41,6 +41,7 @@ SIZES = {
     "masked-lm": "tiny",
 }
 RECIPES = [f"{data}/{name}_{size}" for data, size in SIZES.items() for name in MODELS[size]]
+POOLED = [f"{data}/bert_pooled" for data in WINDOWS]
 MECHANISMS = ("--ea-", "--pa-")
 
 
@@ -51,7 +52,7 @@ def parse(recipe: str):
 
 
 def test_every_data_set_has_every_model_of_its_size():
-    assert {name for name in recipe_texts() if name.partition("/")[0] in SIZES} == {*RECIPES}
+    assert {name for name in recipe_texts() if name.partition("/")[0] in SIZES} == {*RECIPES, *POOLED}
 
 
 @pytest.mark.parametrize("recipe", [f"{data}/{PLAIN[size]}" for data, size in SIZES.items()])
@@ -95,6 +96,22 @@ def test_classifiers_of_documents_are_trained_for_two_epochs(task):
     assert args.max_update == args.max_epoch * math.ceil(WINDOWS[task] / args.batch_size) and args.max_epoch == 2
     assert (args.lr, args.max_positions, args.init_token, args.num_classes) == ([2e-5], 512, 0, 2)
     assert section(f"{task}/ea_bert_mini", "data")[0].startswith("ea-fairseq prepare rationales ")
+
+
+@pytest.mark.parametrize("recipe", POOLED)
+def test_the_head_of_erasers_baseline_is_trained_alone_as_its_authors_do(recipe):
+    args, data = parse(recipe), recipe.partition("/")[0]
+    assert (args.optimizer, args.lr, args.batch_size, args.max_epoch, args.patience) == ("adam", [2e-5], 4, 20, 5)
+    assert (args.clip_norm, args.pooler_activation_fn, args.pooler_dropout) == (10, "relu", 0.2)
+    assert (args.best_checkpoint_metric, args.lr_scheduler, args.max_update) == ("accuracy", "fixed", 0)
+    with FakeTensorMode():
+        model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, Task(args))
+        model.register_classification_head("head", num_classes=2)
+    trained = {name: parameter.numel() for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert all(name.startswith("classification_heads.") for name in trained)
+    assert sum(trained.values()) == 691_074
+    for name in ("data", "evaluate"):
+        assert section(recipe, name) == section(f"{data}/bert_mini", name)
 
 
 def test_classifiers_are_trained_for_the_epochs_of_the_paper():

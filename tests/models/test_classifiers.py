@@ -161,6 +161,7 @@ def test_what_does_not_go_together_is_refused():
 
 
 IDLE = {
+    "classification_head": "pooled",
     "pooler_activation_fn": "relu",
     "pooler_dropout": 0.9,
     "spectral_norm_classification_head": True,

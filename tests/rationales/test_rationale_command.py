@@ -15,8 +15,9 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales import command, evaluation
 from ea_fairseq.experiments.rationales.metrics import auprc
 from ea_fairseq.experiments.rationales.options import ALWAYS, CHOICES
+from ea_fairseq.experiments.rationales.results import RationaleResults
 from ea_fairseq.experiments.rationales.sources import SOURCES
-from rationales import drawn_document, save_classifier, write_documents
+from rationales import POOLED, drawn_document, save_classifier, write_documents
 
 SIZES = (5, 23, 40)
 EVOLVING, PLAIN = "evolving", "plain"
@@ -60,9 +61,12 @@ def test_two_models_are_explained_by_each_source(show, home, tmp_path):
     printed = show(EVOLVING, "test.jsonl", "--compare", PLAIN, "--source", "attention,lime", "--lime-samples", "20",
                    "--draws", "3", "--out", tmp_path)  # fmt: skip
     found = json.loads((tmp_path / "rationales.json").read_text())
-    assert found["number of documents"] == found["drawn from"] == len(SIZES)
+    assert found["count"] == found["drawn_from"] == len(SIZES)
     assert found["settings"] == {"seed": 1, "draws": 3, "lime_samples": 20, "word_score": "sum"}
     assert list(found["models"]) == ["ea_roberta_tiny", "roberta"]
+    kinds = [(model["seed"], model["family"]) for model in found["models"].values()]
+    assert kinds == [(1, "ea_transformer"), (2, None)]
+    assert RationaleResults.read(tmp_path / "rationales.json").dataset == EVOLVING
     documents = read_documents(home / "test.jsonl")
     page = (tmp_path / "rationales.html").read_text()
     assert all(f'"name": "{name}"' in page for name in (*found["models"], *(one.name for one in documents)))
@@ -71,7 +75,7 @@ def test_two_models_are_explained_by_each_source(show, home, tmp_path):
         folder = tmp_path / model["sha256"][:12]
         predictions = json.loads((folder / "predictions.json").read_text())["documents"]
         right = [max(one, key=one.get) == each.label for one, each in zip(predictions, documents, strict=True)]
-        assert model["accuracy"] == np.mean(right)
+        assert model["performance"]["accuracy"] == np.mean(right)
         for source, means in model["sources"].items():
             rows = json.loads((folder / f"{source}.json").read_text())["documents"]
             assert [len(row["scores"]) for row in rows] == list(SIZES)
@@ -82,7 +86,16 @@ def test_two_models_are_explained_by_each_source(show, home, tmp_path):
             cells = [source, *(f"{value:.3f}" for value in means.values())]
             assert cells in map(str.split, printed.partition(f"{name}: F1 ")[2].splitlines())
         assert model["sources"]["gold"]["auprc"] == 1
-        assert f"{name}: F1 {model['F1']:.3f}, accuracy {model['accuracy']:.3f}, 3 documents" in printed
+        f1, accuracy = (model["performance"][metric] for metric in ("F1", "accuracy"))
+        assert f"{name}: F1 {f1:.3f}, accuracy {accuracy:.3f}, 3 documents" in printed
+
+
+def test_a_pooled_model_is_explained_by_its_pooling(show, home, tmp_path):
+    save_classifier(home / "pooled", "ea_bert_tiny", *POOLED)
+    printed = show("pooled", "test.jsonl", "--source", "pooling", "--out", tmp_path)
+    (model,) = json.loads((tmp_path / "rationales.json").read_text())["models"].values()
+    assert list(model["sources"]) == ["pooling", *ALWAYS]
+    assert f"pooling {model['sources']['pooling']['auprc']:.3f} " in " ".join(printed.split())
 
 
 def test_an_interrupted_run_goes_on_with_the_source_that_it_lacks(show, tmp_path, monkeypatch):
@@ -139,6 +152,8 @@ def test_what_cannot_be_explained_is_refused_in_a_sentence(show, home, tmp_path)
     (tmp_path / "mine/letter.txt").write_text("dear")
     with pytest.raises(UserError, match="holds other files: give a new folder"):
         show(PLAIN, "test.jsonl", "--out", tmp_path / "mine")
+    with pytest.raises(UserError, match=r"^--source pooling is for models that were trained with"):
+        show(PLAIN, "test.jsonl", "--source", "position,pooling", "--out", tmp_path / "a")
     for flags, sentence in (
         (["--source", "magic"], "there is no 'magic'"),
         (["--limit", "0"], "--limit: needs a whole"),

@@ -17,15 +17,20 @@ from ea_fairseq.experiments.rationales.lime import draw_texts, word_weights
 from ea_fairseq.experiments.rationales.sources import SOURCES, Decision
 from ea_fairseq.text.preparation import Preparation
 from model_checks import by_our_forward
-from rationales import POSITIONS, drawn_document, load_classifier, save_classifier
+from rationales import POOLED, POSITIONS, drawn_document, load_classifier, save_classifier
 
-ARCHS = ["roberta", "ea_roberta_tiny"]
+MODELS = {"plain": ["roberta"], "evolving": ["ea_roberta_tiny"], "pooled": ["ea_bert_tiny", *POOLED]}
 ROOM = POSITIONS - 2
 
 
-@pytest.fixture(scope="module", params=ARCHS)
+@pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
 def classifier(request, tmp_path_factory):
-    return DocumentClassifier(load_classifier(save_classifier(tmp_path_factory.mktemp("model"), request.param)))
+    return DocumentClassifier(load_classifier(save_classifier(tmp_path_factory.mktemp("model"), *request.param)))
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    return DocumentClassifier(load_classifier(save_classifier(tmp_path_factory.mktemp("model"), *MODELS["pooled"])))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,32 @@ def test_a_short_document_has_the_class_that_the_model_predicts(classifier):
     assert dict(zip(classifier.classes, found, strict=True)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_long_document_has_the_class_of_the_mean_over_its_windows(classifier):
+@torch.no_grad()
+def test_a_long_document_has_the_class_of_the_mean_of_what_its_windows_are_pooled_to(pooled):
+    document, model = drawn_document(3 * ROOM), pooled.hub.model
+    windows = [window.unsqueeze(0) for window in pooled.windows(document).tokens]
+    vectors = [pooled.head.pool(model(window, features_only=True)[0], window)[0] for window in windows]
+    expected = pooled.head.classify(torch.cat(vectors).mean(dim=0, keepdim=True)).softmax(dim=-1)[0]
+    (found,) = pooled.probabilities(document, [np.ones(3 * ROOM, bool)])
+    assert found == pytest.approx(expected.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("question", ["", "w1 w2 w3"])
+def test_pooling_is_the_weight_of_each_word_in_its_window(pooled, question):
+    document = drawn_document(2 * ROOM, question=question)
+    windows = pooled.windows(document)
+    weights = pooled.pooling(windows.tokens)
+    for tokens, found in zip(windows.tokens, weights, strict=True):
+        assert found.sum() == pytest.approx(1, abs=1e-5)
+        assert ((found > 0) == np.isin(tokens, [0, 1, 2], invert=True)).all()
+    scores = SOURCES["pooling"](decide(pooled, document))
+    assert scores == pytest.approx(windows.word_scores(weights))
+    assert (scores > 0).all() and scores.shape == (2 * ROOM,)
+
+
+@pytest.mark.parametrize("arch", ["roberta", "ea_roberta_tiny"])
+def test_a_long_document_has_the_class_of_the_mean_over_its_windows(arch, tmp_path):
+    classifier = DocumentClassifier(load_classifier(save_classifier(tmp_path, arch)))
     document = drawn_document(3 * ROOM)
     texts = [" ".join(document.words[start:end]) for start, end in classifier.windows(document).spans]
     mean = torch.stack([states[0] for states in classifier.hub.features(texts)]).mean(dim=0)
@@ -191,7 +221,8 @@ def slope_of(classifier, windows, window: int, token: int, step: float = 1e-6) -
             with classifier.hub.model.encoder.sentence_encoder.embed_tokens.register_forward_hook(scale) as hook:
                 if number != window:
                     hook.remove()
-                vectors.append(classifier.hub.model(tokens[None], features_only=True)[0][0, 0])
+                features = classifier.hub.model(tokens[None], features_only=True)[0]
+                vectors.append(classifier.vector(features, tokens[None])[0])
         return classifier.classified(torch.stack(vectors).mean(dim=0))[1].item()
 
     return (probability(1 + step) - probability(1 - step)) / (2 * step)
@@ -242,3 +273,8 @@ def test_other_models_are_refused_in_a_sentence(tmp_path):
     hub = load_classifier(save_classifier(tmp_path, "ea_transformer_classifier"))
     with pytest.raises(UserError, match=r"^the model must classify by its class token"):
         DocumentClassifier(hub)
+
+
+def test_pooling_of_another_head_is_refused(evolving):
+    with pytest.raises(UserError, match=r"^--source pooling is for models that were trained with --classification-"):
+        SOURCES["pooling"](decide(evolving, drawn_document(5)))

@@ -10,13 +10,13 @@ from ea_fairseq.data.documents import Document
 from untrained_encoders import save_encoder, write_sentences
 
 POSITIONS = 24  # of the models
-HEAD = ["--classification-head-name", "sentence_classification_head"]
+POOLED = ["--classification-head", "pooled", "--freeze-encoder"]
 
 
-def save_classifier(folder: Path, arch: str = "ea_roberta_tiny", seed: int = 1, **options) -> Path:
+def save_classifier(folder: Path, arch: str = "ea_roberta_tiny", *flags: str, seed: int = 1, **options) -> Path:
     """Saves a model and what it needs of its data into a folder, which it returns."""
     write_sentences(folder, **options)
-    save_encoder(folder, folder / "checkpoint_last.pt", "sentence_prediction", arch=arch, seed=seed)
+    save_encoder(folder, folder / "checkpoint_last.pt", "sentence_prediction", *flags, arch=arch, seed=seed)
     return folder
 
 

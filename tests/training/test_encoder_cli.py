@@ -152,6 +152,7 @@ SENTENCES = {
     "embedding_size is 9,999, and the model's parameters allow no more than 512": ("model", "embedding_size", 9_999),
     "encoder_layers is 900, and the model's parameters allow no more than 2": ("model", "encoder_layers", 900),
     "model.pooler_activation_fn is .*, and must be one of": ("model", "pooler_activation_fn", TEXTS["a call"]),
+    "model.classification_head is .*, and must be class_token or pooled": ("model", "classification_head", "mean"),
     "model.layer_norm_eps is .*, and must be a number above 0": ("model", "layer_norm_eps", TEXTS["a call"]),
     "task.seed is .*, and must be a whole number": ("task", "seed", TEXTS["a call"]),
 }

@@ -1,4 +1,4 @@
-"""A classifier of whole documents: it reads them in overlapping windows, and its head reads the windows' mean."""
+"""A classifier of whole documents: it reads them in overlapping windows, and classifies the mean of their vectors."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from torch import Tensor
 from ea_fairseq.data.documents import Document
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.encoder import EncoderHub
+from ea_fairseq.models.pooled_head import PooledHead
 
 CACHED_WORDS = 100_000
 
@@ -58,13 +59,14 @@ class DocumentClassifier:
     """A trained classifier that reads documents of any length.
 
     A window has as many pieces of the text as the model has positions, without special tokens and the question; the
-    next window starts half of it later. The head reads the mean over windows of the class token's last state.
+    next window starts half of it later. The mean over windows of their vectors is classified. A window's vector is the
+    class token's last state, or what :class:`PooledHead` pools of its words.
     """
 
     def __init__(self, hub: EncoderHub):
         """
         Args:
-            hub: a model with RoBERTa's or BERT's classification head.
+            hub: a model with RoBERTa's or BERT's classification head, or the pooled one.
 
         Raises:
             UserError: if the model is a regression, or has another head or none.
@@ -105,17 +107,43 @@ class DocumentClassifier:
         tokens = [self.hub.joined([*question, " ".join(pieces[start:end])]) for start, end in spans]
         return Windows(tokens, spans, empty - 1, [0, *accumulate(map(len, by_word))])
 
+    @torch.no_grad()
     def vectors(self, windows: Sequence[Tensor]) -> Tensor:
-        """The class token's last state in windows of token ids (S,), (W, C)."""
+        """The vectors of windows of token ids (S,), (W, C)."""
         order = sorted(range(len(windows)), key=lambda number: len(windows[number]))  # little padding
         batches = self.hub.batches([windows[number] for number in order])
-        states = [self.hub.run(tokens, features_only=True)[:, 0] for tokens, _ in batches]
-        return torch.cat(states)[torch.tensor(order).argsort()]
+        vectors = [self.vector(self.hub.run(tokens, features_only=True), tokens).cpu() for tokens, _ in batches]
+        return torch.cat(vectors)[torch.tensor(order).argsort()]
+
+    def vector(self, features: Tensor, tokens: Tensor) -> Tensor:
+        """The vectors (B, C) of windows of token ids (B, S), by the encoder's outputs."""
+        if isinstance(self.head, PooledHead):
+            return self.head.pool(features.to(self.hub.device), tokens.to(self.hub.device))[0]
+        return features[:, 0]
 
     def classified(self, vector: Tensor) -> Tensor:
         """The probabilities of the classes (..., classes) by vectors of documents (..., C)."""
-        flat = vector.reshape(-1, 1, vector.size(-1)).to(self.hub.device)
-        return self.head(flat).softmax(dim=-1).reshape(*vector.shape[:-1], -1)
+        flat = vector.reshape(-1, vector.size(-1)).to(self.hub.device)
+        scores = self.head.classify(flat) if isinstance(self.head, PooledHead) else self.head(flat.unsqueeze(1))
+        return scores.softmax(dim=-1).reshape(*vector.shape[:-1], -1)
+
+    def pooled_head(self) -> PooledHead:
+        """The head, for what others do not have; raises UserError if it is another."""
+        if not isinstance(self.head, PooledHead):
+            raise UserError(
+                "--source pooling is for models that were trained with --classification-head pooled: leave it out for "
+                "others."
+            )
+        return self.head
+
+    @torch.no_grad()
+    def pooling(self, windows: Sequence[Tensor]) -> list[np.ndarray]:
+        """The weights with which the pooled head reads the tokens of each window, (S,); raises UserError for others."""
+        head, device, weights = self.pooled_head(), self.hub.device, []
+        for tokens in (window.unsqueeze(0) for window in windows):
+            features = self.hub.run(tokens, features_only=True)
+            weights.append(head.pool(features.to(device), tokens.to(device))[1][0].cpu().numpy())
+        return weights
 
     @torch.no_grad()
     def probabilities(self, document: Document, texts: Iterable[np.ndarray]) -> np.ndarray:
@@ -146,11 +174,13 @@ class DocumentClassifier:
             return embedded[-1]
 
         found = []
-        with self.hub.model.encoder.sentence_encoder.embed_tokens.register_forward_hook(watch):
-            for tokens in windows:
-                state = self.hub.model(tokens.unsqueeze(0).to(self.hub.device), features_only=True)[0][0, 0]
+        embed = self.hub.model.encoder.sentence_encoder.embed_tokens
+        # cuDNN has no gradient of an LSTM in evaluation mode.
+        with embed.register_forward_hook(watch), torch.backends.cudnn.flags(enabled=False):
+            for tokens in (window.unsqueeze(0).to(self.hub.device) for window in windows):
+                vector = self.vector(self.hub.model(tokens, features_only=True)[0], tokens)[0]
                 embedding = embedded.pop()
-                (gradient,) = torch.autograd.grad(state @ slope.to(state) / len(windows), embedding)
+                (gradient,) = torch.autograd.grad(vector @ slope.to(vector) / len(windows), embedding)
                 found.append((embedding * gradient).sum(dim=-1)[0].detach().cpu().numpy())
         return found
 

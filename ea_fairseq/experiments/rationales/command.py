@@ -2,12 +2,11 @@
 
 import argparse
 import hashlib
-import json
 import logging
 import sys
 import warnings
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +14,10 @@ from typing import TYPE_CHECKING
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.rationales.options import ALWAYS, Settings, parse_arguments
+from ea_fairseq.experiments.rationales.results import NAME, ExplainedModel, RationaleResults
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.records import FileName
 from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
     from ea_fairseq.experiments.rationales.evaluation import Explanations, Predictions
 
-RESULTS, PAGE = "rationales.json", "rationales.html"
+PAGE = "rationales.html"
 MODEL_CODE = ("attention", "hub", "kernels", "mechanisms", "models", "subwords", "terms", "text")
 OWN_CODE = "experiments/rationales"
 
@@ -35,6 +36,8 @@ class Explained:
 
     Args:
         sha256: of the checkpoint.
+        dataset: the name of its data.
+        seed, family: as in rationales.json.
     """
 
     name: str
@@ -42,6 +45,9 @@ class Explained:
     sha256: str
     predictions: "Predictions"
     sources: "dict[str, Explanations]"
+    dataset: FileName
+    seed: int
+    family: str | None
 
 
 def main() -> None:
@@ -57,12 +63,11 @@ def main() -> None:
     settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)
     with OutputFolder(args.out, "rationales").opened() as out:
         models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
-        found = results_of(args, models, chosen, len(documents), settings)
-        write_whole(out.path / RESULTS, json.dumps(found, indent=2) + "\n")
+        results_of(args, models, chosen, len(documents), settings).write(out.path)
         shown = {one.name: (one.predictions, one.sources) for one in models}
         write_whole(out.path / PAGE, rationales_page(chosen, shown))
         print(f"\n{table(models, chosen, settings)}\n")
-        out.say(f"written to {out.path}: {RESULTS}, {PAGE}")
+        out.say(f"written to {out.path}: {NAME}, {PAGE}")
 
 
 def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Document]":
@@ -79,7 +84,8 @@ def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]
     """Name, checkpoint and classifier of each model.
 
     Raises:
-        UserError: if a model is not there, is no classifier, or has other classes than the first.
+        UserError: if a model is not there, is no classifier, has other classes than the first, or lacks the head that
+            a source is for.
     """
     from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
     from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder
@@ -93,6 +99,9 @@ def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]
     models = [(name, found.path, DocumentClassifier(hub)) for name, found, hub in zip(names, files, hubs, strict=True)]
     if {*models[0][2].classes} != {*models[-1][2].classes}:
         raise UserError(f"{args.compare} has other classes than {args.model}: compare models of one task.")
+    if "pooling" in args.source:
+        for _, _, classifier in models:
+            classifier.pooled_head()
     return models
 
 
@@ -114,10 +123,12 @@ def explain_all(
         read_predictions,
         write,
     )
+    from ea_fairseq.experiments.runs.binarised import Binarised
+    from ea_fairseq.experiments.scoring.encoder_outcome import working_family
     from ea_fairseq.experiments.scoring.evaluate import code
 
     digest = sha256(checkpoint)
-    facts = [digest, hashlib.sha256(repr(documents).encode()).hexdigest(), code((*MODEL_CODE, OWN_CODE))]
+    facts = [digest, checksum(documents), code((*MODEL_CODE, OWN_CODE))]
     folder, stamp = digest[:12], "\n".join(facts)
     out.say(f"{printable(name)}: {len(documents)} documents, files in {folder}")
 
@@ -130,34 +141,53 @@ def explain_all(
     for source in sources:
         make = partial(explain, source, classifier, documents, predictions, settings)
         found[source] = read_explanations(saved(source, f"{stamp}\n{settings.of(source)}", make))
-    return Explained(name, checkpoint, digest, predictions, found)
+    family, cfg = working_family(classifier.hub.model), classifier.hub.cfg
+    return Explained(
+        name,
+        checkpoint,
+        digest,
+        predictions,
+        found,
+        dataset=FileName(Binarised(Path(cfg.task.data)).name),
+        seed=cfg.common.seed,
+        family=None if family is None else family.name,
+    )
 
 
 def results_of(
     args: argparse.Namespace, models: list[Explained], documents: "list[Document]", known: int, settings: Settings
-) -> dict[str, object]:
+) -> RationaleResults:
     """What rationales.json has.
 
     Args:
         known: the number of documents in the file.
     """
-    return {
-        "documents": str(args.documents),
-        "number of documents": len(documents),
-        "drawn from": known,
-        "settings": asdict(settings),
-        "models": {
-            one.name: {
-                "checkpoint": str(one.checkpoint),
-                "sha256": one.sha256,
-                **one.predictions.performance(documents),
-                "sources": {source: found.means() for source, found in one.sources.items()},
-            }
+    return RationaleResults(
+        dataset=models[0].dataset,
+        documents=str(args.documents),
+        documents_sha256=checksum(documents),
+        count=len(documents),
+        drawn_from=known,
+        settings=settings,
+        models={
+            one.name: ExplainedModel(
+                checkpoint=str(one.checkpoint),
+                sha256=one.sha256,
+                seed=one.seed,
+                family=one.family,
+                performance=one.predictions.performance(documents),
+                sources={source: found.means() for source, found in one.sources.items()},
+            )
             for one in models
         },
-        "versions": versions(),
-        "commit": commit(),
-    }
+        versions=versions(),
+        commit=commit(),
+    )
+
+
+def checksum(documents: "list[Document]") -> str:
+    """SHA-256 of all that documents have."""
+    return hashlib.sha256(repr(documents).encode()).hexdigest()
 
 
 def table(models: list[Explained], documents: "list[Document]", settings: Settings) -> str:

@@ -12,12 +12,12 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
 from ea_fairseq.experiments.rationales.metrics import auprc, erasures, faithfulness, performance
 from ea_fairseq.experiments.rationales.options import Settings
+from ea_fairseq.experiments.rationales.results import METRICS
 from ea_fairseq.experiments.rationales.sources import SOURCES, Decision
 from ea_fairseq.plain.records import as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import progress
 
 LARGEST = 1 << 30  # bytes of a file of scores
-METRICS = ("auprc", "comprehensiveness", "sufficiency")
 
 
 @dataclass(frozen=True)

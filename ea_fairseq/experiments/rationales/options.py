@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least, some_of
 
-CHOICES = ("attention", "rollout", "gradient", "lime", "position")
+CHOICES = ("attention", "rollout", "pooling", "gradient", "lime", "position")
 ALWAYS = ("gold", "random")  # the ceiling and the floor
 USUAL = ("attention", "rollout", "gradient", "position")  # LIME takes hours on a CPU
 WORD_SCORES = ("sum", "max")

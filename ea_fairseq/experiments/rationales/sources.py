@@ -61,6 +61,12 @@ def by_maps(decision: Decision, row: Callable[[list[np.ndarray]], np.ndarray]) -
     return windows.word_scores(scores, decision.word_score)
 
 
+def pooling(decision: Decision) -> np.ndarray:
+    """The weights with which the pooled head reads each word."""
+    windows = decision.classifier.windows(decision.document)
+    return windows.word_scores(decision.classifier.pooling(windows.tokens), decision.word_score)
+
+
 def gradient(decision: Decision) -> np.ndarray:
     """The absolute embedding times gradient of the predicted class's probability, normalized to a sum of 1."""
     windows = decision.classifier.windows(decision.document)
@@ -92,5 +98,5 @@ def random(decision: Decision) -> np.ndarray:
 
 
 SOURCES: dict[str, Callable[[Decision], np.ndarray]] = {
-    source.__name__: source for source in (attention, rollout, gradient, lime, position, gold, random)
+    source.__name__: source for source in (attention, rollout, pooling, gradient, lime, position, gold, random)
 }

@@ -1,6 +1,7 @@
 """A report of trained models: tables and figures as in the papers, and one page with all of them."""
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from ea_fairseq.experiments.benchmark.report import all_benchmarks, write_benchm
 from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.page import figure, page, picture, run_html
 from ea_fairseq.experiments.reports.comparison import Comparison, compare, find_results
+from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rationale_tables
 from ea_fairseq.experiments.reports.results_page import keep, write_results_page
 from ea_fairseq.experiments.reports.samples import samples_html
 from ea_fairseq.experiments.reports.task_table import tables_of
+from ea_fairseq.experiments.scoring.results import NAME
+from ea_fairseq.experiments.tables import Table
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.plain.whole_files import write_whole
 
@@ -26,11 +30,12 @@ def main() -> None:
     parser = Parser(
         "report",
         "Writes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of the results of ea-fairseq evaluate, and one\n"
-        "page with all of them, report.html. For results of ea-fairseq benchmark it writes a page of speeds.",
+        "page with all of them, report.html. For results of ea-fairseq benchmark it writes a page of speeds, and for\n"
+        "those of ea-fairseq rationales tables over seeds.",
         "ea-fairseq report --out runs/report runs/multi30k-deen",
     )
     add = parser.add_argument
-    text = "results.json, or a folder with some at any depth, or files of ea-fairseq benchmark"
+    text = "results.json or rationales.json, or a folder with some at any depth, or files of ea-fairseq benchmark"
     add("results", type=Path, nargs="+", metavar="RESULTS", help=text)
     add("--out", type=Path, default=Path("report"), metavar="DIR", help="folder to write (default: report)")
     text = "model to compare the others with (default: for each evolving model, the plain one of its size)"
@@ -54,6 +59,12 @@ def main() -> None:
             raise UserError("--page needs one folder of sections: give no more than that.")
         print(*write_results_page(args.page, args.results[0], args.score), sep="\n")
         return
+    rationales = rationale_files(args.results)
+    if rationales and not any(place.name == NAME or any(place.rglob(NAME)) for place in args.results):
+        if args.keep:
+            raise UserError("--keep is for results of evaluate: copy each rationales.json into the section yourself.")
+        print(*write_report(args.out, args.title or TITLE, rationale_tables(rationales, args.baseline)), sep="\n")
+        return
     comparison = compare(find_results(args.results), args.score, args.baseline)
     if args.keep:
         print(*keep(comparison, args.keep), sep="\n")
@@ -61,17 +72,35 @@ def main() -> None:
     from ea_fairseq.experiments.reports.plots import draw
 
     tables = tables_of(comparison, p_values=not args.no_p_values)
-    figures = draw(comparison, args.out / "figures")
-    blocks = "\n".join([*(table.html() for table in tables.values()), samples_html(comparison)])
+    drawn = draw(comparison, args.out / "figures")
     runs = [run_html(result, args.out) for result in comparison.all_results()]
-    text = page(args.title or TITLE, blocks, figures_of_page(comparison, figures), runs)
+    figures = figures_of_page(comparison, drawn)
+    written = write_report(args.out, args.title or TITLE, tables, samples_html(comparison), figures, runs)
+    print(*written, *(path for path, _ in drawn), sep="\n")
+
+
+def write_report(
+    out: Path,
+    title: str,
+    tables: dict[str, Table],
+    samples: str = "",
+    figures: Sequence[str] = (),
+    runs: Sequence[str] = (),
+) -> list[Path]:
+    """Prints tables, writes them and one page of everything, and returns the files.
+
+    Args:
+        tables: by the names of their files.
+        samples, figures, runs: as HTML.
+    """
     files = {f"{name}.{end}": getattr(table, form)() for name, table in tables.items() for end, form in FORMS.items()}
-    files[PAGE] = text
-    for name, content in files.items():
-        write_whole(args.out / name, content)
     print(*(files[f"{name}.md"] for name in tables), sep="\n")
-    for path in [*(args.out / name for name in files), *(path for path, _ in figures)]:
-        print(path)
+    blocks = "\n".join([*(table.html() for table in tables.values()), samples])
+    files[PAGE] = page(title, blocks, [*figures], [*runs])
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_whole(out / name, content)
+    return [out / name for name in files]
 
 
 def figures_of_page(comparison: Comparison, drawn: list[tuple[Path, str]]) -> list[str]:

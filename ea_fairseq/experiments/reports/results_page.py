@@ -1,8 +1,9 @@
 """Pages in Markdown of published results: one that tells the story, and beneath it one for each section.
 
-A section is a folder with section.md, its heading and text, and results.json files at any depth below it, and may have
-speed*.json, benchmarks of its models. Its own page has all of its text, tables and figures, and what made each number.
-The results page has its text up to DETAILS and its first table; a section without DETAILS is a link at its end.
+A section is a folder with section.md, its heading and text, and results.json or rationales.json files at any depth
+below it, and may have speed*.json, benchmarks of its models. Its own page has all of its text, tables and figures, and
+what made each number. The results page has its text up to DETAILS and its first table; a section without DETAILS is a
+link at its end.
 
 The costs of a training stand in the first section that has results of it; figures of all its results stand in each
 section with a training that none before it has.
@@ -22,6 +23,7 @@ from ea_fairseq.experiments.reports import kept_p_value, relative_speed
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread, compare, find_results
 from ea_fairseq.experiments.reports.comparison_table import listed
 from ea_fairseq.experiments.reports.kept_p_value import KeptPValue, p_value
+from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rationale_tables
 from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME, Results
 from ea_fairseq.experiments.tables import NONE, Table, markdown
@@ -62,11 +64,14 @@ class Section:
         """Its results; None if it has only text."""
         return compare(find_results([self.folder]), score) if any(self.folder.rglob(NAME)) else None
 
-    def tables(self, comparison: Comparison) -> list[Table]:
-        """The tables of its results, with speeds if there are benchmarks."""
+    def tables(self, comparison: Comparison | None) -> list[Table]:
+        """The tables of its results, with speeds if there are benchmarks, and of its rationales."""
+        rationales = list(rationale_tables(rationale_files([self.folder])).values())
+        if comparison is None:
+            return rationales
         benchmarks = sorted(self.folder.glob(relative_speed.NAMES))
         speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
-        return list(tables_of(comparison, losses=True, speeds=speeds).values())
+        return [*tables_of(comparison, losses=True, speeds=speeds).values(), *rationales]
 
 
 def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path]:
@@ -88,7 +93,7 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
     story, others, written, seen = [text_of(folder)], [], [page], set[str | None]()
     for section in sections:
         comparison = section.comparison(score)
-        tables = section.tables(comparison) if comparison else []
+        tables = section.tables(comparison)
         text = re.sub("^#(?=#)", "", section.text.replace(f"{DETAILS}\n\n", ""), flags=re.MULTILINE)
         blocks = [relinked(text, page.parent, section.page.parent, homes)]
         blocks += [table.markdown().strip() for table in tables]

@@ -1,4 +1,4 @@
-"""Evaluation of encoders: what they predict of masked words, sentences, time series, nodes and images, and its scores."""
+"""Evaluation of encoders: what they predict of words, sentences, time series, nodes and images, and its scores."""
 
 import math
 from abc import abstractmethod
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ea_fairseq.analysis.cost import Cost, Pass, graph_cost, image_cost, series_cost, traced_macs
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
@@ -110,16 +111,20 @@ class EncoderOutcome(Outcome):
 
 def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Description:
     """What tables say of an encoder: its own settings, and those of its mechanism if one is at work."""
-    if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel | ImageModel) or is_plain(model):
+    family = working_family(model)
+    if family is None:
         return Description(None, settings, cost)
-    options = model.family.attention.options.from_namespace(model.args)
-    return Description(model.family.name, settings | asdict(options), cost)
+    options = family.attention.options.from_namespace(model.args)
+    return Description(family.name, settings | asdict(options), cost)
 
 
-def is_plain(model: MechanismRoberta | DCTransformer | GraphModel | ImageModel) -> bool:
-    """Whether no mechanism is at work in a model."""
+def working_family(model: Any) -> Family | None:
+    """The family of an encoder whose mechanism is at work, None for others."""
+    if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel | ImageModel):
+        return None
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    return model.family.attention is Attention or (bool(attentions) and all(each.is_plain for each in attentions))
+    is_plain = model.family.attention is Attention or (attentions and all(each.is_plain for each in attentions))
+    return None if is_plain else model.family
 
 
 def encoder_cost(model: RobertaModel, head: str | None) -> Cost:
