@@ -172,7 +172,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
     ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions, GraphOptions
-    of_images = VitOptions, ConvImageOptions, ResNetOptions
+    of_images: tuple[type[Options], ...] = VitOptions, ConvImageOptions, ResNetOptions
     for options_of in (*ours, *of_images, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():

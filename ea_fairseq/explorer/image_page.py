@@ -31,7 +31,7 @@ class Picture:
 
 
 def image_record(name: str, note: str, maps: Mapping[str, AttentionMaps], picture: Picture) -> dict:
-    """What the page's script reads of a model: of each layer its grid, and the probabilities of its heads and their mean.
+    """What the page's script reads of a model: the grid of each layer, probabilities of its heads, and their mean.
 
     Raises:
         UserError: if a map has more tokens than a page holds.

@@ -98,7 +98,7 @@ class EAImage:
         wanted = self.description.height, self.description.width, self.description.channels
         if pixels.dtype != np.uint8 or pixels.shape != wanted:
             raise UserError(
-                f"{name} is {pixels.dtype} of the shape {pixels.shape}, and the model reads uint8 of {wanted}: resize it"
+                f"{name} is {pixels.dtype} of the shape {pixels.shape}, and the model reads uint8 of {wanted}"
             )
         return pixels
 

@@ -56,10 +56,10 @@ class AttentionByName(dict[str, AttentionMaps]):
         """
         named = {name or self.model: self, **others}
         if self.picture is not None:
-            pixels = [maps.picture.pixels for maps in named.values() if maps.picture is not None]
-            if len(pixels) < len(named) or not all(np.array_equal(one, pixels[0]) for one in pixels):
+            pictures = {called: maps.picture or self.picture for called, maps in named.items()}
+            if not all(np.array_equal(picture.pixels, self.picture.pixels) for picture in pictures.values()):
                 raise UserError("these models read different images")
-            records = [image_record(called, maps.note, maps, maps.picture) for called, maps in named.items()]
+            records = [image_record(called, maps.note, maps, pictures[called]) for called, maps in named.items()]
             return write_image_page(path, records, self.picture, title or self.title(named))
         models = [ModelMaps.of(called, maps, maps.series, maps.note, self.unit) for called, maps in named.items()]
         return write_attention_page(path, models, title or self.title(named))

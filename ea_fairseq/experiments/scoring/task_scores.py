@@ -89,7 +89,7 @@ LOW_IS_GOOD = ("TER", *(name for name, metric in METRICS.items() if metric.low_i
 
 
 def top_1(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """The share of labels (B,) that are the first of the predictions, (..., B), which have ``SEPARATOR`` between them."""
+    """The share of labels (B,) that are the first predictions, (..., B); ``SEPARATOR`` is between predictions."""
     return (np.char.partition(predictions, SEPARATOR)[..., 0] == labels).mean(axis=-1)
 
 
