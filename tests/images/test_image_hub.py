@@ -1,0 +1,97 @@
+"""Digits from preparation to predictions: recipes, scores, the hub, and the page of attention."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from commands import ROOT, run_well
+from ea_fairseq import EAGraph, EAImage, UserError
+from ea_fairseq.experiments.scoring.task_scores import task_score
+from forked import run_forked_well
+from hostile_watch import watching
+
+SMALL = ["--encoder-embed-dim", "16", "--encoder-layers", "2", "--max-epoch", "3", "--max-update", "63"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with the digits, and a trained model with evolving attention."""
+    home = tmp_path_factory.mktemp("user")
+    run_well("ea-fairseq", "prepare", "digits", home / "digits")
+    words = ["--data", home / "digits/data-bin", "--out", home / "run", "--cpu", "digits/ea_vit", *SMALL]
+    run_forked_well("ea-fairseq", "train", *words, cwd=ROOT)
+    return home
+
+
+@pytest.fixture(scope="module")
+def model(home):
+    return EAImage.from_pretrained(home / "run", "checkpoint_last.pt")
+
+
+def test_an_evaluation_has_top_1_and_top_5(home):
+    run_forked_well("ea-fairseq", "evaluate", "--cpu", home / "digits/data-bin", home / "run", cwd=ROOT)
+    scores = json.loads((home / "run/evaluation/results.json").read_text())["scores"]
+    assert 15 < scores["top-1"]["value"] < scores["top-5"]["value"] <= 100
+    rows = [line.split("\t") for line in (home / "run/evaluation/predictions.tsv").read_text().splitlines()[1:]]
+    best = [predictions.split("/") for _, predictions in rows]
+    assert len(rows) == 360 and all(len({*one}) == 5 for one in best)
+    right = [label == one[0] for (label, _), one in zip(rows, best, strict=True)]
+    assert scores["top-1"]["value"] == round(100 * sum(right) / 360, 2)
+    right = [label in one for (label, _), one in zip(rows, best, strict=True)]
+    assert scores["top-5"]["value"] == round(100 * sum(right) / 360, 2)
+
+
+def test_top_5_takes_no_part_of_a_name_for_the_name():
+    found = [task_score(f"top-{number}", ["a", "b", "ab"], ["ab/b", "ab/b", "ab/b"]).value for number in (1, 5)]
+    assert found == [pytest.approx(33.33), pytest.approx(66.67)]
+
+
+def test_a_trained_model_predicts_files_and_arrays_without_its_data(home, model, tmp_path):
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    pixels = np.round(digits.images[:200, :, :, None] * (255 / 16)).astype(np.uint8)
+    Image.fromarray(pixels[3, :, :, 0]).save(tmp_path / "three.png")
+    with watching(home) as seen:
+        found = model.predict([*pixels])
+    assert not seen
+    assert type(model.model).from_pretrained(home / "run", "checkpoint_last.pt").description == model.description
+    right = [one.label == str(label) for one, label in zip(found, digits.target, strict=False)]
+    assert np.mean(right) > 0.15
+    assert all(sum(one.probabilities.values()) == pytest.approx(1) for one in found)
+    assert model.predict(tmp_path / "three.png").probabilities == pytest.approx(found[3].probabilities)
+    assert model.predict([*pixels], batch_size=7)[-1].probabilities == pytest.approx(found[-1].probabilities, rel=1e-5)
+
+
+def test_other_images_are_refused(home, model, tmp_path):
+    (tmp_path / "text.png").write_text("no image")
+    for image, sentence in (
+        (np.zeros((9, 8, 1), dtype=np.uint8), "the array is uint8 of the shape (9, 8, 1), and the model reads uint8"),
+        (np.zeros((8, 8, 1)), "the array is float64 of the shape (8, 8, 1)"),
+        (tmp_path / "none.png", "none.png cannot be read: No such file"),
+        (tmp_path / "text.png", "text.png: it is no whole image"),
+    ):
+        with pytest.raises(UserError, match=re.escape(sentence)):
+            model.predict(image)
+    with pytest.raises(UserError, match="predicts no graphs"):
+        EAGraph.from_pretrained(home / "run", "checkpoint_last.pt")
+
+
+def test_the_page_has_the_maps_of_each_layer(model, tmp_path):
+    image = np.arange(64, dtype=np.uint8).reshape(8, 8, 1)
+    maps = model.attention(image)
+    assert [*maps] == ["encoder.layers.0.self_attn", "encoder.layers.1.self_attn"]
+    for found in maps.values():
+        assert found.queries == found.keys and found.keys[:3] == ["class", "1,1", "1,2"] and found.keys[-1] == "4,4"
+        torch.testing.assert_close(found.logits.softmax(-1), found.probabilities)
+    page = maps.to_html(tmp_path / "page.html", other=maps).read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    assert [one["name"] for one in data["models"]] == ["ea_vit_tiny", "other"]
+    layers = data["models"][0]["layers"]
+    assert [(one["rows"], one["columns"], one["leading"], one["heads"]) for one in layers] == [(4, 4, 1, 4)] * 2
+    with pytest.raises(UserError, match="these models read different images"):
+        maps.to_html(tmp_path / "page.html", other=model.attention(image + 1))
