@@ -28,6 +28,7 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 from ea_fairseq.tasks.node_prediction import NodePredictionConfig
 
@@ -150,6 +151,7 @@ SPECIAL = {
     "source_lang": LANGUAGE,
     "target_lang": LANGUAGE,
     "bpe_codes": PATH,
+    "image_cache": PATH,
     "sentencepiece_model": PATH,
     "sentencepiece_model_path": PATH,
     "wordpiece_vocab": PATH,
@@ -198,7 +200,10 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 @cache
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
-    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig, NodePredictionConfig
+    tasks = (
+        *(TranslationConfig, MaskedLMConfig, SentencePredictionConfig),
+        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig),
+    )
     configs = DatasetConfig, *tasks, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
     return found | model_rules() | SPECIAL
