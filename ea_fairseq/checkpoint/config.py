@@ -13,16 +13,14 @@ from torch import Tensor
 
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.checkpoint.descriptions import require_descriptions
 from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.errors import UserError
-from ea_fairseq.graphs.description import GraphDescription
-from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options
-from ea_fairseq.series.description import SeriesDescription
 
 MAX_CHARACTERS = 100_000  # of a string
 MAX_VALUES, MAX_DEPTH = 10_000, 8  # of a configuration
@@ -43,8 +41,6 @@ HEAD = r"classification_heads\.\w+\.(out_proj\.)?weight(_orig)?$"
 
 brief = reprlib.Repr()
 brief.maxstring = brief.maxlong = 120
-
-SERIES_HEAD = re.compile(r"classification_heads\.\w+\.weight")
 
 
 def require_plain(name: str, config: object, kind: type) -> None:
@@ -146,9 +142,7 @@ def require_known(state: dict, given: Collection[str] = ()) -> None:
             require_sizes(entries(groups.get(group)), state["model"])
             require_stored_elements(entries(groups.get(group)), state["model"])
         options = entries(groups.get("args" if flat else "model"))
-        require_series(entries(state.get("task_state")), state["model"], options, MAX_POSITION_ELEMENTS)
-        require_graph(entries(state.get("task_state")), state["model"])
-        require_images(entries(state.get("task_state")), state["model"], options)
+        require_descriptions(entries(state.get("task_state")), state["model"], options, MAX_POSITION_ELEMENTS)
 
 
 def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
@@ -213,96 +207,24 @@ def min_projection_elements(options: dict, side: str, width: int) -> int:
 
 
 def remove_search_and_embedding_options(state: dict, given: Collection[str]) -> None:
-    """Removes the options of beam search and the paths of embedding files from a checkpoint's options, in place.
+    """Removes the options of beam search, and paths of embeddings and of decoded images, from a checkpoint, in place.
 
-    The user chooses how to search, and the embeddings themselves are in the checkpoint.
+    The user chooses how to search and where to store images, and the embeddings themselves are in the checkpoint.
 
     Args:
         state: a checkpoint's state, upgraded by fairseq.
         given: names of options that the user gives; these are not removed.
     """
     search = {name: value for name, value in asdict(GenerationConfig()).items() if name not in given}
-    embeddings = {f"{side}_embed_path" for side in POSITIONS}.difference(given)
+    paths = {"image_cache", *(f"{side}_embed_path" for side in POSITIONS)}.difference(given)
     if (args := state.get("args")) is not None:
-        for name in embeddings.union(search).intersection(vars(args)):
+        for name in paths.union(search).intersection(vars(args)):
             delattr(args, name)
     if (cfg := state.get("cfg")) is not None:
         with open_dict(cfg):
             if cfg.get("generation") is not None and "generation" not in given:
                 cfg.generation.update(search)
-            for name in embeddings:
-                if getattr(cfg.get("model"), name, None) is not None:
-                    setattr(cfg.model, name, None)
-
-
-def require_series(state: dict, parameters: dict[str, Tensor], options: dict, most: int) -> None:
-    """Checks that a description of time series describes no larger model than the parameters.
-
-    Args:
-        state: of the task.
-        options: of the model, by name.
-        most: maximum number of elements of a position embedding.
-
-    Raises:
-        UserError: naming the size that is too large.
-    """
-    if "series" not in state:
-        return
-    description, largest = SeriesDescription.from_state(state["series"]), max_size(parameters)
-    heads = [tensor.shape for name, tensor in parameters.items() if SERIES_HEAD.fullmatch(name) and tensor.dim() == 2]
-    limits = {"channels": (description.channels, largest)}
-    if heads:
-        limits["classes"] = description.outputs, max(rows for rows, _ in heads)
-        most = max(columns for _, columns in heads)
-    limits["steps"] = description.longest, most // (options.get("width") or 1)
-    for name, (size, limit) in limits.items():
-        if size > limit:
-            raise UserError(f"its series have {size:,} {name}, and the model's parameters allow no more than {limit:,}")
-
-
-def require_graph(state: dict, parameters: dict[str, Tensor]) -> None:
-    """Checks that a description of a graph describes no larger model than the parameters.
-
-    Args:
-        state: of the task.
-        parameters: by name.
-
-    Raises:
-        UserError: naming the size that is too large.
-    """
-    if "graph" not in state:
-        return
-    description, largest = GraphDescription.from_state(state["graph"]), max_size(parameters)
-    for name, size in (("features", description.features), ("classes", description.classes)):
-        if size > largest:
-            raise UserError(f"its graph has {size:,} {name}, and the model's parameters allow no more than {largest:,}")
-
-
-def require_images(state: dict, parameters: dict[str, Tensor], options: dict) -> None:
-    """Checks that a description of images describes no larger model than the parameters.
-
-    Args:
-        state: of the task.
-        parameters: by name.
-        options: of the model, by name.
-
-    Raises:
-        UserError: naming the size that is too large.
-    """
-    if "images" not in state:
-        return
-    description, largest = ImageDescription.from_state(state["images"]), max_size(parameters)
-    sizes = {"classes": description.outputs}
-    if any(name.endswith("embed_positions") for name in parameters):
-        patch = options.get("patch_size") or VitOptions().patch_size
-        sizes["patches"] = (description.height // patch) * (description.width // patch)
-    for name, size in sizes.items():
-        if size > largest:
-            raise UserError(
-                f"its images have {size:,} {name}, and the model's parameters allow no more than {largest:,}"
-            )
-
-
-def max_size(parameters: dict[str, Tensor]) -> int:
-    """Returns the largest dimension of any parameter."""
-    return max((size for tensor in parameters.values() for size in tensor.shape), default=1)
+            for group in filter(None, (cfg.get("model"), cfg.get("task"))):
+                for name in paths:
+                    if getattr(group, name, None) is not None:
+                        setattr(group, name, None)

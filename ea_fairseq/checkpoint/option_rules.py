@@ -152,6 +152,7 @@ SPECIAL = {
     "source_lang": LANGUAGE,
     "target_lang": LANGUAGE,
     "bpe_codes": PATH,
+    "image_cache": PATH,
     "sentencepiece_model": PATH,
     "sentencepiece_model_path": PATH,
     "wordpiece_vocab": PATH,
@@ -200,8 +201,11 @@ PART_RULES = {  # where the dataclasses of fairseq say too little
 @cache
 def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
-    tasks = TranslationConfig, MaskedLMConfig, SentencePredictionConfig, MaskedTimeSeriesConfig, NodePredictionConfig
-    configs = DatasetConfig, *tasks, ImagePredictionConfig, *chosen_configs()
+    tasks = (
+        *(TranslationConfig, MaskedLMConfig, SentencePredictionConfig),
+        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig),
+    )
+    configs = DatasetConfig, *tasks, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
     return found | model_rules() | SPECIAL
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.data.archives import verified
-from ea_fairseq.data.containers import Member, open_members
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.containers import Member, open_members
 from ea_fairseq.plain.text_lines import named_in_errors, progress, tidy, writing
 
 DROPPED = ("<url>", "<talkid>", "<keywords>")

@@ -5,6 +5,9 @@ import torch
 from fairseq.data import FairseqDataset
 
 from ea_fairseq.images.description import ImageDescription
+from ea_fairseq.images.transforms import Augmentation
+
+AUGMENTATIONS = ("none", "crop-flip", "crop-flip-cutout")
 
 
 class ImageDataset(FairseqDataset):
@@ -15,6 +18,8 @@ class ImageDataset(FairseqDataset):
         indices: of the examples in ``images``.
         targets: class of each example.
         shuffle: whether batches are drawn anew in each epoch.
+        augment: one of ``AUGMENTATIONS``; what is drawn for an image depends on seed, epoch and index alone, so that a
+            resumed training sees the same.
     """
 
     def __init__(
@@ -24,10 +29,21 @@ class ImageDataset(FairseqDataset):
         targets: np.ndarray,
         description: ImageDescription,
         shuffle: bool = False,
+        augment: str = "none",
+        seed: int = 1,
     ):
         self.images, self.indices, self.targets, self.description = images, indices, targets, description
-        self.shuffle = shuffle
+        self.shuffle, self.augment, self.seed = shuffle, augment, seed
+        self.set_epoch(1)
         self.sizes = np.ones(len(indices), dtype=np.int64)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draws the augmentations of an epoch, from 1; fairseq calls this before each."""
+        self.augmentation = None
+        if self.augment != "none":
+            size, random = (self.description.height, self.description.width), np.random.default_rng([self.seed, epoch])
+            fill = np.round(255 * np.array(self.description.mean)).astype(np.uint8)
+            self.augmentation = Augmentation(len(self), *size, fill if "cutout" in self.augment else None, random)
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -46,6 +62,8 @@ class ImageDataset(FairseqDataset):
             return {}
         chosen = np.array(samples)
         images = self.images[self.indices[chosen]].transpose(0, 3, 1, 2)
+        if self.augmentation is not None:
+            images = self.augmentation(images, chosen)
         return {
             "id": torch.from_numpy(chosen),
             "nsentences": len(chosen),

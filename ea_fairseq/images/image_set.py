@@ -1,6 +1,7 @@
 """The images of a split, and scikit-learn's digits as such."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class ImageSet:
         targets: index in ``labels`` of each image's class.
     """
 
-    path: str
+    path: str | Path
     images: np.ndarray
     labels: tuple[str, ...]
     targets: np.ndarray

@@ -1,19 +1,21 @@
 """The task ``image_prediction``: classes of images, for the criterion ``sentence_prediction``."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from omegaconf import MISSING
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.images.dataset import ImageDataset
+from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
+from ea_fairseq.images.folder import ImageFolder
 from ea_fairseq.images.image_set import Digits, ImageSet
 from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labels
 from ea_fairseq.tasks.numbered_classes import numbered_classes
@@ -34,6 +36,16 @@ class ImagePredictionConfig(FolderConfig):
     valid_ratio: float = field(
         default=0.1, metadata={"help": "share of the training set to validate on if there is no valid.tar"}
     )
+    augment_images: ChoiceEnum(AUGMENTATIONS) = field(  # type: ignore[valid-type]
+        default="crop-flip",
+        metadata={
+            "help": "what training does to images: crops after 4 pixels of padding and horizontal flips, also squares "
+            "of 8 x 8 pixels that are cut out, or nothing"
+        },
+    )
+    image_cache: Optional[str] = field(  # noqa: UP045  fairseq reads no other way of writing it
+        default=None, metadata={"help": "folder for decoded images, from which later trainings start sooner"}
+    )
     digits: bool = field(
         default=False, metadata={"help": "read scikit-learn's 1,797 digits of 8 x 8 pixels instead of a folder"}
     )
@@ -46,9 +58,7 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
     describes, state_name, noun = ImageDescription, "images", "images"
 
     def __init__(self, cfg: ImagePredictionConfig, **kwargs: Any):
-        if not cfg.digits:
-            raise UserError("--task image_prediction needs --digits")
-        super().__init__(cfg, Digits())
+        super().__init__(cfg, Digits() if cfg.digits else ImageFolder(cfg.data, cfg.image_cache))
 
     def measure(self) -> ImageDescription:
         """Describes the training set without the validation split."""
@@ -71,7 +81,8 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
     def build_dataset(self, file: ImageSet, indices: np.ndarray, training: bool) -> ImageDataset:
         """Builds images with the numbers of their classes, as the training set counts them."""
         numbers = np.array([self.description.labels.index(label) for label in file.labels])
-        return ImageDataset(file.images, indices, numbers[file.targets[indices]], self.description, training)
+        targets, augment = numbers[file.targets[indices]], str(self.cfg.augment_images) if training else "none"
+        return ImageDataset(file.images, indices, targets, self.description, training, augment, self.cfg.seed)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> BaseFairseqModel:
         """Builds the model and its classification head.

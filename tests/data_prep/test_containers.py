@@ -1,4 +1,4 @@
-"""ea_fairseq/data/containers.py: the members of archives, whatever kind of archive and however spoilt."""
+"""ea_fairseq/plain/containers.py: the members of archives, whatever kind of archive and however spoilt."""
 
 import gzip
 import tarfile
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ea_fairseq.data.containers import open_members
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.containers import open_members
 from ea_fairseq.plain.text_lines import MAX_LINE
 from small_archives import held_out_text, pack
 

@@ -1,4 +1,4 @@
-"""ea_fairseq/data/containers.py, of archives that mean harm: little memory, and no escapes in what is said of them."""
+"""ea_fairseq/plain/containers.py, of archives that mean harm: little memory, and no escapes in what is said of them."""
 
 import gzip
 import tarfile
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ea_fairseq.data.containers import open_members
 from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.containers import open_members
 from small_archives import pack
 
 PLAIN = {"x.de": b"eins\n", "x.en": b"one\n"}

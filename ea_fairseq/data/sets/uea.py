@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from ea_fairseq.data import manifest
 from ea_fairseq.data.archives import TABLE, read_table, verified
-from ea_fairseq.data.containers import open_members
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import ARCHIVES, Option, folder, sources
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.containers import open_members
 
 if TYPE_CHECKING:
     from ea_fairseq.series.ts_file import SeriesFile

@@ -23,7 +23,7 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
 MAX_NAME = 1000  # characters
-MAX_HEADERS = 1 << 22  # bytes of all headers of a tar, or of a zip's directory
+MAX_HEADERS = 1 << 22  # bytes of all headers of a tar beyond what is granted each member, or of a zip's directory
 DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(ValueError, LookupError, RuntimeError),  # what zipfile raises for nonsense in a directory
@@ -54,6 +54,7 @@ class Entry:
     is_file: bool
     open: Callable[[], Stream]
     target: str | None = None
+    is_folder: bool = False
 
 
 def open_members(archives: Iterable[Path], names: Collection[str]) -> Iterator[Member]:
@@ -116,8 +117,11 @@ def link_target(link: str, target: str) -> str:
     return target if ABSOLUTE.match(target) else posixpath.join(posixpath.dirname(link), target)
 
 
-def read_entries(archive: Path) -> Iterator[Entry]:
+def read_entries(archive: Path, granted: int = 0) -> Iterator[Entry]:
     """Yields the members of an archive in order; each must be opened before the next is asked for.
+
+    Args:
+        granted: bytes of headers of each member of a tar that do not count.
 
     Raises:
         UserError: where the headers have more than ``MAX_HEADERS`` bytes.
@@ -129,12 +133,12 @@ def read_entries(archive: Path) -> Iterator[Entry]:
                 return
             stream = unzipped(file)
             if is_tar(stream):
-                yield from read_tar(stream)
+                yield from read_tar(stream, granted)
             else:
                 yield Entry(archive.name, True, lambda: stream)
     except HeadersTooLargeError:
         raise UserError(
-            f"{archive} describes its members in more than {MAX_HEADERS} bytes, which no corpus does: do not trust it."
+            f"{archive} describes its members in more than {MAX_HEADERS} bytes, which is too much: do not trust it."
         ) from None
 
 
@@ -197,18 +201,20 @@ class TarStream:
         return data
 
 
-def read_tar(stream: Stream) -> Iterator[Entry]:
+def read_tar(stream: Stream, granted: int) -> Iterator[Entry]:
     """Yields the members of a tar, then reads the stream to its end, so that a checksum of gzip is verified."""
     tar_stream = TarStream(stream)
     with tarfile.TarFile(fileobj=tar_stream) as archive:  # type: ignore[arg-type]  # which only reads
         for info in iter(archive.next, None):
             archive.members.clear()  # type: ignore[attr-defined]  # which tarfile keeps all of
+            archive.pax_headers.clear()  # type: ignore[attr-defined]
+            tar_stream.left = min(tar_stream.left + granted, MAX_HEADERS)
             target = info.linkname if info.islnk() else None
             if info.issym():
                 target = link_target(info.name, info.linkname)
             tar_stream.in_headers = False
             content = partial(archive.extractfile, info)  # None for a folder, which nobody opens
-            yield Entry(info.name, info.isfile(), content, target)  # type: ignore[arg-type]
+            yield Entry(info.name, info.isfile(), content, target, info.isdir())  # type: ignore[arg-type]
             tar_stream.in_headers = True
     while stream.read(BUFFER):
         pass
@@ -233,7 +239,7 @@ def read_zip(archive: Path) -> Iterator[Entry]:
                 linked = members.open(info).read(BUFFER).decode("utf-8", "surrogateescape")
                 target = link_target(info.filename, linked)
             is_file = not info.is_dir() and stat.S_IFMT(mode) in (0, stat.S_IFREG)
-            yield Entry(info.filename, is_file, partial(open_zipped, members, info), target)
+            yield Entry(info.filename, is_file, partial(open_zipped, members, info), target, info.is_dir())
 
 
 def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> io.BufferedReader:

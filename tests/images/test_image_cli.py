@@ -1,0 +1,118 @@
+"""fairseq's commands train models of images and go on; bad flags and changed checkpoints end with a sentence."""
+
+import json
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.utils import import_user_module
+
+from ea_fairseq import UserError
+from ea_fairseq.tasks.image_prediction import HEAD
+from forked import run_forked, run_forked_well
+from hostile_watch import watching
+from image_archives import write_images, write_tiny_model
+
+COMMON = [
+    "--user-dir",
+    "tiny_image",
+    "--cpu",
+    "--task",
+    "image_prediction",
+    "--batch-size",
+    "32",
+    "--log-format",
+    "json",
+]
+TRAINING = ["--arch", "tiny_image", "--criterion", "sentence_prediction", "--optimizer", "adam", "--lr", "0.01"]
+TRAINING += ["--no-epoch-checkpoints", "--seed", "1"]
+
+
+def command(data, folder, epochs, *flags):
+    return ["fairseq-train", data, *COMMON, *TRAINING, "--save-dir", folder, "--max-epoch", epochs, *flags]
+
+
+def valid(log, name="accuracy"):
+    """What validations have logged of a figure."""
+    lines = (line for line in log.splitlines() if f'"valid_{name}"' in line)
+    return [float(json.loads(line[line.index("{") :])[f"valid_{name}"]) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    home = tmp_path_factory.mktemp("user")
+    write_images(home / "data", {"train": 60, "valid": 12, "test": 12})
+    import_user_module(Namespace(user_dir=str(write_tiny_model(home / "tiny_image"))))
+    return home
+
+
+@pytest.fixture(scope="module")
+def log(home):
+    return run_forked_well(*command("data", "whole", 3, "--image-cache", "cache"), cwd=home)
+
+
+def test_digits_are_learned_without_a_folder(home):
+    log = run_forked_well(*command(".", "digits", 3, "--digits", "--augment-images", "none"), cwd=home)
+    accuracy = valid(log)
+    assert len(accuracy) == 3 and accuracy[-1] > 80
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(home / "digits/checkpoint_best.pt")])
+    test = task.load_dataset("test")
+    batch = test.collater([*range(len(test))])
+    with torch.no_grad():
+        found, _ = model.eval()(**batch["net_input"], classification_head_name=HEAD)
+    assert (found.argmax(dim=1) == batch["target"]).double().mean() > 0.8
+
+
+def test_a_resumed_training_sees_the_same(home, log):
+    for epochs in (1, 3):
+        rest = run_forked_well(*command("data", "parts", epochs), cwd=home)
+    assert valid(rest, "loss") == valid(log, "loss")[1:]
+    whole, parts = (torch.load(home / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert len([*(home / "cache").glob("*.npz")]) == 3 and len([*(home / "data").iterdir()]) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--criterion", "cross_entropy"], "--task image_prediction needs --criterion sentence_prediction"),
+        (["--regression-target"], "--regression-target is for numbers to predict, and images have classes"),
+        (["--arch", "dc_transformer"], "--arch dc_transformer is for --task time_series_prediction"),
+        (["--classification-head-name", "other"], "--classification-head-name is not for images"),
+        (["--task", "time_series_prediction"], "there is no train.ts or train.ts.gz in"),
+    ],
+)
+def test_bad_flags_end_with_a_sentence(home, flags, sentence):
+    result = run_forked(*command("data", "none", 1, *flags), cwd=home)
+    assert result.returncode and sentence in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+CHANGES = {
+    "its images have 4,000 classes, and the model's parameters allow": {"labels": [*map(str, range(4000))]},
+    "its means must be finite and its deviations above 0": {"mean": [float("inf")] * 3},
+    "its images must have from 1 to 4,096 pixels a side": {"height": 1 << 40},
+}
+
+
+@pytest.mark.parametrize(("sentence", "change"), CHANGES.items(), ids=["classes", "mean", "height"])
+def test_a_changed_description_is_refused_in_a_sentence(home, log, sentence, change):
+    path = home / "whole/changed.pt"
+    state = torch.load(home / "whole/checkpoint_last.pt")
+    state["task_state"]["images"].update(change)
+    torch.save(state, path)
+    with watching(home) as seen, pytest.raises(UserError, match=f"changed.pt is refused: {sentence}"):
+        checkpoint_utils.load_model_ensemble_and_task([str(path)])
+    assert not seen
+
+
+def test_a_checkpoint_brings_its_description_and_no_place_for_files(home, log):
+    path = str(home / "whole/checkpoint_last.pt")
+    assert torch.load(path)["cfg"]["task"]["image_cache"] == "cache"
+    _, _, task = checkpoint_utils.load_model_ensemble_and_task([path])
+    assert task.cfg.image_cache is None
+    assert (task.description.labels, task.description.height) == (("cat", "dog", "owl"), 6)
+    overrides = {"image_cache": str(home / "mine"), "data": str(home / "data")}
+    _, _, task = checkpoint_utils.load_model_ensemble_and_task([path], overrides)
+    assert len(task.load_dataset("test")) == 12 and len([*(home / "mine").glob("test-*.npz")]) == 1
