@@ -33,6 +33,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.graph import GraphModel
+from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.time_series import TimeSeriesModel
 
 UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
@@ -69,6 +70,14 @@ def series_cost(model: TimeSeriesModel) -> Cost:
 def graph_cost(model: GraphModel) -> Cost:
     """All parameters of a model of graphs, and the FLOPs for the graph that it was trained on."""
     return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_graph_macs(model))
+
+
+def image_cost(model: ImageModel) -> Cost:
+    """All parameters of a model of images, and the FLOPs of one image."""
+    description, head = model.description, next(iter(model.classification_heads), None)
+    image = torch.zeros(1, description.channels, description.height, description.width)
+    macs = traced_macs(Pass(model, classification_head_name=head), image).total()
+    return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * macs)
 
 
 def count_graph_macs(model: GraphModel) -> int:

@@ -20,7 +20,7 @@ SMALL = ["--encoder-embed-dim", "16", "--encoder-layers", "2", "--max-epoch", "3
 def home(tmp_path_factory):
     """A folder with the digits, and a trained model with evolving attention."""
     home = tmp_path_factory.mktemp("user")
-    run_well("ea-fairseq", "prepare", "digits", home / "digits")
+    run_well("ea-fairseq", "prepare", "digits", "digits", cwd=home)
     words = ["--data", home / "digits/data-bin", "--out", home / "run", "--cpu", "digits/ea_vit", *SMALL]
     run_forked_well("ea-fairseq", "train", *words, cwd=ROOT)
     return home
