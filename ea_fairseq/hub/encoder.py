@@ -1,6 +1,6 @@
 """Trained encoders in Python: classes, features, masked words and attention maps of raw text."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -197,6 +197,14 @@ class EncoderHub(nn.Module):
             raise UserError(f"label/dict.txt does not name {classes} classes: give the folder of the model's own data.")
         return names
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
+        names = self.preparation.classes if self.preparation else None
+        if not names or {*self.labels} != {*map(str, range(len(names)))}:
+            return self.labels
+        return [names[int(label)] for label in self.labels]
+
     def features(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor | list[Tensor]:
         """The last layer's output for each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
 
@@ -208,6 +216,28 @@ class EncoderHub(nn.Module):
             rows = self.run(tokens, features_only=True).float()
             found += [row[:length] for row, length in zip(rows, lengths, strict=True)]
         return found[0] if isinstance(sentence, str) else found
+
+    def representations(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor:
+        """What the classification head reads of each sentence or pair; the arguments are those of :meth:`predict`.
+
+        Returns:
+            The last layer's output for the class token or, of a model that reads it, its mean over tokens: (N, C) on
+            the CPU.
+
+        Raises:
+            UserError: as :meth:`predict` does.
+        """
+        return self.representations_of_tokens(self.encoded(texts_of(sentence, second)))
+
+    def representations_of_tokens(self, sentences: Sequence[Tensor]) -> Tensor:
+        """:meth:`representations` of token ids (S,)."""
+        reads_mean = isinstance(self.model.classification_heads[self.head], nn.Linear)
+        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
+        found = []
+        for tokens, _ in self.batches([sentences[number] for number in order]):
+            features = self.run(tokens, features_only=True)
+            found.append(self.model.mean_over_tokens(features, tokens) if reads_mean else features[:, 0])
+        return torch.cat(found)[torch.tensor(order).argsort()]
 
     def fill_mask(self, sentence: str, topk: int = 5) -> list[FilledMask]:
         """The most probable words for ``<mask>`` in a raw sentence, the best first.

@@ -75,7 +75,7 @@ class DocumentClassifier:
             raise UserError(
                 "the model must classify by its class token, as those of --arch ea_bert_mini and other encoders do."
             )
-        self.classes = class_names(hub)
+        self.classes = hub.class_names
         self.limit = min(hub.model.max_positions(), hub.task.cfg.get("max_positions") or hub.model.max_positions())
         self.pieces = lru_cache(CACHED_WORDS)(lambda text: hub.pieces(text).split())
 
@@ -105,13 +105,6 @@ class DocumentClassifier:
         tokens = [self.hub.joined([*question, " ".join(pieces[start:end])]) for start, end in spans]
         return Windows(tokens, spans, empty - 1, [0, *accumulate(map(len, by_word))])
 
-    def vectors(self, windows: Sequence[Tensor]) -> Tensor:
-        """The class token's last state in windows of token ids (S,), (W, C)."""
-        order = sorted(range(len(windows)), key=lambda number: len(windows[number]))  # little padding
-        batches = self.hub.batches([windows[number] for number in order])
-        states = [self.hub.run(tokens, features_only=True)[:, 0] for tokens, _ in batches]
-        return torch.cat(states)[torch.tensor(order).argsort()]
-
     def classified(self, vector: Tensor) -> Tensor:
         """The probabilities of the classes (..., classes) by vectors of documents (..., C)."""
         flat = vector.reshape(-1, 1, vector.size(-1)).to(self.hub.device)
@@ -125,7 +118,7 @@ class DocumentClassifier:
             texts: (n,), bool, each.
         """
         read = [self.windows(document, kept).tokens for kept in texts]
-        vectors = self.vectors([window for windows in read for window in windows])
+        vectors = self.hub.representations_of_tokens([window for windows in read for window in windows])
         means = [part.mean(dim=0) for part in vectors.split(list(map(len, read)))]
         return self.classified(torch.stack(means)).double().cpu().numpy()
 
@@ -137,7 +130,7 @@ class DocumentClassifier:
             chosen: the class.
         """
         # Slope of the probability along the document's vector, (C,), and thus along each window's.
-        mean = self.vectors(windows).mean(dim=0).requires_grad_()
+        mean = self.hub.representations_of_tokens(windows).mean(dim=0).requires_grad_()
         (slope,) = torch.autograd.grad(self.classified(mean)[chosen], mean)
         embedded: list[Tensor] = []
 
@@ -153,11 +146,3 @@ class DocumentClassifier:
                 (gradient,) = torch.autograd.grad(state @ slope.to(state) / len(windows), embedding)
                 found.append((embedding * gradient).sum(dim=-1)[0].detach().cpu().numpy())
         return found
-
-
-def class_names(hub: EncoderHub) -> list[str]:
-    """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
-    names = hub.preparation.classes if hub.preparation else None
-    if not names or {*hub.labels} != {*map(str, range(len(names)))}:
-        return hub.labels
-    return [names[int(label)] for label in hub.labels]
