@@ -21,6 +21,10 @@ COMMANDS = {
     "report": ("experiments.reports.report", "writes tables and figures of trained models' results"),
     "maps": ("experiments.maps.attention_maps", "draws and measures a trained model's attention maps"),
     "rationales": ("experiments.rationales.command", "shows which words of documents a classifier's decisions rest on"),
+    "representations": (
+        "experiments.representations.command",
+        "draws and measures what models' last layers read",
+    ),
     "demo": ("experiments.demo.demo", "opens a local page that translates and shows attention"),
     "pictures": ("experiments.demo.pictures", "draws pictures of the demo and of the page of attention maps"),
     "profile": ("experiments.costs.profile", "prints what a model costs, by part"),

@@ -1,6 +1,6 @@
 """Trained encoders in Python: classes, features, masked words and attention maps of raw text."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.text.preparation import Preparation
 
 MASK = "<mask>"
@@ -197,6 +198,14 @@ class EncoderHub(nn.Module):
             raise UserError(f"label/dict.txt does not name {classes} classes: give the folder of the model's own data.")
         return names
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
+        names = self.preparation.classes if self.preparation else None
+        if not names or {*self.labels} != {*map(str, range(len(names)))}:
+            return self.labels
+        return [names[int(label)] for label in self.labels]
+
     def features(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor | list[Tensor]:
         """The last layer's output for each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
 
@@ -208,6 +217,32 @@ class EncoderHub(nn.Module):
             rows = self.run(tokens, features_only=True).float()
             found += [row[:length] for row, length in zip(rows, lengths, strict=True)]
         return found[0] if isinstance(sentence, str) else found
+
+    def representations(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor:
+        """What the classification head reads of each sentence or pair; the arguments are those of :meth:`predict`.
+
+        Returns:
+            The last layer's output for the class token or, if the head reads that, its mean over tokens or what the
+            pooled head pools: (N, C) on the CPU.
+
+        Raises:
+            UserError: as :meth:`predict` does.
+        """
+        return self.representations_of_tokens(self.encoded(texts_of(sentence, second)))
+
+    def representations_of_tokens(self, sentences: Sequence[Tensor]) -> Tensor:
+        """:meth:`representations` of token ids (S,)."""
+        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
+        batches = self.batches([sentences[number] for number in order])
+        found = [self.represented(self.run(tokens, features_only=True), tokens) for tokens, _ in batches]
+        return torch.cat(found)[torch.tensor(order).argsort()]
+
+    def represented(self, features: Tensor, tokens: Tensor) -> Tensor:
+        """What the classification head reads (B, C) of token ids (B, S), by the encoder's outputs (B, S, C)."""
+        head = self.model.classification_heads[self.head]
+        if isinstance(head, PooledHead):
+            return head.pool(features.to(self.device), tokens.to(self.device))[0].to(features.device)
+        return self.model.mean_over_tokens(features, tokens) if isinstance(head, nn.Linear) else features[:, 0]
 
     def fill_mask(self, sentence: str, topk: int = 5) -> list[FilledMask]:
         """The most probable words for ``<mask>`` in a raw sentence, the best first.

@@ -49,6 +49,11 @@ class EAGraph:
         return list(map(prediction, self.outputs(self.read(graph))))
 
     @torch.no_grad()
+    def representations(self, graph: Graph | str | Path) -> Tensor:
+        """What the last layer reads of each node, (N, channels) on the CPU; arguments and errors as of predict."""
+        return self.outputs(self.read(graph), head=None)
+
+    @torch.no_grad()
     def attention(self, graph: Graph | str | Path, node: int) -> AttentionByName:
         """The attention between a node, its neighbours and their neighbours, nearest first, at most 30 nodes.
 
@@ -78,11 +83,11 @@ class EAGraph:
         texts = (f"node {node} and its neighbours",)
         return AttentionByName(maps, texts=texts, model=self.model.args.arch, note=note, unit="node")
 
-    def outputs(self, graph: Graph) -> Tensor:
-        """Logits of the classes of all nodes (N, C), on the CPU."""
+    def outputs(self, graph: Graph, head: str | None = HEAD) -> Tensor:
+        """Logits of the classes of all nodes (N, C) on the CPU; without a head, what it reads (N, channels)."""
         device = next(self.model.parameters()).device
         inputs = {name: tensor.to(device) for name, tensor in graph.inputs(self.description.features).items()}
-        return self.model(**inputs, classification_head_name=HEAD)[0].double().cpu()
+        return self.model(**inputs, classification_head_name=head)[0].double().cpu()
 
     def read(self, graph: Graph | str | Path) -> Graph:
         """A graph that the model can read; raises UserError for others."""

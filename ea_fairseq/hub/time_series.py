@@ -1,11 +1,13 @@
 """Trained models of time series in Python: predictions and attention maps of arrays."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.models import BaseFairseqModel
+from torch import Tensor
 
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
@@ -46,15 +48,26 @@ class EATimeSeries:
         Raises:
             UserError: if a series is not (T, C), is too long, or has a value that is infinite or not a number.
         """
-        if batch_size < 1:
-            raise UserError(f"batch_size must be at least 1, not {batch_size}")
-        several = series if isinstance(series, list) else [series]
-        read = [self.read(one, number) for number, one in enumerate(several)]
         found: list[Any] = []
-        for first in range(0, len(read), batch_size):
-            outputs = self.outputs(read[first : first + batch_size]).double().cpu()
-            found += map(self.prediction, outputs)
+        for batch in self.batches(series if isinstance(series, list) else [series], batch_size):
+            found += map(self.prediction, self.outputs(batch).double().cpu())
         return found if isinstance(series, list) else found[0]
+
+    @torch.no_grad()
+    def representations(self, series: list[np.ndarray], batch_size: int = 64) -> Tensor:
+        """What the output layer reads of each series: all steps after GELU, concatenated, zeros behind the last.
+
+        Arguments and errors are those of :meth:`predict`.
+
+        Returns:
+            (N, longest d) on the CPU; ``longest`` is the number of steps that the model reads, d its width.
+        """
+        head, found = self.model.classification_heads[HEAD], []
+        for batch in self.batches(series, batch_size):
+            inputs = self.inputs(batch)
+            steps, _ = self.model(**inputs, features_only=True)
+            found.append(head.concatenated(steps, inputs["padding_mask"]).cpu())
+        return torch.cat(found)
 
     @torch.no_grad()
     def attention(self, series: np.ndarray) -> AttentionByName:
@@ -78,15 +91,29 @@ class EATimeSeries:
         note = sentence_of(self.prediction(outputs.double().cpu()))
         return AttentionByName(found, self.description.prepare(read), model=self.model.args.arch, note=note)
 
-    def outputs(self, read: list[np.ndarray]) -> torch.Tensor:
+    def batches(self, series: list[np.ndarray], batch_size: int) -> Iterator[list[np.ndarray]]:
+        """Batches of series, all of which are read before the first.
+
+        Raises:
+            UserError: as :meth:`predict` does.
+        """
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1, not {batch_size}")
+        read = [self.read(one, number) for number, one in enumerate(series)]
+        return (read[first : first + batch_size] for first in range(0, len(read), batch_size))
+
+    def outputs(self, read: list[np.ndarray]) -> Tensor:
         """What the model returns of series that :meth:`read` has read, (B, outputs)."""
+        return self.model(**self.inputs(read), classification_head_name=HEAD)[0]
+
+    def inputs(self, read: list[np.ndarray]) -> dict[str, Tensor]:
+        """What the model reads of series that :meth:`read` has read: ``source`` and ``padding_mask``."""
         dataset = SeriesDataset(read, None, self.description, shuffle=False)
         inputs = dataset.collater([dataset[index] for index in range(len(read))])["net_input"]
         device = next(self.model.parameters()).device
-        inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-        return self.model(**inputs, classification_head_name=HEAD)[0]
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
 
-    def prediction(self, outputs: torch.Tensor) -> Prediction | float:
+    def prediction(self, outputs: Tensor) -> Prediction | float:
         """The prediction that a model's outputs for one series stand for."""
         labels = self.description.labels
         if labels is None:

@@ -177,12 +177,16 @@ class SentenceClassifier(MechanismRoberta):
             raise UserError(f"--arch {self.args.arch} is for --task sentence_prediction: it does not predict tokens")
         # Encoder, (B, S, C).
         x, extra = self.encoder(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
-        # Mean over tokens that are not padding, and linear layer to classes.
+        # Mean over tokens, and linear layer to classes.
         if classification_head_name is not None:
-            tokens = src_tokens.ne(self.encoder.dictionary.pad()).unsqueeze(-1)
-            mean = x.masked_fill(~tokens, 0.0).sum(dim=1) / tokens.sum(dim=1).clamp(min=1)
-            x = self.classification_heads[classification_head_name](mean.type_as(x))
+            x = self.classification_heads[classification_head_name](self.mean_over_tokens(x, src_tokens))
         return x, extra
+
+    def mean_over_tokens(self, features: Tensor, src_tokens: Tensor) -> Tensor:
+        """The mean (B, C) of features (B, S, C) over the tokens (B, S) that are not padding."""
+        tokens = src_tokens.ne(self.encoder.dictionary.pad()).unsqueeze(-1)
+        mean = features.masked_fill(~tokens, 0.0).sum(dim=1) / tokens.sum(dim=1).clamp(min=1)
+        return mean.type_as(features)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Upgrades a state dict as other models of fairseq do; the model must have all heads of the checkpoint."""

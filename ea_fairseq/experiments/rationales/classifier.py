@@ -77,7 +77,7 @@ class DocumentClassifier:
             raise UserError(
                 "the model must classify by its class token, as those of --arch ea_bert_mini and other encoders do."
             )
-        self.classes = class_names(hub)
+        self.classes = hub.class_names
         self.limit = min(hub.model.max_positions(), hub.task.cfg.get("max_positions") or hub.model.max_positions())
         self.pieces = lru_cache(CACHED_WORDS)(lambda text: hub.pieces(text).split())
 
@@ -106,20 +106,6 @@ class DocumentClassifier:
         spans = [(start, min(start + room, len(pieces))) for start in starts]
         tokens = [self.hub.joined([*question, " ".join(pieces[start:end])]) for start, end in spans]
         return Windows(tokens, spans, empty - 1, [0, *accumulate(map(len, by_word))])
-
-    @torch.no_grad()
-    def vectors(self, windows: Sequence[Tensor]) -> Tensor:
-        """The vectors of windows of token ids (S,), (W, C)."""
-        order = sorted(range(len(windows)), key=lambda number: len(windows[number]))  # little padding
-        batches = self.hub.batches([windows[number] for number in order])
-        vectors = [self.vector(self.hub.run(tokens, features_only=True), tokens).cpu() for tokens, _ in batches]
-        return torch.cat(vectors)[torch.tensor(order).argsort()]
-
-    def vector(self, features: Tensor, tokens: Tensor) -> Tensor:
-        """The vectors (B, C) of windows of token ids (B, S), by the encoder's outputs."""
-        if isinstance(self.head, PooledHead):
-            return self.head.pool(features.to(self.hub.device), tokens.to(self.hub.device))[0]
-        return features[:, 0]
 
     def classified(self, vector: Tensor) -> Tensor:
         """The probabilities of the classes (..., classes) by vectors of documents (..., C)."""
@@ -153,7 +139,7 @@ class DocumentClassifier:
             texts: (n,), bool, each.
         """
         read = [self.windows(document, kept).tokens for kept in texts]
-        vectors = self.vectors([window for windows in read for window in windows])
+        vectors = self.hub.representations_of_tokens([window for windows in read for window in windows])
         means = [part.mean(dim=0) for part in vectors.split(list(map(len, read)))]
         return self.classified(torch.stack(means)).double().cpu().numpy()
 
@@ -165,7 +151,7 @@ class DocumentClassifier:
             chosen: the class.
         """
         # Slope of the probability along the document's vector, (C,), and thus along each window's.
-        mean = self.vectors(windows).mean(dim=0).requires_grad_()
+        mean = self.hub.representations_of_tokens(windows).mean(dim=0).requires_grad_()
         (slope,) = torch.autograd.grad(self.classified(mean)[chosen], mean)
         embedded: list[Tensor] = []
 
@@ -178,16 +164,8 @@ class DocumentClassifier:
         # cuDNN has no gradient of an LSTM in evaluation mode.
         with embed.register_forward_hook(watch), torch.backends.cudnn.flags(enabled=False):
             for tokens in (window.unsqueeze(0).to(self.hub.device) for window in windows):
-                vector = self.vector(self.hub.model(tokens, features_only=True)[0], tokens)[0]
+                vector = self.hub.represented(self.hub.model(tokens, features_only=True)[0], tokens)[0]
                 embedding = embedded.pop()
                 (gradient,) = torch.autograd.grad(vector @ slope.to(vector) / len(windows), embedding)
                 found.append((embedding * gradient).sum(dim=-1)[0].detach().cpu().numpy())
         return found
-
-
-def class_names(hub: EncoderHub) -> list[str]:
-    """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
-    names = hub.preparation.classes if hub.preparation else None
-    if not names or {*hub.labels} != {*map(str, range(len(names)))}:
-        return hub.labels
-    return [names[int(label)] for label in hub.labels]

@@ -9,12 +9,14 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.text.preparation import Preparation
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ea_fairseq.hub.encoder import EncoderHub
     from ea_fairseq.hub.files import ModelFiles
     from ea_fairseq.hub.translation import TranslationHub
 
 
-Hub = TypeVar("Hub", "EncoderHub", "TranslationHub")
+Model = TypeVar("Model", bound="nn.Module")
 
 
 def find_model(folder: Path, names: str | None = None, data: Path | None = None) -> "ModelFiles":
@@ -70,11 +72,11 @@ def load_encoder(files: "ModelFiles", cpu: bool = False) -> "EncoderHub":
     return on_device(EncoderHub.load(files), cpu)
 
 
-def on_device(hub: Hub, cpu: bool) -> Hub:
+def on_device(model: Model, cpu: bool) -> Model:
     """A model, moved to a GPU where there is one, unless it is to stay on the CPU."""
     import torch
 
-    return hub if cpu or not torch.cuda.is_available() else hub.cuda()
+    return model if cpu or not torch.cuda.is_available() else model.cuda()
 
 
 def require_same_task(models: "Sequence[TranslationHub]", paths: Sequence[Path]) -> None:

@@ -1,0 +1,118 @@
+"""``ea-fairseq representations``: how compact classes are in what models' last layers read, and how t-SNE shows it."""
+
+import json
+import logging
+import sys
+import warnings
+from argparse import Namespace
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.experiments.environment import commit, require_matplotlib, versions
+from ea_fairseq.experiments.representations.clusters import Compactness, tsne
+from ea_fairseq.experiments.representations.options import parse_arguments
+from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.installation import installed_version
+from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from ea_fairseq.experiments.representations.examples import Examples
+
+STEM = "representations"
+
+
+@dataclass(frozen=True)
+class Represented:
+    """How compact the classes are in a model's representations.
+
+    Args:
+        sha256: of the checkpoint.
+        points: N, the number of examples.
+        channels: D of a representation.
+        after_tsne: the same measures in two dimensions.
+    """
+
+    checkpoint: str
+    sha256: str
+    points: int
+    channels: int
+    representations: Compactness
+    after_tsne: Compactness
+
+
+def main() -> None:
+    """Measures and draws what the command line asks for."""
+    args = parse_arguments()
+    require_matplotlib()
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    from ea_fairseq.experiments.representations.examples import read_examples
+    from ea_fairseq.experiments.representations.figure import draw
+    from ea_fairseq.experiments.runs.binarised import read_data
+    from ea_fairseq.experiments.runs.training_run import model_names
+
+    dataset = read_data(args.data).dataset(args.subset)
+    with OutputFolder(args.out, STEM).opened() as out:
+        with redirect_stdout(sys.stderr):
+            read = [read_examples(path, args.data, args.subset, args.cpu) for path in args.models]
+        models = dict(zip(model_names(args.models, [one.arch for one in read]), read, strict=True))
+        classes, found, panels = read[0].classes, {}, []
+        chosen = drawn(len(classes), args.points, args.seed)
+        for name, examples in models.items():
+            out.say(f"{printable(name)}: {len(chosen)} of {len(classes)} examples of {args.subset}, seed {args.seed}")
+            found[name], plane = represented(name, examples, chosen, args)
+            shown = found[name].representations
+            note = f"AvgWCD {shown.average_distance:.3f}, normalised {shown.normalised:.3f}"
+            panels.append((name, note, plane))
+        facts = {
+            "data": str(args.data),
+            "checksum": dataset.checksum,
+            "drawn from": len(classes),
+            "settings": {name: getattr(args, name) for name in ("subset", "points", "perplexity", "seed")},
+            "models": {name: asdict(one) for name, one in found.items()},
+            "versions": versions() | {"scikit-learn": installed_version("scikit-learn")},
+            "commit": commit(),
+        }
+        write_whole(out.path / f"{STEM}.json", json.dumps(facts, indent=2) + "\n")
+        written = draw(panels, classes[chosen], read[0].names, out.path / STEM)
+        print(f"\n{table(found)}\n")
+        out.say(f"written to {out.path}: {STEM}.json, {', '.join(path.name for path in written)}")
+
+
+def drawn(examples: int, most: int, seed: int) -> np.ndarray:
+    """The numbers of the examples that are shown, ascending: all, or as many of them as are allowed."""
+    if examples <= most:
+        return np.arange(examples)
+    return np.sort(np.random.default_rng(seed).choice(examples, most, replace=False))
+
+
+def represented(name: str, examples: "Examples", chosen: np.ndarray, args: Namespace) -> tuple[Represented, np.ndarray]:
+    """Measures the chosen examples, and computes their points in two dimensions, (N, 2).
+
+    Raises:
+        UserError: naming the model, if t-SNE is impossible.
+    """
+    from ea_fairseq.data.manifest import sha256
+
+    points, classes = examples.represent(chosen.tolist()).float().numpy(), examples.classes[chosen]
+    try:
+        plane = tsne(points, args.perplexity, args.seed)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    number, channels = points.shape
+    before, after = Compactness.of(points, classes), Compactness.of(plane, classes)
+    return Represented(str(examples.checkpoint), sha256(examples.checkpoint), number, channels, before, after), plane
+
+
+def table(found: dict[str, Represented]) -> str:
+    """A row for each model."""
+    rows = [["model", "points", "channels", "AvgWCD", "normalised", "after t-SNE", "normalised"]]
+    for name, one in found.items():
+        measures = (*asdict(one.representations).values(), *asdict(one.after_tsne).values())
+        rows.append([printable(name), str(one.points), str(one.channels), *(f"{value:.3f}" for value in measures)])
+    return text_table(rows)
