@@ -230,6 +230,7 @@ class EncoderHub(nn.Module):
         """
         return self.representations_of_tokens(self.encoded(texts_of(sentence, second)))
 
+    @torch.no_grad()
     def representations_of_tokens(self, sentences: Sequence[Tensor]) -> Tensor:
         """:meth:`representations` of token ids (S,)."""
         order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding

@@ -47,13 +47,13 @@ class EAImage:
         Raises:
             UserError: if an image cannot be read, or has another size than those of the training.
         """
-        if batch_size < 1:
-            raise UserError(f"batch_size must be at least 1, not {batch_size}")
-        several = [images] if isinstance(images, Image) else images
-        read = [self.read(image) for image in several]
-        batches = (read[first : first + batch_size] for first in range(0, len(read), batch_size))
-        found = [self.prediction(outputs) for batch in batches for outputs in self.outputs(batch)]
+        found = list(map(self.prediction, self.read_all(images, batch_size, HEAD)))
         return found[0] if isinstance(images, Image) else found
+
+    @torch.no_grad()
+    def representations(self, images: Image | Sequence[Image], batch_size: int = 64) -> torch.Tensor:
+        """The vectors (N, D), on the CPU, that the linear layer to the classes reads; see :meth:`predict`."""
+        return self.read_all(images, batch_size, None)
 
     @torch.no_grad()
     def attention(self, image: Image) -> AttentionByName:
@@ -81,11 +81,19 @@ class EAImage:
         note, picture = sentence_of(self.prediction(outputs)), Picture(read, grids)
         return AttentionByName(found, model=self.model.args.arch, note=note, unit="pixel", picture=picture)
 
-    def outputs(self, images: list[np.ndarray]) -> torch.Tensor:
-        """Logits of the classes (B, outputs) of images (H, W, C), on the CPU."""
+    def read_all(self, images: Image | Sequence[Image], batch_size: int, head: str | None) -> torch.Tensor:
+        """What the model returns of images, batch by batch."""
+        if batch_size < 1:
+            raise UserError(f"batch_size must be at least 1, not {batch_size}")
+        read = list(map(self.read, [images] if isinstance(images, Image) else images))
+        starts = range(0, len(read), batch_size)
+        return torch.cat([self.outputs(read[start : start + batch_size], head) for start in starts])
+
+    def outputs(self, images: list[np.ndarray], head: str | None = HEAD) -> torch.Tensor:
+        """Logits of the classes (B, outputs) or, without a head, what it reads, (B, D), on the CPU."""
         source = self.description.prepare(np.stack(images).transpose(0, 3, 1, 2))
         device = next(self.model.parameters()).device
-        return self.model(torch.from_numpy(source).to(device), classification_head_name=HEAD)[0].double().cpu()
+        return self.model(torch.from_numpy(source).to(device), classification_head_name=head)[0].double().cpu()
 
     def prediction(self, outputs: torch.Tensor) -> Prediction:
         """The prediction of an image's logits (outputs,)."""

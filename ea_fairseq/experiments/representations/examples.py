@@ -8,14 +8,16 @@ import numpy as np
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import GraphData, SentenceData, SeriesData, read_data
+from ea_fairseq.experiments.runs.binarised import GraphData, ImageData, SentenceData, SeriesData, read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder, on_device
 from ea_fairseq.experiments.scoring.evaluation import require_short
 from ea_fairseq.graphs.graph import Graph
 from ea_fairseq.hub.files import ModelFiles
 from ea_fairseq.hub.graph import EAGraph
+from ea_fairseq.hub.image import EAImage
 from ea_fairseq.hub.time_series import EATimeSeries
+from ea_fairseq.images.folder import ImageFolder
 from ea_fairseq.series.folder import SeriesFolder
 
 NO_CLASSES = "{} has no classes, by which representations are shown: give data that has some."
@@ -88,7 +90,18 @@ def sentences(files: ModelFiles, subset: str, cpu: bool) -> Examples:
     return Examples(hub.model.args.arch, files.path, names, classes, represent)
 
 
-KINDS = {GraphData.task: nodes, SeriesData.task: series, SentenceData.task: sentences}
+def images(files: ModelFiles, subset: str, cpu: bool) -> Examples:
+    """Images: the vectors that the linear layer to the classes reads."""
+    hub, file = EAImage.from_pretrained(files.folder, files.names), ImageFolder(files.data).read(subset)
+    on_device(hub.model, cpu)
+
+    def represent(numbers: list[int]) -> Tensor:
+        return hub.representations([file.images[number] for number in numbers])
+
+    return Examples(hub.model.args.arch, files.path, list(file.labels), file.targets, represent)
+
+
+KINDS = {GraphData.task: nodes, ImageData.task: images, SeriesData.task: series, SentenceData.task: sentences}
 
 
 def read_examples(model: Path, data: Path, subset: str, cpu: bool) -> Examples:

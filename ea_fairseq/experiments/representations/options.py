@@ -16,7 +16,7 @@ def parse_arguments() -> argparse.Namespace:
         "Measures and draws what trained models make of examples before their last layer. AvgWCD is the mean distance\n"
         "of a representation to the centre of its class; normalised, it is divided by the mean distance to the centre\n"
         "of all. The figure has a panel for each model, in which t-SNE shows the representations in two dimensions.\n"
-        "For models that classify sentences, time series or nodes of a graph.",
+        "For models that classify sentences, time series, images or nodes of a graph.",
         EXAMPLE,
         usage="%(prog)s MODEL [MODEL ...] DATA_BIN --out DIR [options]",
     )
