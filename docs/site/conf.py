@@ -33,7 +33,15 @@ html_css_files = ["style.css"]
 # Pages in the order of the sidebar, appended to the first page.
 CONTENTS = {
     "First steps": ["docs/quickstart", "docs/installing", "docs/from-fairseq", "docs/site/attention", "docs/explorer"],
-    "Models": ["docs/models", "docs/mechanisms", "docs/terms", "docs/encoders", "docs/time-series", "docs/graphs"],
+    "Models": [
+        "docs/models",
+        "docs/mechanisms",
+        "docs/terms",
+        "docs/encoders",
+        "docs/time-series",
+        "docs/graphs",
+        "docs/images",
+    ],
     "Use": [
         "docs/data",
         "docs/back-translation",
