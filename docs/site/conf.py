@@ -58,7 +58,13 @@ CONTENTS = {
         "docs/representations",
         "docs/speed",
     ],
-    "Results": ["docs/results", "docs/encoder-results", "docs/time-series-results", "docs/site/checkpoints"],
+    "Results": [
+        "docs/results",
+        "docs/encoder-results",
+        "docs/time-series-results",
+        "docs/graph-results",
+        "docs/site/checkpoints",
+    ],
     "API": ["docs/site/models-api", "docs/site/attention-api", "docs/site/mechanisms-api", "docs/site/training-api"],
     "Project": ["docs/design", "CONTRIBUTING", "CHANGELOG", "SECURITY"],
 }

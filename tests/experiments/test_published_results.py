@@ -15,7 +15,7 @@ from ea_fairseq.experiments.scoring.results import Results
 
 DOCS = ROOT / "docs"
 # Of pages, by the names of their folders.
-SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-results": None}
+SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-results": None, "graph-results": None}
 
 
 @pytest.fixture(scope="module", params=SCORES)
