@@ -106,6 +106,13 @@ def name_of_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:
+    """Raises UserError if an option (by default any) does not have its default value."""
+    for opt in fields(options):
+        if (names is None or opt.name in names) and getattr(options, opt.name) != opt.default:
+            raise UserError(f"{reason} for {flag(opt)} to act on")
+
+
 def check(opt: Field, value: Any) -> Any:
     """Returns the parsed value of one option; raises UserError with a sentence that names its flag."""
     try:

@@ -119,6 +119,10 @@ class Mechanism:
         """Output (B, K, T, d) from probabilities, after dropout (EA eq. 5)."""
         return weights @ inputs.v
 
+    def maybe_unread(self) -> list[nn.Parameter]:
+        """Parameters that a forward may not use, such as the weight of the layer below in the first layer."""
+        return []
+
     def start_from_plain(self, options: Any) -> str:
         """Initialises the parameters that a plain Transformer's checkpoint lacks; returns how, for the log."""
         return "at random"

@@ -11,15 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.attention.term_options import TermOptions
+from ea_fairseq.attention.widened import read_channels
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import split_heads
 from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.options import require_defaults
 from ea_fairseq.terms.image_positions import SeparableTerm
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+READ_AS_THEY_ARE = "and the heads of this model read tokens as they are"
 
 
 class PixelAttention(nn.Module):
@@ -30,27 +34,28 @@ class PixelAttention(nn.Module):
         args: the model's options.
         width: D, channels of a token, of a query and of a key.
         heads: K.
-        below: heads of the attention of the layer below, 0 if there is none.
 
     Raises:
-        UserError: if the mechanism changes values, which are the tokens here.
+        UserError: if the mechanism or a flag changes values, which are the tokens here.
     """
 
     def __init__(self, kind: type[Attention], args: Any, context: LayerContext, width: int, heads: int):
         super().__init__()
-        if kind.values is not Mechanism.values or kind.passes_values:
-            raise UserError(f"{kind.title} changes values, and the heads of this model read tokens as they are")
-        options = kind.options.from_namespace(args)
         terms = TermOptions.from_namespace(args).build(context, width * heads, heads)
+        if kind.values is not Mechanism.values or kind.passes_values:
+            raise UserError(f"{kind.title} changes values, {READ_AS_THEY_ARE}")
+        if any(term.has_values for term in terms):
+            raise UserError(f"--shaw-values changes values, {READ_AS_THEY_ARE}")
+        require_defaults(ConvolutionOptions.from_namespace(args), "attention as convolution leaves nothing")
+        options = kind.options.from_namespace(args)
         self.width, self.heads, self.dropout = width, heads, nn.Dropout(args.attention_dropout)
         self.mechanism = kind.build(options, context, heads, heads, terms=terms)
-        self.reads_tokens = "".join(part for part in self.mechanism.projected if part != "v")
         self.mechanism.grid = context.grid
         for name in PROJECTIONS:
             setattr(self.mechanism, name, None)
-        self.q_proj, self.k_proj = (
-            nn.Linear(width, heads * width) if part in self.reads_tokens else None for part in "qk"
-        )
+        projected = self.mechanism.projected
+        self.q_proj, self.k_proj = (nn.Linear(width, heads * width) if part in projected else None for part in "qk")
+        self.reads_tokens = read_channels(self.mechanism, width, width * heads) or projected != "v"
         # W_h of each head and their bias, then another linear layer, as in the authors' code.
         bound = (heads * width) ** -0.5
         self.weight = nn.Parameter(torch.empty(heads, width, width).uniform_(-bound, bound))
@@ -70,12 +75,15 @@ class PixelAttention(nn.Module):
             attended = self.by_rows_and_columns(x)
         else:
             weights, logits = self.maps(x, previous)
-            attended = by_pairs(self.dropout(weights), x)
+            attended = by_pairs(self.dropout(weights.type_as(x)), x)
         # sum_h P_h X W_h, head by head: all heads at once would need K times the memory.
-        output = self.bias
+        output: Tensor = self.bias
         for tokens, weight in zip(attended, self.weight, strict=True):
             output = torch.addmm(output, tokens.reshape(-1, self.width), weight)
-        return self.out_proj(output.view_as(x)), logits
+        output = self.out_proj(output.view_as(x))
+        # Distributed training waits for gradients of all parameters.
+        unread = self.mechanism.maybe_unread() if self.training else []
+        return sum((0.0 * parameter.sum() for parameter in unread), output), logits
 
     def by_rows_and_columns(self, x: Tensor) -> Iterator[Tensor]:
         """P_h X of each head, (T, B, D), where a probability is one of the row times one of the column.
@@ -83,6 +91,7 @@ class PixelAttention(nn.Module):
         Rows are summed first, then columns: 2 S sqrt(S) products for a channel instead of S^2.
         """
         (term,) = self.mechanism.terms
+        assert isinstance(term, SeparableTerm)
         for rows, columns in zip(*(scores.softmax(-1).type_as(x) for scores in term.along()), strict=True):
             summed = rows @ x.reshape(len(rows), -1)
             summed = summed.view(len(rows), len(columns), -1)

@@ -138,11 +138,17 @@ class TermOptions(Options):
         return {"synthesizer_length": max(maps, default=LONGEST)}
 
     def build(self, context: LayerContext, width: int, heads: int) -> tuple[Term, ...]:
-        """The terms of an attention of ``width`` C and K heads; none if scores are plain dot products."""
+        """The terms of an attention of ``width`` C and K heads; none if scores are plain dot products.
+
+        Raises:
+            UserError: if a term reads pixels, and the model is not one of images.
+        """
         by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
         if context.kind == "cross":
             terms = [self.content(context, width, heads)]
         else:
+            if self.relative_positions in IMAGE_POSITIONS and context.grid is None:
+                raise UserError(f"--relative-positions {self.relative_positions} is for models of images, such as vit")
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
             shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
             terms += [(shaw if term is ShawPositions else term)(context, width, heads) for term in by_distance]

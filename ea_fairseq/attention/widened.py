@@ -20,7 +20,8 @@ def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None
         keys: total width of all heads of queries and keys, by default C; terms must be built for it.
 
     Raises:
-        UserError: if ``--conv-projections`` adds convolutions, which read C channels.
+        UserError: if ``--conv-projections`` adds convolutions, which read C channels; or if ``--shaw-values`` adds
+            embeddings that are as wide as keys to values of another width.
     """
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
@@ -28,6 +29,10 @@ def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None
     if keys is not None:
         attention.key_dim = keys // attention.num_heads
         attention.scaling = attention.key_dim**-0.5
+        if attention.key_dim != attention.head_dim and any(term.has_values for term in attention.terms):
+            raise UserError(
+                "--shaw-values adds embeddings as wide as keys to values, which have another width here: leave it out"
+            )
     project_anew(attention, dict.fromkeys("qkv", reads), *noise)
 
 
@@ -49,12 +54,19 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
-    for term in (module for module in attention.modules() if isinstance(module, DenseSynthesizer)):
-        term.read(reads["q"], attention.width("q"))
+    read_channels(attention, reads["q"], attention.width("q"))
     attention.has_no_extra_terms = attention.is_plain = False
     has_bias = attention.v_proj.bias is not None
     for part in attention.projected:
         setattr(attention, f"{part}_proj", linear(reads[part], attention.width(part), has_bias, GAIN, *noise))
+
+
+def read_channels(attention: Attention, channels: int, width: int) -> bool:
+    """Lets dense synthesizers read so many channels, for a ``width`` of all heads; returns whether there are any."""
+    found = [module for module in attention.modules() if isinstance(module, DenseSynthesizer)]
+    for term in found:
+        term.read(channels, width)
+    return bool(found)
 
 
 def linear(

@@ -6,8 +6,10 @@ The terms of self-attentions are in ``ea_fairseq/terms/synthesizer.py``; ``--syn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import register_mechanism
 
+DEFAULTS = {"synthesizer": "dense"}
 
-@register_mechanism("synthesizer", base={"synthesizer": "dense"}, lite={"synthesizer": "dense"})
+
+@register_mechanism("synthesizer", base=DEFAULTS, lite=DEFAULTS, conv_image={**DEFAULTS, "no_content_scores": False})
 class SynthesizerAttention(Attention):
     """Attention whose scores are synthesized among the tokens of one sentence, and dot products across languages."""
 

@@ -12,15 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.registry import Family
+from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.image import ImageModel, register_image
+from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import DEPTHS, ResNetOptions
 from ea_fairseq.models.layer import build_attention
+from ea_fairseq.options import require_defaults
 
 STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
 
@@ -59,7 +62,7 @@ class Layout:
         return heads * max(int(self.value_share * width) // heads, 1)
 
 
-BOTTLENECK = {"expansion": 4, "key_share": 0.2, "value_share": 0.1, "narrowest": 20}
+BOTTLENECK: dict[str, Any] = {"expansion": 4, "key_share": 0.2, "value_share": 0.1, "narrowest": 20}
 LAYOUTS = {
     20: Layout((3, 3, 3), (16, 32, 64), value_share=0.25),
     34: Layout((3, 4, 6, 3)),
@@ -149,11 +152,11 @@ class Block(nn.Module):
         return F.relu(x + residual), passed
 
 
-class ResNetEncoder(nn.Module):
+class ResNetEncoder(ImageEncoder):
     """A residual network, with attention in all stages but the first.
 
     Raises:
-        UserError: if images are too small, or a mechanism has no attention to be in.
+        UserError: if images are too small, or if a mechanism or a flag has no attention to act on.
     """
 
     def __init__(self, args: Any, attention: type[Attention], description: ImageDescription):
@@ -164,6 +167,9 @@ class ResNetEncoder(nn.Module):
             raise UserError(
                 "--augment none leaves no attention: use --arch resnet_34, or another depth, for such a model"
             )
+        if options.augment == "none":
+            for kind in (TermOptions, ConvolutionOptions):
+                require_defaults(kind.from_namespace(args), "--augment none leaves no attention")
         self.chains, self.args, self.attention, self.options = Chains(attention), args, attention, options
         kernel, stride = STEMS["small" if layout.is_small else "large"]
         self.stem = convolution(description.channels, layout.widths[0], kernel, stride)
@@ -185,9 +191,9 @@ class ResNetEncoder(nn.Module):
         given = width * self.layout.expansion
         # Of a bottleneck, only the 3x3 convolution can be augmented.
         if self.layout.expansion == 1:
-            kernels, widths, strides = (3, 3), [width, width], (stride, 1)
+            kernels, widths, strides = [3, 3], [width, width], [stride, 1]
         else:
-            kernels, widths, strides = (1, 3, 1), [width, width, given], (1, stride, 1)
+            kernels, widths, strides = [1, 3, 1], [width, width, given], [1, stride, 1]
         augmented = {"none": 0, "first": 1, "both": 2}[self.options.augment] if stage else 0
         convolutions: list[nn.Module] = []
         for kernel, step, (read, give) in zip(kernels, strides, pairwise([channels, *widths]), strict=True):

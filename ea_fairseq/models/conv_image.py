@@ -13,7 +13,7 @@ from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.pixels import PixelAttention
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.images.description import ImageDescription
-from ea_fairseq.models.image import ImageModel, register_image
+from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import ConvImageOptions
 
 EPSILON = 1e-12  # of layer norms, BERT's
@@ -46,7 +46,7 @@ class ConvImageLayer(nn.Module):
         return self.final_layer_norm(x + self.dropout(self.fc2(F.gelu(self.fc1(x))))), passed
 
 
-class ConvImageEncoder(nn.Module):
+class ConvImageEncoder(ImageEncoder):
     """Patches as tokens, layers, and the mean of all tokens.
 
     Raises:

@@ -7,7 +7,6 @@ paper, we follow the paper: see docs/time-series.md.
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_
 from ea_fairseq.models.stack import none_if_empty
 from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
-from ea_fairseq.options import Options, flag
+from ea_fairseq.options import Options, require_defaults
 from ea_fairseq.series.description import SeriesDescription
 
 LAYERS_PER_BLOCK = 2  # CEAN, section 3.3
@@ -181,13 +180,6 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
         if options.attended == options.width:
             names = ("causal_conv", "dilation_base")
             require_defaults(options, "--attention-share 1 leaves no convolution", names)
-
-
-def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:
-    """Raises UserError if an option (by default any) does not have its default value."""
-    for opt in fields(options):
-        if (names is None or opt.name in names) and getattr(options, opt.name) != opt.default:
-            raise UserError(f"{reason} for {flag(opt)} to act on")
 
 
 def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]]) -> None:

@@ -22,19 +22,25 @@ from ea_fairseq.options import Options
 MODELS: dict[str, type["ImageModel"]] = {}  # by the model's name
 
 
+class ImageEncoder(nn.Module):
+    """Maps images (B, C, H, W) to vectors (B, width)."""
+
+    width: int
+
+
 class ImageModel(MechanismModel):
     """An encoder of images with one attention mechanism; the task adds the linear layer to its classes.
 
     Args:
         args: the model's options.
-        encoder: maps images (B, C, H, W) to vectors (B, D); its attribute ``width`` is D.
+        encoder: maps images to vectors (B, D).
         description: the data set's description.
     """
 
     options: ClassVar[type[ImageOptions]] = ImageOptions
-    encoder_class: ClassVar[type[nn.Module]]
+    encoder_class: ClassVar[type[ImageEncoder]]
 
-    def __init__(self, args: Any, encoder: nn.Module, description: ImageDescription):
+    def __init__(self, args: Any, encoder: ImageEncoder, description: ImageDescription):
         super().__init__()
         self.args, self.encoder, self.description = args, encoder, description
         self.classification_heads = nn.ModuleDict()

@@ -11,6 +11,14 @@ MOST = 1 << 16
 DEPTHS = (20, 34, 50, 101, 152)  # of residual networks
 
 
+def depth(text: str) -> int:
+    """Parses the depth of a residual network; raises ValueError if there is none of it."""
+    number = int(text)
+    if number not in DEPTHS:
+        raise ValueError(text)
+    return number
+
+
 @dataclass(frozen=True)
 class ImageOptions(Options):
     """Options of all models of images.
@@ -147,9 +155,7 @@ class ResNetOptions(ImageOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    resnet_depth: int = option(
-        34, one_of(*DEPTHS), "layers of the network", "one of " + ", ".join(map(str, DEPTHS)), "N"
-    )
+    resnet_depth: int = option(34, depth, "layers of the network", "one of " + ", ".join(map(str, DEPTHS)), "N")
     augment: str = option(
         "first",
         one_of("none", "first", "both"),

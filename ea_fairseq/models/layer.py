@@ -67,7 +67,7 @@ class MechanismLayer(nn.Module):
                     f"--{kind}-attention-heads must divide the {embed_dim} channels of self-attention (another branch "
                     f"has {width} of --{kind}-embed-dim), and {num_heads} does not"
                 )
-        noise = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
+        noise: dict[str, Any] = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
         return build_attention(self._attention, cfg, context, embed_dim, num_heads, **noise, **kwargs)
 
     def attend_to_self(

@@ -4,6 +4,7 @@ EA-ViT is in Wang et al., Convolution-enhanced Evolving Attention Networks, 2022
 has the class token's row and column, and the mechanism runs over all of it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -17,13 +18,13 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.image import ImageModel, register_image
+from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import VitOptions
 from ea_fairseq.models.layer import build_attention
 
 EPSILON = 1e-6  # of layer norms
 POSITIONS_STD = 0.02
-SIZES = {
+SIZES: Mapping[str, Mapping[str, object]] = {
     "base": {"encoder_layers": 12, "encoder_embed_dim": 768, "encoder_ffn_embed_dim": 3072},
     "tiny": {"encoder_layers": 6, "encoder_embed_dim": 192, "encoder_ffn_embed_dim": 768}
     | {"encoder_attention_heads": 6, "patch_size": 4, "dropout": 0.1},  # of ours, for images of 32 x 32
@@ -58,7 +59,7 @@ class VitLayer(nn.Module):
         return x + self.dropout(self.fc2(hidden)), passed
 
 
-class VitEncoder(nn.Module):
+class VitEncoder(ImageEncoder):
     """Patches as tokens, with a class token before them.
 
     Raises:

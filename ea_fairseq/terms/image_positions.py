@@ -15,28 +15,20 @@ from torch import Tensor, nn
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.term import Term
-from ea_fairseq.errors import UserError
 
 CENTRES_STD = 2.0  # CONV-SA's code; section 4.2 prints a variance of 2
 START_STD = 0.01  # of what starts as one or as the identity, in CONV-SA's code
 
 
 class ImageTerm(Term):
-    """A term that reads by how many rows and columns a key is away from its query.
-
-    Raises:
-        UserError: if tokens are no pixels.
-    """
+    """A term that reads by how many rows and columns a key is away from its query; tokens must be pixels."""
 
     rows: Tensor
     columns: Tensor
 
     def __init__(self, context: LayerContext):
         super().__init__()
-        if context.grid is None:
-            raise UserError(
-                "these --relative-positions are of the pixels of an image: give them to a model of images, such as vit"
-            )
+        assert context.grid is not None
         self.grid = context.grid
         for name in ("rows", "columns"):
             places = torch.arange(getattr(self.grid, name))

@@ -17,13 +17,19 @@ from ea_fairseq.terms.weights import weights_by_head
 
 
 class Synthesizer(Term):
-    """Code that both synthesizers share: the positions of tokens, and the limit of the sentence length."""
+    """Code that both synthesizers share: the positions of tokens, and the limit of the sentence length.
+
+    Raises:
+        UserError: if tokens are pixels, and more than ``length`` N.
+    """
 
     longest: int
 
-    def __init__(self, length: int):
+    def __init__(self, context: LayerContext, length: int):
         super().__init__()
         self.longest = length
+        if context.grid is not None and context.grid.tokens > length:
+            raise UserError(f"--synthesizer-length is {length}, but an image has {context.grid.tokens} tokens")
 
     def positions(self, inputs: Inputs) -> tuple[Tensor, Tensor] | None:
         """Returns the positions of queries (B, T) and keys (B, S), limited to N - 1; see :func:`unpadded_positions`.
@@ -48,7 +54,7 @@ class DenseSynthesizer(Synthesizer):
     """
 
     def __init__(self, context: LayerContext, width: int, heads: int, length: int):
-        super().__init__(length)
+        super().__init__(context, length)
         self.read(width, width)
         self.weight = weights_by_head(heads, width // heads, length)
         self.bias = nn.Parameter(torch.zeros(heads, length))
@@ -76,7 +82,7 @@ class RandomSynthesizer(Synthesizer):
     """A learned score for each pair of a query position and a key position, independent of the tokens: (K, N, N)."""
 
     def __init__(self, context: LayerContext, width: int, heads: int, length: int):
-        super().__init__(length)
+        super().__init__(context, length)
         self.map = weights_by_head(heads, length, length)
 
     def forward(self, inputs: Inputs) -> Tensor:
