@@ -129,23 +129,32 @@ def home(tmp_path_factory):
     return binarize_sentences(tmp_path_factory.mktemp("user"))
 
 
-def test_fairseqs_command_trains_the_head_alone_and_goes_on(home):
-    def train(folder, updates):
-        command = encoder_command("sentence_prediction", folder, updates, *FLAGS, arch="ea_bert_tiny")
-        losses = losses_of(run_forked_well(*command, cwd=home))
-        return losses, checkpoint_utils.load_checkpoint_to_cpu(str(home / folder / "checkpoint_last.pt"))["model"]
+def train(home, folder: str, updates: int):
+    """Trains the head alone; returns the loss of each update, and the parameters."""
+    command = encoder_command("sentence_prediction", folder, updates, *FLAGS, arch="ea_bert_tiny")
+    losses = losses_of(run_forked_well(*command, cwd=home))
+    return losses, checkpoint_utils.load_checkpoint_to_cpu(str(home / folder / "checkpoint_last.pt"))["model"]
 
-    (whole, _), (first, before), (rest, after) = train("whole", 12), train("halves", 7), train("halves", 12)
+
+@pytest.fixture(scope="module")
+def whole(home):
+    """The losses of a training, whose checkpoint is in the folder of this name."""
+    return train(home, "whole", 12)[0]
+
+
+def test_fairseqs_command_trains_the_head_alone_and_goes_on(home, whole):
+    (first, before), (rest, after) = train(home, "halves", 7), train(home, "halves", 12)
     assert whole[12] < whole[1]
     assert first | rest == whole
     changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
     assert changed == {name for name in after if name.startswith("classification_heads.")}
 
 
+@pytest.mark.usefixtures("whole")
 def test_a_trained_one_is_loaded_from_its_folder(home):
     hub = EARobertaModel.from_pretrained(home / "whole", data_name_or_path=home / PAIRS)
     assert isinstance(hub.model.classification_heads[hub.head], PooledHead)
-    pairs = [("w1 w2", "w3"), ("w4 w5 w6 w7", "w8 w9")]
+    pairs = [("a b", "c"), ("d e f g", "h a")]
     for one, together in zip(pairs, hub.predict(pairs), strict=True):
         assert hub.predict(*one).probabilities == pytest.approx(together.probabilities, abs=1e-5)
 

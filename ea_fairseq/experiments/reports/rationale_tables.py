@@ -123,11 +123,17 @@ class Comparison:
         """Sentences about the documents and what was computed."""
         one = self.results[0]
         some = "" if one.count == one.drawn_from else f" of {one.drawn_from:,}, drawn with seed {one.settings.seed}"
+        every = {source for seeds in self.models.values() for source in sources(seeds.values())}
+        computed = {
+            "lime": f"lime: {one.settings.lime_samples} texts for each document.",
+            "random": f"random: AUPRC is the mean of {one.settings.draws} draws, the other columns are of the first.",
+        }
         return [
-            f"{one.dataset}: {one.count:,} documents{some}, SHA-256 {one.documents_sha256}. Scores of a word of "
-            f"several subwords: {one.settings.word_score}. LIME: {one.settings.lime_samples} texts for each document. "
-            f"Random scores: AUPRC is the mean of {one.settings.draws} draws, the other columns are of the first.",
-            f"Commit of this project: {listed(found.commit or 'unknown' for found in self.results)}.",
+            f"{one.dataset}: {one.count:,} documents{some}, SHA-256 {one.documents_sha256}. The score of a word is the "
+            f"{one.settings.word_score} of its subwords'.",
+            *(sentence for source, sentence in computed.items() if source in every),
+            f"Commit of this project: {listed(found.commit or 'unknown' for found in self.results)}; versions: "
+            f"{listed(', '.join(map(' '.join, found.versions.items())) for found in self.results)}.",
         ]
 
 
