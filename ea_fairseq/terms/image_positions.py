@@ -23,16 +23,25 @@ START_STD = 0.01  # of what starts as one or as the identity, in CONV-SA's code
 class ImageTerm(Term):
     """A term that reads by how many rows and columns a key is away from its query; tokens must be pixels."""
 
-    rows: Tensor
-    columns: Tensor
-
     def __init__(self, context: LayerContext):
         super().__init__()
         assert context.grid is not None
         self.grid = context.grid
-        for name in ("rows", "columns"):
-            places = torch.arange(getattr(self.grid, name))
-            self.register_buffer(name, places - places.unsqueeze(1), persistent=False)  # from a query to a key
+
+    @property
+    def rows(self) -> Tensor:
+        """The distance in rows from a row to another, (R, R)."""
+        return self.distances(self.grid.rows)
+
+    @property
+    def columns(self) -> Tensor:
+        """The distance in columns from a column to another, (C, C)."""
+        return self.distances(self.grid.columns)
+
+    def distances(self, places: int) -> Tensor:
+        """From each place to each other; they are not stored, because a checkpoint may ask for any size."""
+        numbers = torch.arange(places, device=next(self.parameters()).device)
+        return numbers - numbers.unsqueeze(1)
 
     def of_tokens(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """Scores (..., T, S) from those of pixels, with zeros where one of the two is no pixel."""
