@@ -97,12 +97,14 @@ def write(path: Path, description: Mapping[str, object]) -> None:
 
 def counts(manifest: dict) -> dict[str, int]:
     """Counts of a manifest by name: pairs of each split, entries of each dictionary, non-empty training pairs, of time
-    series channels, classes and steps of the longest, and of graphs nodes, edges, features and classes."""
+    series channels, classes and steps of the longest, of graphs nodes, edges, features and classes, and of images
+    height, width, channels and classes."""
     train = manifest["splits"]["train"]["steps"]
     return {
         **{split: description["pairs"] for split, description in manifest["splits"].items()},
         **manifest.get("series", {}),
         **manifest.get("graph", {}),
+        **manifest.get("images", {}),
         **{f"dict.{language}": size for language, size in manifest["dictionary_sizes"].items()},
         "with_text": sum(step["read"] - step["dropped"]["empty"] for step in train if step["step"] == "clean"),
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.containers import open_members
+from ea_fairseq.plain.containers import open_members, read_entries
 from small_archives import pack
 
 PLAIN = {"x.de": b"eins\n", "x.en": b"one\n"}
@@ -112,6 +112,22 @@ def test_headers_without_end_are_refused_before_they_are_held(tmp_path: Path, ma
         file.write(pack(tmp_path / "plain.tar", PLAIN).read_bytes())
     sentence = refused_in_little_memory(archive)
     assert sentence.startswith(f"{archive} describes its members in more than")
+
+
+def test_what_members_are_granted_does_not_pile_up(tmp_path: Path):
+    """Properties of all members, other ones with each."""
+    archive = tmp_path / "a.tar"
+    with archive.open("wb") as file:
+        for number in range(2000):
+            data = pax(f"x{number}", "c" * 900)
+            file.write(header("properties", tarfile.XGLTYPE, len(data)) + blocks(data))
+            file.write(header(f"member {number}", tarfile.REGTYPE, 0))
+        file.write(bytes(2 * tarfile.BLOCKSIZE))
+    tracemalloc.start()
+    count = sum(1 for _ in read_entries(archive, granted=2048))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 2000 and peak < 1_000_000
 
 
 def test_a_directory_of_a_zip_without_end_is_refused_before_it_is_held(tmp_path: Path):

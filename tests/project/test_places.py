@@ -89,6 +89,7 @@ RECIPE = "toy/transformer_lite"
 IN_ODD_FOLDERS = {
     "check_gpu.sh": ["--device", "cpu", "--out", "a:b/out"],
     "make-shortlist.sh": ["a:b/data-bin", "shortlist.tsv"],
+    "prepare-cifar10.sh": ["--images", "corpus", "a:b/out"],
     "prepare-corpus.sh": ["--source-lang", "de", "--target-lang", "en", "--dry-run", "corpus", "a:b/out"],
     "prepare-glue.sh": ["--task", "cola", "--dry-run", "a:b/out"],
     "prepare-iwslt14-deen.sh": ["--dry-run", "a:b/out"],
