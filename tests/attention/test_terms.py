@@ -38,7 +38,7 @@ def test_a_model_equals_loops(options):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-@pytest.mark.parametrize("term", dict.fromkeys(term for terms in (POSITIONS | CONVOLUTIONS).values() for term in terms))
+@pytest.mark.parametrize("term", OF_SENTENCES)
 @torch.no_grad()
 def test_a_term_equals_its_loop_at_any_distance(term, kind):
     """Of all keys, those later than the query of a decoder included, which fairseq may ask for."""
