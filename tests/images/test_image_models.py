@@ -17,17 +17,9 @@ from ea_fairseq.models.aa_resnet import LAYOUTS, Layout
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from images import HEAD, IMAGES, TINY, build, build_tiny, classes, describe, draw
 from laws import assert_close, reverse_heads, reverse_mechanism, reverse_terms
-from loops import Evolving, Oracle, convolve
+from loops import FirstPlain, Oracle, convolve
 from mechanisms import ROWS
 from model_checks import by_our_forward, native_only
-
-
-class FirstPlain(Evolving):
-    """Evolving attention, whose first attention of a chain has no convolution."""
-
-    def logits(self, attention, kind, own, previous, masked):
-        return own if previous is None else super().logits(attention, kind, own, previous, masked)
-
 
 CHANGES_VALUES = {"value_residual", "mta_transformer"}
 MECHANISMS = {
