@@ -61,8 +61,12 @@ class PixelAttention(nn.Module):
         self.weight = nn.Parameter(torch.empty(heads, width, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(width))
         self.out_proj = nn.Linear(width, width)
-        is_alone = kind is Attention and len(self.mechanism.terms) == 1
-        self.is_separable = is_alone and isinstance(self.mechanism.terms[0], SeparableTerm)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether a probability is one of the row times one of the column."""
+        terms, fused = self.mechanism.terms, self.mechanism.fused
+        return len(terms) == 1 and isinstance(terms[0], SeparableTerm) and fused is not None and fused.is_plain
 
     def forward(self, x: Tensor, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(T, B, D) -> (T, B, D), and logits for the layer above, None if the mechanism passes none on.

@@ -44,6 +44,12 @@ class FusedLogits:
         """Whether logits of the layer below are read."""
         return isinstance(self.previous_weight, Tensor) or self.previous_weight != 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether logits are the scores."""
+        is_weighted = isinstance(self.own_weight, Tensor) or self.own_weight != 1
+        return not is_weighted and not self.has_skip and self.conv is None
+
     @cached_property
     def settings(self) -> tuple:
         """All fields but tensors: those that do not change with the parameters of a model."""

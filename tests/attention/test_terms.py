@@ -14,6 +14,7 @@ from ea_fairseq.attention.widened import widen
 from ea_fairseq.errors import UserError
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from ea_fairseq.terms.mixture import Mixture
 from ea_fairseq.terms.quadratic import QuadraticPositions
 from ea_fairseq.terms.t5 import T5Positions
@@ -25,6 +26,9 @@ from terms import TERMS, convolution, positions
 from tiny import TINY, build
 
 PAD = 1
+OF_SENTENCES = dict.fromkeys(
+    term for name, terms in (POSITIONS | CONVOLUTIONS).items() if name not in IMAGE_POSITIONS for term in terms
+)
 each_term = pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
 
 
@@ -38,7 +42,7 @@ def test_a_model_equals_loops(options):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-@pytest.mark.parametrize("term", dict.fromkeys(term for terms in (POSITIONS | CONVOLUTIONS).values() for term in terms))
+@pytest.mark.parametrize("term", OF_SENTENCES)
 @torch.no_grad()
 def test_a_term_equals_its_loop_at_any_distance(term, kind):
     """Of all keys, those later than the query of a decoder included, which fairseq may ask for."""

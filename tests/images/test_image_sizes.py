@@ -4,6 +4,7 @@ Nothing is computed: tensors have sizes alone. FLOPs of residual networks are pr
 multiply-accumulates, those of vision transformers as multiply-accumulates.
 """
 
+import re
 from typing import NamedTuple
 
 import pytest
@@ -11,11 +12,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from ea_fairseq.analysis.cost import Pass, image_cost, traced_macs
 from ea_fairseq.kernels import dispatch
-from images import build, classes, describe, draw
+from images import HEAD, IMAGES, TINY, build, build_tiny, classes, describe, draw
 from model_checks import by_our_forward
 
 GIGA = 1e9
+PRODUCTS = re.compile(" (linear|matmul|bmm|addmm|_convolution)$")  # the operators that torch counts
 
 
 class Size(NamedTuple):
@@ -136,3 +139,17 @@ def test_residual_networks_have_the_printed_flops(size, plain, added):
     without = 2 * macs(size.arch)
     assert without == pytest.approx(plain, rel=0.004)
     assert 2 * macs(f"ea_{size.arch}", ea_start="plain") - without == pytest.approx(added, abs=0.006)
+
+
+@pytest.mark.parametrize("base", TINY)
+def test_torchs_own_counter_of_flops_agrees(base):
+    """With torchprofile, by which costs are reported, as far as torch counts: matrix products and convolutions."""
+    model, image = by_our_forward(build_tiny(base, "ea_transformer")), draw(1, IMAGES[base], images=1)
+    with FlopCounterMode(display=False) as counter:
+        classes(model, image)
+    counted = traced_macs(Pass(model, classification_head_name=HEAD), image)
+    products = sum(number for name, number in counted.items() if PRODUCTS.search(name))
+    assert counter.get_total_flops() == 2 * products
+    cost = image_cost(model)
+    assert cost.flops == 2 * counted.total() < 2.2 * products
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())

@@ -7,7 +7,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
 
+from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.images.description import ImageDescription
+from encoders import OPTIONS
+from tiny import make_loud
 
 HEAD = "sentence_classification_head"
 
@@ -36,3 +39,42 @@ def draw(seed: int, description: ImageDescription, images: int = 3) -> Tensor:
 def classes(model: nn.Module, images: Tensor) -> Tensor:
     """Logits of the classes (B, classes)."""
     return model(images, classification_head_name=HEAD)[0]
+
+
+TINY = {  # of an image's few pixels
+    "vit_tiny": {
+        "encoder_layers": 2,
+        "encoder_embed_dim": 8,
+        "encoder_ffn_embed_dim": 6,
+        "encoder_attention_heads": 2,
+        "patch_size": 2,
+        "dropout": 0.0,
+    },
+    "aa_resnet_20": {"encoder_attention_heads": 2},
+    "conv_image_small": {
+        "encoder_layers": 2,
+        "encoder_embed_dim": 6,
+        "encoder_ffn_embed_dim": 5,
+        "encoder_attention_heads": 3,
+        "patch_size": 2,
+        "dropout": 0.0,
+    },
+}
+IMAGES = {"vit_tiny": describe(4, 6), "aa_resnet_20": describe(12, 16), "conv_image_small": describe(4, 6)}
+
+
+def build_tiny(base: str, family: str | None = None, seed: int = 1, **options):
+    """A tiny model of a family, its mechanism loud enough for a wrong number to show, its batch norms with statistics.
+
+    Args:
+        base: a key of ``TINY``; family: None for plain attention.
+    """
+    arch = base if family is None else FAMILIES[family].model(base)
+    given = {**TINY[base], **(OPTIONS[family] if family else {}), **options}
+    model = make_loud(build(arch, IMAGES[base], seed, **given))
+    for name, tensor in (*model.named_buffers(), *model.named_parameters()):
+        if "running" in name:
+            torch.nn.init.uniform_(tensor, 0.5, 1.5)
+        elif name.endswith(("class_token", "embed_positions", "norm.bias", ".bias")):  # which start as zero
+            torch.nn.init.normal_(tensor, std=0.5)
+    return model

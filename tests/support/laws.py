@@ -14,6 +14,10 @@ HEADS = {  # the dimension of heads in parameters of terms, by the term's class
     "T5Positions": {"weight": 1},
     "FixedConvolution": {"weight": 0},
     "QuadraticPositions": {"centre": 0, "sharpness": 0},
+    "ImagePositions": {},
+    "QuadraticImage": {"centre": 0, "sharpness": 0},
+    "GeneralQuadraticImage": {"centre": 0, "root": 0},
+    "LearnedImage": {"row_weight": 0, "column_weight": 0},
 }
 HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an attention
     **{
@@ -140,24 +144,35 @@ def assert_heads_permute(model, seed: int, tolerance: float = 1e-4):
     with torch.no_grad():
         for attention in attentions:
             reverse_heads(attention)
-        for term in {term for attention in attentions for term in attention.terms}:  # layers may share one
-            for name, heads in HEADS.get(type(term).__name__, {}).items():
-                getattr(term, name).copy_(getattr(term, name).flip(heads))
+        reverse_terms(attentions)
     assert_close(scores(permuted, source, target), scores(model, source, target), tolerance)
+
+
+def reverse_terms(attentions):
+    """The heads of terms that layers may share."""
+    for term in {term for attention in attentions for term in attention.terms}:
+        for name, heads in HEADS.get(type(term).__name__, {}).items():
+            getattr(term, name).copy_(getattr(term, name).flip(heads))
 
 
 def reverse_heads(attention):
     heads, projections = attention.num_heads, [f"{part}_proj" for part in attention.projected]
     for projection in (getattr(attention, name) for name in projections):
-        for parameter in (projection.weight, projection.bias):
+        for parameter in projection.parameters():
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     for term in attention.terms:
         if type(term).__name__ not in HEADS:
             for parameter in term.parameters():  # by head, of the outputs of all heads, or of no head
-                if parameter.size(0) in (heads, attention.embed_dim):
+                if parameter.size(0) in (heads, attention.embed_dim, attention.width("q")):
                     parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     weight = attention.out_proj.weight
     weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))
+    reverse_mechanism(attention)
+
+
+def reverse_mechanism(attention):
+    """The heads of what the mechanism adds to an attention."""
+    projections = [f"{part}_proj" for part in attention.projected]
     for name, parameter in attention.named_parameters():
         owner, _, rest = name.partition(".")
         if owner not in (*projections, "out_proj", "terms"):

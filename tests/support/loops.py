@@ -162,6 +162,13 @@ class Evolving(Oracle):
         return beta * convolve(mix, attention.conv.weight, attention.conv.bias, kind) + (1 - beta) * mix
 
 
+class FirstPlain(Evolving):
+    """Evolving attention; the first of a chain has no convolution (``--ea-start plain``)."""
+
+    def logits(self, attention, kind, own, previous, masked):
+        return own if previous is None else super().logits(attention, kind, own, previous, masked)
+
+
 def attend(attention, queries, keys, kind, previous, real_queries, real_keys, oracle, attn_mask=None):
     """One sentence through one attention.
 

@@ -16,6 +16,7 @@ MODELS = {
     "three heads of 11": {**sizes(embed_dim=33, ffn_embed_dim=70, attention_heads=3), "layernorm_embedding": True},
     "learned weights": {"ea_learned": True, "no_cross_conv": True, **SKIPS},
     "realformer": {"arch": "realformer", **TINY},
+    "no convolution in the first layer": {"ea_start": "plain", **SKIPS},
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
 }
 
