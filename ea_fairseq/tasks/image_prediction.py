@@ -16,7 +16,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.images.folder import ImageFolder
-from ea_fairseq.images.image_set import Digits, ImageSet
+from ea_fairseq.images.image_set import ImageSet
 from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labels
 from ea_fairseq.tasks.numbered_classes import numbered_classes
 
@@ -29,9 +29,7 @@ class ImagePredictionConfig(FolderConfig):
 
     data: str = field(
         default=MISSING,
-        metadata={
-            "help": "folder with train.tar, test.tar and perhaps valid.tar, or .tar.gz; with --digits any folder"
-        },
+        metadata={"help": "folder with train.tar, test.tar and perhaps valid.tar, or .tar.gz"},
     )
     valid_ratio: float = field(
         default=0.1, metadata={"help": "share of the training set to validate on if there is no valid.tar"}
@@ -46,9 +44,6 @@ class ImagePredictionConfig(FolderConfig):
     image_cache: Optional[str] = field(  # noqa: UP045  fairseq reads no other way of writing it
         default=None, metadata={"help": "folder for decoded images, from which later trainings start sooner"}
     )
-    digits: bool = field(
-        default=False, metadata={"help": "read scikit-learn's 1,797 digits of 8 x 8 pixels instead of a folder"}
-    )
 
 
 @register_task("image_prediction", dataclass=ImagePredictionConfig)
@@ -58,7 +53,7 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
     describes, state_name, noun = ImageDescription, "images", "images"
 
     def __init__(self, cfg: ImagePredictionConfig, **kwargs: Any):
-        super().__init__(cfg, Digits() if cfg.digits else ImageFolder(cfg.data, cfg.image_cache))
+        super().__init__(cfg, ImageFolder(cfg.data, cfg.image_cache))
 
     def measure(self) -> ImageDescription:
         """Describes the training set without the validation split."""
@@ -94,7 +89,7 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
 
         model = super().build_model(cfg, from_checkpoint)
         if not isinstance(model, ImageModel):
-            raise UserError(f"--arch {cfg.arch} is no model of images")
+            raise UserError(f"--arch {cfg.arch} is no model of images: use one such as vit or resnet_20")
         model.register_classification_head(HEAD, self.description.outputs)
         return model
 

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from ea_fairseq.data.sets.digits import write_digits
 from ea_fairseq.errors import UserError
 from ea_fairseq.images import description as description_module
 from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
-from ea_fairseq.images.image_set import Digits
+from ea_fairseq.images.folder import ImageFolder
 from ea_fairseq.images.transforms import CUT_OUT, PADDING, Augmentation
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig, ImagePredictionTask
 from image_archives import LABELS, draw_images, members, write_images
@@ -180,8 +181,10 @@ def test_what_is_missing_or_wrong_is_named(tmp_path, folder):
         task_of(tmp_path).load_dataset("train")
 
 
-def test_digits_are_those_of_scikit_learn():
-    digits, parts = load_digits(), [Digits().read(split) for split in ("train", "test")]
+def test_prepared_digits_are_those_of_scikit_learn(tmp_path):
+    write_digits(tmp_path / "data-bin")
+    folder = ImageFolder(tmp_path / "data-bin")
+    digits, parts = load_digits(), [folder.read(split) for split in ("train", "test")]
     assert [len(part) for part in parts] == [1437, 360]
     for part in parts:
         assert np.bincount(part.targets).min() >= 0.09 * len(part)

@@ -91,6 +91,7 @@ IN_ODD_FOLDERS = {
     "make-shortlist.sh": ["a:b/data-bin", "shortlist.tsv"],
     "prepare-cifar10.sh": ["--images", "corpus", "a:b/out"],
     "prepare-corpus.sh": ["--source-lang", "de", "--target-lang", "en", "--dry-run", "corpus", "a:b/out"],
+    "prepare-digits.sh": ["--dry-run", "a:b/out"],
     "prepare-glue.sh": ["--task", "cola", "--dry-run", "a:b/out"],
     "prepare-iwslt14-deen.sh": ["--dry-run", "a:b/out"],
     "prepare-masked-lm.sh": ["--language", "en", "corpus", "a:b/out"],

@@ -1,4 +1,4 @@
-"""Images for tests: drawn ones, their archives, and a tiny model for fairseq's commands."""
+"""Images for tests: drawn ones, and their archives."""
 
 import io
 import os
@@ -17,28 +17,6 @@ needs_cifar10 = pytest.mark.skipif(
     not (CIFAR10 / "train.tar.gz").is_file(), reason="set EA_FAIRSEQ_IMAGES to a folder that has train.tar.gz"
 )
 LABELS = ("cat", "dog", "owl")
-TINY_MODEL = """
-from fairseq.models import register_model, register_model_architecture
-from torch import nn
-
-from ea_fairseq.models.image import ImageModel
-
-
-class Encoder(nn.Sequential):
-    width = 8
-
-
-@register_model("tiny_image")
-class TinyImageModel(ImageModel):
-    @classmethod
-    def build_model(cls, args, task):
-        found = cls.description_of(args, task)
-        pixels = found.channels * found.height * found.width
-        return cls(args, Encoder(nn.Flatten(), nn.Linear(pixels, 8), nn.ReLU()), found)
-
-
-register_model_architecture("tiny_image", "tiny_image")(lambda args: None)
-"""
 
 
 def draw_images(seed: int, count: int, side: int = 6, channels: int = 3) -> np.ndarray:
@@ -65,11 +43,4 @@ def write_images(folder: Path, sizes: Mapping[str, int], **options) -> Path:
         images = draw_images(seed, size, **options)
         images[np.arange(size), 0, np.arange(size) % 3] = 255
         pack(folder / f"{split}.tar", members(split, images))
-    return folder
-
-
-def write_tiny_model(folder: Path) -> Path:
-    """A --user-dir with the architecture ``tiny_image``."""
-    folder.mkdir()
-    (folder / "__init__.py").write_text(TINY_MODEL)
     return folder
