@@ -50,12 +50,12 @@ class PixelAttention(nn.Module):
         options = kind.options.from_namespace(args)
         self.width, self.heads, self.dropout = width, heads, nn.Dropout(args.attention_dropout)
         self.mechanism = kind.build(options, context, heads, heads, terms=terms)
-        self.mechanism.grid = context.grid
+        self.mechanism.grid, self.mechanism.key_dim, self.mechanism.scaling = context.grid, width, width**-0.5
         for name in PROJECTIONS:
             setattr(self.mechanism, name, None)
         projected = self.mechanism.projected
         self.q_proj, self.k_proj = (nn.Linear(width, heads * width) if part in projected else None for part in "qk")
-        self.reads_tokens = read_channels(self.mechanism, width, width * heads) or projected != "v"
+        self.reads_tokens = read_channels(self.mechanism, width) or projected != "v"
         # W_h of each head and their bias, then another linear layer, as in the authors' code.
         bound = (heads * width) ** -0.5
         self.weight = nn.Parameter(torch.empty(heads, width, width).uniform_(-bound, bound))
@@ -104,7 +104,7 @@ class PixelAttention(nn.Module):
     def maps(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Probabilities (1 or B, K, T, S), and logits for the layer above."""
         mechanism, tokens = self.mechanism, x if self.reads_tokens else x[:, :1]
-        inputs = Inputs(tokens, tokens, AttentionMasks(), self.heads, self.width**-0.5)
+        inputs = Inputs(tokens, tokens, AttentionMasks(), self.heads, mechanism.scaling)
         inputs.v = tokens
         if self.q_proj is not None:
             inputs.q = split_heads(self.q_proj(x), self.heads)

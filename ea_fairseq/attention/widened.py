@@ -54,18 +54,18 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
-    read_channels(attention, reads["q"], attention.width("q"))
+    read_channels(attention, reads["q"])
     attention.has_no_extra_terms = attention.is_plain = False
     has_bias = attention.v_proj.bias is not None
     for part in attention.projected:
         setattr(attention, f"{part}_proj", linear(reads[part], attention.width(part), has_bias, GAIN, *noise))
 
 
-def read_channels(attention: Attention, channels: int, width: int) -> bool:
-    """Lets dense synthesizers read so many channels, for a ``width`` of all heads; returns whether there are any."""
+def read_channels(attention: Attention, channels: int) -> bool:
+    """Lets dense synthesizers read tokens of so many channels; returns whether there are any."""
     found = [module for module in attention.modules() if isinstance(module, DenseSynthesizer)]
     for term in found:
-        term.read(channels, width)
+        term.read(channels, attention.width("q"))
     return bool(found)
 
 

@@ -1,10 +1,13 @@
 """Models of images with each mechanism: equations, other images, order of heads, gradients, chains, kernels."""
 
 import copy
+from argparse import ArgumentParser, Namespace
+from dataclasses import fields
 
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 import oracles_images
 from ea_fairseq.attention.attention import Attention
@@ -14,6 +17,8 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.aa_resnet import LAYOUTS, Layout
+from ea_fairseq.models.image_options import ResNetOptions
+from ea_fairseq.options import flag
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from images import HEAD, IMAGES, TINY, build, build_tiny, classes, describe, draw
 from laws import assert_close, reverse_heads, reverse_mechanism, reverse_terms
@@ -96,8 +101,6 @@ def test_other_images_of_a_batch_change_nothing(base, family):
 @each_model
 def test_the_order_of_heads_means_nothing(base, family):
     """A model whose heads, with all that is theirs, change places stays the same."""
-    if (base, family) == ("conv_image_small", "synthesizer"):
-        pytest.skip("of wide heads, the law does not know which parameters are theirs")
     model, images = build_tiny(base, family), draw(2, IMAGES[base])
     permuted, attentions = copy.deepcopy(model), []
     for module in permuted.modules():
@@ -274,3 +277,20 @@ def test_half_precision_is_near(base):
     with torch.autocast("cpu", torch.bfloat16):
         found = classes(model, images)
     assert_close(found.float(), expected, 0.1 * max(1, expected.abs().max()))
+
+
+def test_each_mechanism_that_brings_no_branch_has_models():
+    for base in TINY:
+        without = {name for name, family in FAMILIES.items() if family.model(base) not in ARCH_MODEL_REGISTRY}
+        assert without == {"conv_transformer", "pa_conv_transformer", "lite_transformer"}
+
+
+def test_defaults_are_the_papers_and_every_flag_is_in_the_help():
+    weights = {"vit_base": (0.1, 0.3), "aa_resnet_34": (0.5, 1.0), "conv_image": (0.1, 0.3)}
+    for arch, expected in weights.items():
+        args, model, parser = Namespace(), ARCH_MODEL_REGISTRY[f"ea_{arch}"], ArgumentParser()
+        ARCH_CONFIG_REGISTRY[f"ea_{arch}"](args)
+        assert (args.ea_alpha, args.ea_beta, args.ea_kernel_size, args.ea_start) == (*expected, 3, "conv")
+        model.add_args(parser)
+        assert all(flag(opt) in parser.format_help() for options in model.option_classes() for opt in fields(options))
+    assert ResNetOptions(resnet_depth="50").resnet_depth == 50

@@ -160,19 +160,19 @@ def reverse_heads(attention):
     for projection in (getattr(attention, name) for name in projections):
         for parameter in projection.parameters():
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
-    for term in attention.terms:
-        if type(term).__name__ not in HEADS:
-            for parameter in term.parameters():  # by head, of the outputs of all heads, or of no head
-                if parameter.size(0) in (heads, attention.embed_dim, attention.width("q")):
-                    parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     weight = attention.out_proj.weight
     weight.copy_(weight.unflatten(1, (heads, -1)).flip(1).flatten(1, 2))
     reverse_mechanism(attention)
 
 
 def reverse_mechanism(attention):
-    """The heads of what the mechanism adds to an attention."""
-    projections = [f"{part}_proj" for part in attention.projected]
+    """The heads of an attention's own terms, and of what the mechanism adds."""
+    heads, projections = attention.num_heads, [f"{part}_proj" for part in attention.projected]
+    for term in attention.terms:
+        if type(term).__name__ not in HEADS:
+            for parameter in term.parameters():  # by head, of the outputs of all heads, or of no head
+                if parameter.size(0) in (heads, attention.embed_dim, attention.width("q")):
+                    parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))
     for name, parameter in attention.named_parameters():
         owner, _, rest = name.partition(".")
         if owner not in (*projections, "out_proj", "terms"):
