@@ -16,6 +16,7 @@ from ea_fairseq.attention.maps import NAME, kind_of
 from ea_fairseq.attention.mechanism import Place
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.figures import PAGE, PLOTS, looks, save
+from ea_fairseq.experiments.maps.image_centres import draw_pixel_heads, is_of_pixels
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
 from ea_fairseq.experiments.runs.averaging import ANY
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
@@ -49,8 +50,11 @@ def draw_centres(path: Path, out: Path) -> list[Path]:
     Raises:
         UserError: where there is no checkpoint, or one has no quadratic attention.
     """
-    found = sorted(head for checkpoint in checkpoints(path) for head in heads_of(checkpoint))
+    read = checkpoints(path)
     out.mkdir(parents=True, exist_ok=True)
+    if is_of_pixels(read[0]):
+        return draw_pixel_heads(read, out)
+    found = sorted(head for checkpoint in read for head in heads_of(checkpoint))
     table = out / "centres.csv"
     with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HeadCentre._fields, *found])
