@@ -20,6 +20,7 @@ COMMANDS = {
     "translate": ("experiments.translate", "translates raw text, line by line"),
     "report": ("experiments.reports.report", "writes tables and figures of trained models' results"),
     "maps": ("experiments.maps.attention_maps", "draws and measures a trained model's attention maps"),
+    "map-quality": ("experiments.maps.map_quality", "measures how much attention maps say of an image"),
     "rationales": ("experiments.rationales.command", "shows which words of documents a classifier's decisions rest on"),
     "representations": (
         "experiments.representations.command",

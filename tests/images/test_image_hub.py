@@ -9,7 +9,10 @@ import torch
 
 from commands import ROOT, run_well
 from ea_fairseq import EAGraph, EAImage, UserError
+from ea_fairseq.experiments.maps.map_quality import maps_of
+from ea_fairseq.experiments.maps.map_reader import MapReader
 from ea_fairseq.experiments.scoring.task_scores import task_score
+from ea_fairseq.images.folder import ImageFolder
 from hostile_watch import watching
 
 SMALL = ["--encoder-embed-dim", "16", "--encoder-layers", "2", "--max-epoch", "3", "--max-update", "63"]
@@ -95,3 +98,27 @@ def test_the_page_has_the_maps_of_each_layer(model, tmp_path):
     assert [(one["rows"], one["columns"], one["leading"], one["heads"]) for one in layers] == [(4, 4, 1, 4)] * 2
     with pytest.raises(UserError, match="these models read different images"):
         maps.to_html(tmp_path / "page.html", other=model.attention(image + 1))
+
+
+def test_the_quality_of_maps_is_that_of_readers_of_one_query(home, model, tmp_path):
+    run_well(
+        *("ea-fairseq", "map-quality", "--cpu", "--epochs", "2", "--seeds", "2", "--out", "quality"),
+        *(home / "run/checkpoint_last.pt", home / "digits/data-bin"),
+        cwd=tmp_path,
+    )
+    found = json.loads((tmp_path / "quality/map-quality.json").read_text())
+    assert [*found["accuracy"]] == [f"encoder.layers.{layer}.self_attn" for layer in (0, 1)]
+    assert found["most frequent class"] == pytest.approx(100 * 37 / 360)
+    for scores in found["accuracy"].values():
+        assert len(scores) == 2 and min(scores) > 2 * found["most frequent class"]
+
+
+def test_readers_read_what_the_hub_shows(home, model):
+    images = ImageFolder(home / "digits/data-bin").read("test")
+    maps, targets = maps_of(model, images, limit=3)
+    assert [images.labels[number] for number in targets] == [images.labels[number] for number in images.targets[:3]]
+    for number in range(3):
+        for name, shown in model.attention(images.images[number]).items():
+            expected = shown.probabilities[:, 0, 1:].unflatten(1, (4, 4))  # of the class token, for all patches
+            torch.testing.assert_close(maps[name][number], expected)
+    assert sum(parameter.numel() for parameter in MapReader(8, 10).parameters()) == 89_266
