@@ -222,7 +222,7 @@ def slope_of(classifier, windows, window: int, token: int, step: float = 1e-6) -
                 if number != window:
                     hook.remove()
                 features = classifier.hub.model(tokens[None], features_only=True)[0]
-                vectors.append(classifier.vector(features, tokens[None])[0])
+                vectors.append(classifier.hub.represented(features, tokens[None])[0])
         return classifier.classified(torch.stack(vectors).mean(dim=0))[1].item()
 
     return (probability(1 + step) - probability(1 - step)) / (2 * step)
