@@ -8,17 +8,16 @@ from importlib.resources.abc import Traversable
 EXPLORER = files(__package__)
 
 
-def filled(
-    template: Traversable, title: str, styles: list[Traversable], scripts: list[Traversable], data: object
-) -> str:
-    """Puts title, styles, scripts and data, as JSON, where a template has ``{{title}}``, ``{{style}}`` and so on."""
+def filled(body: Traversable, title: str, styles: list[Traversable], scripts: list[Traversable], data: object) -> str:
+    """Frames a page's body; puts title, styles, scripts and data, as JSON, where it has ``{{title}}`` and so on."""
     parts = {
         "title": html.escape(title),
         "style": "\n".join(map(text_of, styles)),
         "script": "\n".join(map(text_of, scripts)),
         "data": json.dumps(data).replace("<", "\\u003c"),  # so that no word ends the script
     }
-    before, *rest = text_of(template).split("{{")
+    page = text_of(EXPLORER / "frame.html").replace("{{body}}", text_of(body))
+    before, *rest = page.split("{{")
     return before + "".join(parts[name] + after for name, after in (part.split("}}", 1) for part in rest))
 
 
