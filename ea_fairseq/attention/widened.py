@@ -6,10 +6,9 @@ from fairseq.modules.quant_noise import quant_noise
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.by_word import GAIN, ByWord
 from ea_fairseq.errors import UserError
 from ea_fairseq.terms.synthesizer import DenseSynthesizer
-
-GAIN = 2**-0.5  # of the projections' initialisation, as in fairseq's MultiheadAttention
 
 
 def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None) -> None:
@@ -62,10 +61,10 @@ def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> No
 
 
 def read_channels(attention: Attention, channels: int) -> bool:
-    """Lets dense synthesizers read tokens of so many channels; returns whether there are any."""
-    found = [module for module in attention.modules() if isinstance(module, DenseSynthesizer)]
-    for term in found:
-        term.read(channels, attention.width("q"))
+    """Lets dense synthesizers, gates and the like read tokens of so many channels; returns whether there are any."""
+    found = [module for module in attention.modules() if isinstance(module, (ByWord, DenseSynthesizer))]
+    for module in found:
+        module.read(channels, attention.width("q"))
     return bool(found)
 
 

@@ -26,7 +26,11 @@ from loops import FirstPlain, Oracle, convolve
 from mechanisms import ROWS
 from model_checks import by_our_forward, native_only
 
-CHANGES_VALUES = {"value_residual", "mta_transformer"}
+CHANGES_VALUES = {
+    name
+    for name, family in FAMILIES.items()
+    if family.attention.values is not Mechanism.values or family.attention.passes_values
+}
 MECHANISMS = {
     base: [
         name

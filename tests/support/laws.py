@@ -32,6 +32,8 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
     ("head_norm", ""): (),
     **{("gate", part): () for part in ("weight", "bias")},
     ("lambdas", ""): (),
+    ("gates", "weight"): (0,),
+    ("sinks", ""): (0,),
 }
 
 

@@ -7,6 +7,7 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
+from oracles_rivals import Exclusive, Gated, Sinking
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -47,6 +48,9 @@ ROWS = {
     "synthesizer": Row(Synthesizer()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
+    "gated_attention": Row(Gated()),
+    "exclusive_attention": Row(Exclusive()),
+    "sink_attention": Row(Sinking()),
     "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5, **MTA_2}),
 }
 

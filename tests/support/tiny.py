@@ -62,7 +62,7 @@ def make_loud(model, loudness: float = 1.0):
             parameter.normal_(std=loudness)
         elif name.endswith("conv.bias"):
             parameter.normal_(std=0.1 * loudness)
-        elif ".learned." in name:
+        elif ".learned." in name or name.endswith(".sinks"):
             parameter.normal_()
         elif "_proj.weight" in name:
             parameter.mul_(2.0)
