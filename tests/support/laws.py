@@ -26,6 +26,7 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
         for part, dims in (("weight", (0, 1)), ("bias", (0,)))
     },
     **{("learned", f"{name}_logits"): (0,) for name in ("alpha", "beta")},
+    ("learned", "weight"): (0,),
     ("mix_logits", ""): (0, 1),
     ("mix_weights", ""): (0, 1),
     ("head_mixing", ""): (0, 1, 2),  # groups, and heads of a group
