@@ -20,7 +20,7 @@ class Passed(NamedTuple):
 
     Args:
         logits: (B, K, T, S), zero at masked entries if the class passes them on.
-        values: (S, B, C), projected values that the mechanism passes on.
+        values: (S, B, C), projected values that the mechanism passes on, or (n, T, B, ...) of n layers.
     """
 
     logits: Tensor | None = None
@@ -44,7 +44,8 @@ class Inputs:
         cache: of a decoding step.
         previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
             no logits are passed on.
-        first_values: values (S, B, C) that the layer below passes on; None in the first layer, and where none are.
+        first_values: values (S, B, C) that the layer below passes on, or what else it passes on in their place; None
+            in the first layer, and where none are.
         q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; :meth:`split_heads` sets those that
             terms read.
     """

@@ -5,7 +5,7 @@ logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix,  mix = alpha * logits_{i-1
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,16 @@ from ea_fairseq.kernels.window import WINDOWS, Window
 from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
 
 STARTS = ("auto", "identity", "random")
+DEFAULTS: dict[str, dict[str, object]] = {
+    "base": {"ea_alpha": 0.5, "ea_beta": 0.1},
+    "lite": {"ea_alpha": 0.1, "ea_beta": 0.1},
+    "encoder": {"ea_alpha": 0.2, "ea_beta": 0.1},
+    "time_series": {"ea_alpha": 0.5, "ea_beta": 0.3},
+    "graph": {"ea_kernel_size": 1},
+    "vit": {"ea_alpha": 0.1, "ea_beta": 0.3},
+    "aa_resnet": {"ea_alpha": 0.5, "ea_beta": 1.0},
+    "conv_image": {"ea_alpha": 0.1, "ea_beta": 0.3},
+}
 
 
 def learned(value: object) -> str:
@@ -152,18 +162,7 @@ class EvolutionOptions(Options):
         return {"ea_kernel_size": max(kernels, default=99)}
 
 
-@register_mechanism(
-    "ea_transformer",
-    base={"ea_alpha": 0.5, "ea_beta": 0.1},
-    lite={"ea_alpha": 0.1, "ea_beta": 0.1},
-    encoder={"ea_alpha": 0.2, "ea_beta": 0.1},
-    classifier={"ea_alpha": 0.2, "ea_beta": 0.1},
-    time_series={"ea_alpha": 0.5, "ea_beta": 0.3},
-    graph={"ea_kernel_size": 1},
-    vit={"ea_alpha": 0.1, "ea_beta": 0.3},
-    aa_resnet={"ea_alpha": 0.5, "ea_beta": 1.0},
-    conv_image={"ea_alpha": 0.1, "ea_beta": 0.3},
-)
+@register_mechanism("ea_transformer", classifier={"ea_alpha": 0.2, "ea_beta": 0.1}, **DEFAULTS)
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
 
@@ -171,7 +170,7 @@ class EvolvingAttention(Attention):
     evolution off this is fairseq's attention itself.
     """
 
-    options = EvolutionOptions
+    options: ClassVar[type[Options]] = EvolutionOptions
     title = "evolving attention"
     adds = "convolutions"
     IDENTITY_SHIFT = 20.0
@@ -205,7 +204,8 @@ class EvolvingAttention(Attention):
 
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets what the steps below and kernels compute by."""
-        self.evolution, self.is_plain = evolution, evolution.is_off and self.has_no_extra_terms
+        self.evolution = evolution
+        self.is_plain = type(self) is EvolvingAttention and evolution.is_off and self.has_no_extra_terms
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
             1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta

@@ -42,8 +42,8 @@ class GatedAttention(Attention):
     fused = Attention.fused
     can_fuse_values = False
 
-    def __init__(self, embed_dim: int, num_heads: int, gate: str = "head", **kwargs: Any) -> None:
-        super().__init__(embed_dim, num_heads, **kwargs)
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, gate: str = "head", **kwargs: Any) -> None:
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
         self.gates = ByWord(embed_dim, num_heads, self.head_dim if gate == "channel" else 1)
 
     @classmethod

@@ -42,8 +42,8 @@ class SinkAttention(Attention):
     title = "attention with sinks"
     adds = "sinks"
 
-    def __init__(self, embed_dim: int, num_heads: int, sink: str = "learned", **kwargs: Any) -> None:
-        super().__init__(embed_dim, num_heads, **kwargs)
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, sink: str = "learned", **kwargs: Any) -> None:
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
         if sink == "learned":
             self.sinks: Tensor = nn.Parameter(torch.zeros(num_heads))
         else:

@@ -34,6 +34,7 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
     **{("gate", part): () for part in ("weight", "bias")},
     ("lambdas", ""): (),
     ("gates", "weight"): (0,),
+    ("layer_mixing", ""): (0, 2),
     ("sinks", ""): (0,),
 }
 
