@@ -36,6 +36,7 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
     ("gates", "weight"): (0,),
     ("layer_mixing", ""): (0, 2),
     ("sinks", ""): (0,),
+    ("query_key", "weight"): (),
 }
 
 
