@@ -37,6 +37,10 @@ class ByWord(nn.Module):
         self.start(weight.flatten(0, 1))
         self.weight = nn.Parameter(weight)
 
+    def joined(self, x: Tensor) -> Tensor:
+        """(T, B, C) -> (T, B, K n)"""
+        return F.linear(x, self.weight.flatten(0, 1))
+
     def forward(self, x: Tensor) -> Tensor:
         """(T, B, C) -> (B, K, T, n)"""
-        return split_heads(F.linear(x, self.weight.flatten(0, 1)), self.heads)
+        return split_heads(self.joined(x), self.heads)

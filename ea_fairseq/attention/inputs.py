@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,6 +106,10 @@ class Inputs:
         sentences, _, queries, keys = self.size
         self.masks = masks.of_size(sentences, queries, keys)
         self.previous = spread("previous_logits", self.previous, *self.size)
+
+    def of_keys(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """What a function makes of the tokens of keys, (S, B, C) -> (S, B, n); decoding steps store it, by name."""
+        return compute(self.memory) if self.cache is None else self.cache.of_keys(name, compute, self.memory)
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
         """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros at the beginning of sentences.

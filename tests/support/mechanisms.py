@@ -7,7 +7,7 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
-from oracles_rivals import Both, Depth, Exclusive, Gated, Lime, Sinking
+from oracles_rivals import Both, Composable, Depth, Differential, Exclusive, Gated, Lime, Sinking
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -48,6 +48,8 @@ ROWS = {
     "synthesizer": Row(Synthesizer()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
+    "composable_attention": Row(Composable(), {"compose_by_key": True}),
+    "diff_transformer": Row(Differential()),
     "depth_attention": Row(Depth()),
     "lime": Row(Lime()),
     "ea_value_residual": Row(Both(EVOLVING, ValueResidual()), EVOLUTION),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from loops import Oracle
+from loops import TERMS, Oracle, normalized_and_rotated
 
 
 class Gated(Oracle):
@@ -110,3 +110,102 @@ class Both(Oracle):
 
     def hands_on(self, logits, tokens):
         return logits, self.of_values.hands_on(logits, self.tokens)
+
+
+class Differential(Oracle):
+    """Version 1: the maps of two heads, subtracted, for the values of both, normalized and scaled by depth."""
+
+    def logits(self, attention, kind, own, previous, masked):
+        a1, b1, a2, b2 = attention.lambda_vectors
+        self.layer = 0 if previous is None else previous
+        self.lambda_0 = 0.8 - 0.6 * math.exp(-0.3 * self.layer)
+        self.factor = math.exp(a1 @ b1) - math.exp(a2 @ b2) + self.lambda_0
+        return own
+
+    def weights(self, attention, kind, weights, masked):
+        return torch.stack([weights[i] - self.factor * weights[i + 1] for i in range(0, len(weights), 2)])
+
+    def output(self, attention, tokens, weights):
+        first, second = (
+            super(Differential, self).output(attention, replace(tokens, projected={"v": values}), weights)
+            for values in (tokens.projected["v"][::2], tokens.projected["v"][1::2])
+        )
+        output = torch.cat([first, second], dim=-1)
+        for vector in output.flatten(0, 1):
+            vector /= math.sqrt(sum(number**2 for number in vector.tolist()) / len(vector) + 1e-5)
+            vector *= (1 - self.lambda_0) * attention.pair_norm
+        return output
+
+    def hands_on(self, logits, tokens):
+        return self.layer + 1
+
+
+class Differential2(Oracle):
+    """Version 2: of each head's map, less that of a second query on the same keys."""
+
+    def own(self, attention, tokens):
+        self.tokens = tokens
+        return super().own(attention, tokens)
+
+    def weights(self, attention, kind, weights, masked):
+        words, keys = self.tokens.queries, self.tokens.projected["k"]
+        queries = torch.stack([words @ weight.T for weight in attention.second_query.weight])
+        if attention.query_key is not None:
+            queries = normalized_and_rotated(attention.query_key, "q", queries)
+        found = weights.clone()
+        for head in range(weights.size(0)):
+            for t in range(weights.size(1)):
+                seen = [s for s in range(weights.size(2)) if not masked[t, s]]
+                powers = [math.exp(queries[head, t] @ keys[head, s] / math.sqrt(keys.size(-1))) for s in seen]
+                gate = torch.sigmoid(attention.gates.weight[head, 0] @ words[t])
+                for s, power in zip(seen, powers, strict=True):
+                    found[head, t, s] -= gate * power / sum(powers)
+        return found
+
+
+class Composable(Oracle):
+    """Heads mixed by matrices of the query's word and, where there are any, of the key's, before and after softmax."""
+
+    def own(self, attention, tokens):
+        self.tokens = tokens
+        return super().own(attention, tokens)
+
+    def logits(self, attention, kind, own, previous, masked):
+        return self.compose(attention.query_logits, attention.key_logits, own)
+
+    def weights(self, attention, kind, weights, masked):
+        return self.compose(attention.query_weights, attention.key_weights, weights)
+
+    def compose(self, by_query, by_key, maps):
+        found = maps.clone()
+        for t in range(maps.size(1)):
+            for s in range(maps.size(2)):
+                found[:, t, s] += matrix_of(by_query, self.tokens.queries[t]) @ maps[:, t, s]
+                if by_key is not None:
+                    found[:, t, s] += matrix_of(by_key, self.tokens.keys[s]) @ maps[:, t, s]
+        return found
+
+
+def matrix_of(composition, x):
+    """The (K, K) by which a word x (C,) mixes heads, beside the identity."""
+    hidden = composition.hidden @ x
+    hidden = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
+    first, second = torch.einsum("n,npra->pra", hidden, composition.mixing)
+    matrix = torch.diag(torch.tanh(composition.scales @ x))
+    for from_heads, to_heads in zip(first, second, strict=True):
+        size = math.sqrt(from_heads.square().mean() + 1e-6)
+        matrix += torch.outer(to_heads, from_heads / size)
+    return matrix
+
+
+def forget_gates(term, tokens, head: int, t: int, s: int):
+    """Logarithms of the gates of the words between, of the later one of query and key, and not of the earlier one."""
+    direction = 0 if s <= t else 1
+    if direction == term.bias.size(1):
+        return torch.zeros(())
+    weight, bias = term.gates.weight[head, direction], term.bias[head, direction]
+    words = range(min(s, t) + 1, max(s, t) + 1)
+    return sum((torch.sigmoid(weight @ tokens.queries[i] + bias).log() for i in words), torch.zeros(()))
+
+
+TERMS["ForgetGates"] = forget_gates
