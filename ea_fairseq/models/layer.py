@@ -28,6 +28,7 @@ class MechanismLayer(nn.Module):
 
     self_attn: Attention
     branch: Branch | None
+    options: LayerOptions
     # Attributes that fairseq's layers set.
     dropout_module: nn.Module
     activation_dropout_module: nn.Module
@@ -50,19 +51,19 @@ class MechanismLayer(nn.Module):
         """
         # fairseq's constructor calls the methods that build parts, which read these.
         self._attention, self._layer, self._shared = attention, layer, shared
-        self._options = options = LayerOptions.from_namespace(cfg)
+        self.options = options = LayerOptions.from_namespace(cfg)
         super().__init__(cfg, *args)
         self.activation_fn = options.activation(self.activation_fn)
         options.replace_norms(self)
 
     def build_fc1(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
         """The first linear layer of the feed-forward network."""
-        options = self._options
+        options = self.options
         return quant_noise(nn.Linear(input_dim, options.first_outputs(output_dim), not options.no_biases), *noise)
 
     def build_fc2(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
         """The second linear layer of the feed-forward network."""
-        options = self._options
+        options = self.options
         return quant_noise(nn.Linear(options.hidden_units(input_dim), output_dim, not options.no_biases), *noise)
 
     def build_attention(self, kind: str, cfg: Any, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
