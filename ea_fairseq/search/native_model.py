@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import room_for
-from ea_fairseq.attention.query_key import rotate
+from ea_fairseq.attention.query_key import rotations
 from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 
@@ -67,7 +67,7 @@ class NativeModel:
                     tokens = torch.full((1, count), embed_positions.padding_idx + 1)
                     stack.positions = self.address(embed_positions(tokens)[0].float())
                 if self._rotated[side]:
-                    stack.rotations = self.address(rotations(count, self._rotated[side]))
+                    stack.rotations = self.address(rotations(torch.arange(count), self._rotated[side]).float())
                 self._position_counts[side] = count
 
     def stack(self, stack: Any, embeddings: Tensor) -> Structure:
@@ -162,12 +162,6 @@ class NativeModel:
 def rotated_width(attention: Attention) -> int:
     """The width of a head's query and key if they are rotated, else 0."""
     return attention.key_dim if attention.query_key is not None and attention.query_key.rotates else 0
-
-
-def rotations(count: int, width: int) -> Tensor:
-    """Cosines and sines of the angles by which positions up to ``count`` rotate the pairs of a head, (count, width)."""
-    first_of_each_pair = torch.arange(width).lt(width // 2).float()
-    return rotate(first_of_each_pair.expand(count, 1, 1, -1), torch.arange(count))
 
 
 def scaled_embeddings(stack: Any) -> Tensor:

@@ -12,6 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -66,8 +67,8 @@ def has_supported_classes(model: TransformerModelBase) -> bool:
 
 
 def is_supported_norm(module: nn.Module | None) -> bool:
-    """Whether a norm is torch's layer norm or root mean square norm, with a weight, or there is none."""
-    return module is None or (type(module) in (nn.LayerNorm, nn.RMSNorm) and module.weight is not None)
+    """Whether a norm is torch's layer norm or our root mean square norm, with a weight, or there is none."""
+    return module is None or (type(module) in (nn.LayerNorm, RMSNorm) and module.weight is not None)
 
 
 def hooks_of(module: nn.Module) -> tuple[dict, dict]:

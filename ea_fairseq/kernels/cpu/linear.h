@@ -5,6 +5,7 @@
 #else
 #include "matmul.h"
 #endif
+#include "norm_vector.h"
 #include "rows.h"
 #include "translation.h"
 
@@ -56,8 +57,12 @@ static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, con
         return;
     }
     for (int64_t row = 0; row < rows; row++, x += width, y += width) {
+        if (norm->is_rms) {
+            normalize(norm->weight, norm->eps, width, x, y);
+            continue;
+        }
         vec sum = {0}, squares = {0};
-        for (int64_t i = 0; i < width && !norm->is_rms; i += LANES) sum += masked_load(x, i, width - i, 0);
+        for (int64_t i = 0; i < width; i += LANES) sum += masked_load(x, i, width - i, 0);
         float mean = reduce_sum(sum) / width;
         for (int64_t i = 0; i < width; i += LANES) {
             vec difference = where(visible_keys(NULL, NULL, i, width), masked_load(x, i, width - i, 0) - mean);
@@ -75,15 +80,10 @@ static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, con
 // Normalizes each head of a query or key x (heads, width), and rotates its pairs (i, i + width / 2) by their angles, of
 // which `rotation` has cosines and sines, (2, width / 2), or is NULL.
 static void turn_heads(const struct norm *norm, const float *rotation, int64_t heads, int64_t width, float *x) {
-    if (norm->weight) apply_norm(norm, width, heads, x, x);
-    int64_t half = width / 2;
-    for (int64_t head = 0; rotation && head < heads; head++, x += width)
-        for (int64_t i = 0; i < half; i += LANES) {
-            vec first = masked_load(x, i, half - i, 0), second = masked_load(x, half + i, half - i, 0);
-            vec cosine = masked_load(rotation, i, half - i, 0), sine = masked_load(rotation, half + i, half - i, 0);
-            masked_store(x, i, half - i, first * cosine - second * sine, 0);
-            masked_store(x, half + i, half - i, second * cosine + first * sine, 0);
-        }
+    for (int64_t head = 0; head < heads; head++, x += width) {
+        if (norm->weight) normalize(norm->weight, norm->eps, width, x, x);
+        if (rotation) rotate(rotation, width, 1, x, x);
+    }
 }
 
 static void apply_relu(float *x, int64_t count) {
