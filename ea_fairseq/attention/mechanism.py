@@ -96,6 +96,11 @@ class Mechanism:
         return False
 
     @classmethod
+    def fits_edges(cls, options: Any) -> bool:
+        """Whether maps may have an entry for each edge: it is entrywise, and values stay as they are."""
+        return cls.is_entrywise(options) and not cls.changes_values()
+
+    @classmethod
     def changes_values(cls) -> bool:
         """Whether it changes values, or what a head makes of them."""
         return cls.values is not Mechanism.values or cls.passes_values

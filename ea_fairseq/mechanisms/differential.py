@@ -73,7 +73,7 @@ class DifferentialAttention(Attention):
             UserError: if version 1 has an odd number of heads or values of distances, or version 2 no keys.
         """
         super().__init__(embed_dim, num_heads, *args, **kwargs)
-        self.has_pairs, self.lambda_0 = version == 1, 0.8 - 0.6 * math.exp(-0.3 * layer)
+        self.has_pairs, self.layer, self.lambda_0 = version == 1, layer, 0.8 - 0.6 * math.exp(-0.3 * layer)
         if not self.has_pairs:
             if "k" not in self.projected:
                 raise UserError("--diff-version 2 needs keys, and these attentions have none")

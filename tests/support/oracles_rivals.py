@@ -117,8 +117,7 @@ class Differential(Oracle):
 
     def logits(self, attention, kind, own, previous, masked):
         a1, b1, a2, b2 = attention.lambda_vectors
-        self.layer = 0 if previous is None else previous
-        self.lambda_0 = 0.8 - 0.6 * math.exp(-0.3 * self.layer)
+        self.lambda_0 = 0.8 - 0.6 * math.exp(-0.3 * attention.layer)
         self.factor = math.exp(a1 @ b1) - math.exp(a2 @ b2) + self.lambda_0
         return own
 
@@ -135,9 +134,6 @@ class Differential(Oracle):
             vector /= math.sqrt(sum(number**2 for number in vector.tolist()) / len(vector) + 1e-5)
             vector *= (1 - self.lambda_0) * attention.pair_norm
         return output
-
-    def hands_on(self, logits, tokens):
-        return self.layer + 1
 
 
 class Differential2(Oracle):
