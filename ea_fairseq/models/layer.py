@@ -250,8 +250,7 @@ def build_attention(
         convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
         query_key=parts.query_key((keys or width) // num_heads, terms.rotates and context.kind != "cross"),
         dropout=cfg.attention_dropout,
-        bias=not parts.no_biases,
-        **kwargs,
+        **{"bias": not parts.no_biases, **kwargs},
     )
     if width != embed_dim:
         widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
