@@ -32,6 +32,7 @@ from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 from ea_fairseq.tasks.node_prediction import NodePredictionConfig
+from ea_fairseq.tasks.span_corruption import SpanCorruptionConfig
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     tasks = (
         *(TranslationConfig, MaskedLMConfig, SentencePredictionConfig),
-        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig),
+        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig, SpanCorruptionConfig),
     )
     configs = DatasetConfig, *tasks, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
