@@ -40,7 +40,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         super().__init__([group for part in self.parts for group in part.param_groups], {})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]  # torch's has overloads
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Lets each of the two update its own parameters; their options and state are in this one."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for part, group in zip(self.parts, self.param_groups, strict=True):

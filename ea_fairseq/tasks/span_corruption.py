@@ -14,7 +14,8 @@ from fairseq.utils import split_paths
 from omegaconf import II, MISSING
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.tasks.spans import SENTINELS, SpanCorruptionDataset, add_sentinels, count_noise
+from ea_fairseq.plain.sentinels import SENTINELS
+from ea_fairseq.tasks.spans import SpanCorruptionDataset, add_sentinels, count_noise
 
 logger = logging.getLogger(__name__)
 T5_BLOCK = 568  # tokens, of which T5 makes a source of 512 and a target of 114
@@ -52,10 +53,10 @@ class SpanCorruptionTask(FairseqTask):
         if cfg.tokens_per_sample < 2:
             raise UserError(f"--tokens-per-sample must be 2 or more, not {cfg.tokens_per_sample}")
         _, spans = count_noise(cfg.tokens_per_sample, cfg.noise_density, cfg.mean_span_length)
-        if spans > SENTINELS:
+        if spans > len(SENTINELS):
             raise UserError(
-                f"--tokens-per-sample {cfg.tokens_per_sample} has {spans} spans of noise, and there are {SENTINELS} "
-                "sentinels: give a smaller one, or longer spans with --mean-span-length"
+                f"--tokens-per-sample {cfg.tokens_per_sample} has {spans} spans of noise, more than the "
+                f"{len(SENTINELS)} sentinels: give a smaller one, or longer spans with --mean-span-length"
             )
 
     @classmethod

@@ -13,8 +13,7 @@ from fairseq.data.data_utils import numpy_seed
 from fairseq.data.language_pair_dataset import collate
 from torch import Tensor
 
-SENTINELS = 100
-NAMES = tuple(f"<extra_id_{number}>" for number in range(SENTINELS))  # in the order of their use in a text
+from ea_fairseq.plain.sentinels import SENTINELS
 
 
 def add_sentinels(dictionary: Dictionary) -> list[int]:
@@ -22,10 +21,10 @@ def add_sentinels(dictionary: Dictionary) -> list[int]:
 
     A dictionary that has all of them, such as that of ``ea-fairseq import-t5``, stays as it is.
     """
-    for name in reversed(NAMES):
+    for name in reversed(SENTINELS):
         if name not in dictionary:
             dictionary.add_symbol(name)
-    return [dictionary.index(name) for name in NAMES]
+    return [dictionary.index(name) for name in SENTINELS]
 
 
 def count_noise(length: int, density: float, mean_length: float) -> tuple[int, int]:
