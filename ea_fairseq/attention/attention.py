@@ -15,6 +15,7 @@ from ea_fairseq.attention.cache import AttentionCache, repeat_for_beam, step_by_
 from ea_fairseq.attention.convolutions import Convolutions
 from ea_fairseq.attention.inputs import NOTHING, Inputs, Passed
 from ea_fairseq.attention.mechanism import Grid, LayerContext, Mechanism
+from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import attend, join_heads, project
@@ -51,12 +52,14 @@ class Attention(Mechanism, MultiheadAttention):
         num_heads: int,
         terms: tuple[Term, ...] = (),
         convolutions: Convolutions | None = None,
+        query_key: QueryKey | None = None,
         **kwargs: Any,
     ):
         """
         Args:
             terms: the scores are their sum; the dot product by default.
             convolutions: of tokens and values, in self-attention.
+            query_key: normalizes and rotates queries and keys.
             kwargs: those of fairseq's ``MultiheadAttention``.
 
         Raises:
@@ -67,8 +70,10 @@ class Attention(Mechanism, MultiheadAttention):
         self.key_dim = self.head_dim  # of a query or key of one head; ``head_dim`` is that of a value
         self.convolutions = convolutions
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
+        self.query_key = query_key
         self.dot_product_only = not terms
-        self.has_no_extra_terms = not terms and convolutions is None  # the mechanism without additions by flags
+        # Whether this is the mechanism without additions by flags.
+        self.has_no_extra_terms = not terms and convolutions is None and query_key is None
         self.is_plain = type(self) is Attention and self.has_no_extra_terms  # fairseq's own forward computes the same
         self.projected = "".join(
             part for part in "qkv" if part == "v" or any(part in term.needs for term in self.terms)
@@ -77,6 +82,8 @@ class Attention(Mechanism, MultiheadAttention):
             if convolutions is not None and part in convolutions:
                 raise UserError(f"--conv-projections must not have {part}, which these attentions do not read")
             setattr(self, f"{part}_proj", None)
+        if query_key is not None:
+            query_key.keep_only(self.projected)
         self.recorded: dict[str, Tensor | None] | None = None  # see ea_fairseq.attention.recording
         if self.marker:
             self.register_buffer(self.marker, torch.empty(0))
@@ -244,6 +251,8 @@ class Attention(Mechanism, MultiheadAttention):
     def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
         """Projections of tokens to queries, keys or values, side by side, without those that no term reads.
 
+        Queries and keys are normalized and rotated if flags ask for it.
+
         Args:
             x: (T, B, C); parts: letters of "qkv", in this order.
 
@@ -254,10 +263,15 @@ class Attention(Mechanism, MultiheadAttention):
         if not layers:
             return None
         if self.convolutions is not None and self.convolutions.act_on(parts):
-            return self.convolutions.project(x, layers, inputs)
-        if inputs.cache is not None:
-            return inputs.cache.project(x, layers)
-        return project(x, *layers.values())
+            projected = self.convolutions.project(x, layers, inputs)
+        elif inputs.cache is not None:
+            projected = inputs.cache.project(x, layers)
+        else:
+            projected = project(x, *layers.values())
+        # Norms and rotations.
+        if self.query_key is not None:
+            projected = self.query_key(projected, {part: self.width(part) for part in layers}, inputs)
+        return projected
 
     def width(self, part: str) -> int:
         """The total width of all heads, of a query, key or value (``q``, ``k``, ``v``)."""

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ea_fairseq.attention.attention import Attention
 
-PLAIN = {"base": "transformer", "lite": "transformer_lite"}  # fairseq's own architectures, the baselines, by size
+MODERN = "modern_transformer"  # the plain model whose layers have the parts of language models of 2026
+# The baselines by size: architectures of fairseq's own Transformer, and of the modern one.
+PLAIN = {
+    "base": "transformer",
+    "lite": "transformer_lite",
+    "modern_base": MODERN,
+    "modern_lite": f"{MODERN}_lite",
+}
 ENDINGS = {"": "base", "_base": "base", "_lite": "lite"}  # sizes by the end of an architecture's name
 LAYOUTS = ("roberta", "bert")  # of encoder-only models
 ENCODER_SIZES = ("tiny", "mini", "small", "base", "large")
@@ -20,7 +27,8 @@ class Family:
     """A mechanism's models.
 
     Args:
-        name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``.
+        name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``, and those with
+            modern layers, such as ``ea_modern_transformer_lite``.
         attention: the class of their attentions.
         defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models have
             those of ``encoder`` or else of ``base``, models of time series those of ``time_series`` or else of
@@ -34,8 +42,9 @@ class Family:
 
     @property
     def archs(self) -> dict[str, str]:
-        """The sizes ``base`` and ``lite`` by the names of the architectures."""
-        return {self.name + ending: size for ending, size in ENDINGS.items()}
+        """The sizes, as in ``PLAIN``, by the names of the architectures."""
+        old = {self.name + ending: size for ending, size in ENDINGS.items()}
+        return old | {self.model(MODERN) + ending: f"modern_{size}" for ending, size in ENDINGS.items()}
 
     def encoder(self, layout: str) -> str:
         """The name of the encoder-only fairseq model of a layout: ``ea_transformer`` -> ``ea_roberta``."""

@@ -41,6 +41,7 @@ POSITIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --r
     "none": (),
     "shaw": (ShawPositions,),
     "t5": (T5Positions.of_stack,),
+    "rope": (),  # rotates queries and keys, see query_key.py
     "composite": CONVOLUTIONS["composite"],
     "quadratic": (QuadraticPositions,),
     **{name: (term,) for name, term in IMAGE_POSITIONS.items()},
@@ -122,11 +123,22 @@ class TermOptions(Options):
             raise UserError(
                 f"--no-content-scores leaves out what --synthesizer {self.synthesizer} is: leave out one of them"
             )
+        has_dot_products = self.attention_type == "dot" and self.synthesizer not in MAPS and not self.no_content_scores
+        if self.rotates and not has_dot_products:
+            raise UserError(
+                "--relative-positions rope rotates the queries and keys of dot products: leave out --attention-type, "
+                "--no-content-scores and a --synthesizer without dot products"
+            )
         if self.no_content_scores and {*by_distance} == {"none"}:
             raise UserError(
                 "--no-content-scores leaves self-attentions nothing to score by: give --relative-positions or "
                 "--lightweight-conv"
             )
+
+    @property
+    def rotates(self) -> bool:
+        """Whether queries and keys of self-attentions are rotated by their positions."""
+        return self.relative_positions == "rope"
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -141,7 +153,7 @@ class TermOptions(Options):
         """The terms of an attention of ``width`` C and K heads; none if scores are plain dot products.
 
         Raises:
-            UserError: if a term reads pixels, and the model is not one of images.
+            UserError: if a term reads pixels, and the model is not one of images, or the other way round.
         """
         by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
         if context.kind == "cross":
@@ -149,6 +161,10 @@ class TermOptions(Options):
         else:
             if self.relative_positions in IMAGE_POSITIONS and context.grid is None:
                 raise UserError(f"--relative-positions {self.relative_positions} is for models of images, such as vit")
+            if self.rotates and context.grid is not None:
+                raise UserError(
+                    "--relative-positions rope is for sequences: give a model of images quadratic_image, say"
+                )
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
             shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
             terms += [(shaw if term is ShawPositions else term)(context, width, heads) for term in by_distance]

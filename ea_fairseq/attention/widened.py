@@ -48,8 +48,10 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
     attention.head_dim = attention.key_dim = width // attention.num_heads
     attention.scaling = attention.head_dim**-0.5
     project_anew(attention, {"q": channels, "k": attention.kdim, "v": attention.vdim}, *noise)
-    attention.out_proj = linear(width, channels, True, 1.0, *noise)
-    nn.init.zeros_(attention.out_proj.bias)
+    has_bias = attention.out_proj.bias is not None
+    attention.out_proj = linear(width, channels, has_bias, 1.0, *noise)
+    if has_bias:
+        nn.init.zeros_(attention.out_proj.bias)
 
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:

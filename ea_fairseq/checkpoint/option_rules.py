@@ -28,6 +28,7 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
+from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
@@ -217,7 +218,7 @@ def model_rules() -> dict[str, Rule]:
     options = (family.attention.options for family in FAMILIES.values())
     models = EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
     of_images = VitOptions, ConvImageOptions, ResNetOptions
-    ours = TermOptions, ConvolutionOptions, *models, *of_images, *options
+    ours = TermOptions, ConvolutionOptions, LayerOptions, *models, *of_images, *options
     found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from ea_fairseq.attention.widened import widen, widen_heads
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.models.layer_options import LayerOptions
 
 
 class MechanismLayer(nn.Module):
@@ -46,9 +48,22 @@ class MechanismLayer(nn.Module):
             layer: the layer's index, from 0.
             shared: modules that layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.LayerContext`.
         """
-        # fairseq's constructor calls build_attention, which reads these.
+        # fairseq's constructor calls the methods that build parts, which read these.
         self._attention, self._layer, self._shared = attention, layer, shared
+        self._options = options = LayerOptions.from_namespace(cfg)
         super().__init__(cfg, *args)
+        self.activation_fn = options.activation(self.activation_fn)
+        options.replace_norms(self)
+
+    def build_fc1(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
+        """The first linear layer of the feed-forward network."""
+        options = self._options
+        return quant_noise(nn.Linear(input_dim, options.first_outputs(output_dim), not options.no_biases), *noise)
+
+    def build_fc2(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
+        """The second linear layer of the feed-forward network."""
+        options = self._options
+        return quant_noise(nn.Linear(options.hidden_units(input_dim), output_dim, not options.no_biases), *noise)
 
     def build_attention(self, kind: str, cfg: Any, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """Builds the attention of a kind (``encoder``, ``decoder`` or ``cross``), and the branch parallel to it.
@@ -222,16 +237,19 @@ def build_attention(
         keys: total width of all heads of queries and keys, if it is another than that of values.
         kwargs: arguments of fairseq's ``MultiheadAttention``.
     """
-    options = kind.options.from_namespace(cfg)
+    options, terms = kind.options.from_namespace(cfg), TermOptions.from_namespace(cfg)
+    parts = LayerOptions.from_namespace(cfg)
     width = kind.width_of_heads(options, embed_dim, num_heads)
     attention = kind.build(
         options,
         context,
         embed_dim,
         num_heads,
-        terms=TermOptions.from_namespace(cfg).build(context, keys or width, num_heads),
+        terms=terms.build(context, keys or width, num_heads),
         convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
+        query_key=parts.query_key((keys or width) // num_heads, terms.rotates and context.kind != "cross"),
         dropout=cfg.attention_dropout,
+        bias=not parts.no_biases,
         **kwargs,
     )
     if width != embed_dim:
@@ -239,6 +257,8 @@ def build_attention(
     attention.grid = context.grid
     if reads is not None or keys is not None:
         widen(attention, reads or embed_dim, keys=keys)
+    if parts.no_scale_attention:
+        attention.scaling, attention.is_plain = 1.0, False
     return attention
 
 

@@ -169,7 +169,7 @@ class MechanismModel(BaseFairseqModel):
             refuse_mismatch(self, state_dict)
         if new:
             options = self.family.attention.options.from_namespace(self.args)
-            initialize_mechanism(self, self.family.attention, options, unused)
+            initialize_mechanism(self, self.family.attention, options, new, unused)
         return super().load_state_dict(state_dict, strict)
 
     def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:

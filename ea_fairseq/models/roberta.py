@@ -16,6 +16,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import LAYOUTS, Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import POOLED, EncoderOptions
+from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
@@ -143,7 +144,7 @@ class MechanismRoberta(MechanismModel, RobertaModel):
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:
         """Returns the option classes that this package adds."""
-        return *super().option_classes(), EncoderOptions
+        return *super().option_classes(), LayerOptions, EncoderOptions
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "MechanismRoberta":

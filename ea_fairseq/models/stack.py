@@ -13,6 +13,7 @@ from ea_fairseq.attention.beam import BeamState, SelectedRows, by_sentence, sele
 from ea_fairseq.attention.term import Term
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap_layer
+from ea_fairseq.models.layer_options import LayerOptions
 
 # The batch dimension of each tensor that an encoder returns.
 OUTPUT_BATCH_DIMS = {
@@ -52,6 +53,7 @@ class MechanismStack(nn.Module):
         self._layers_built, self._attention = 0, attention
         self._shared: dict[str, nn.Module] = {}
         super().__init__(cfg, *args, **kwargs)
+        LayerOptions.from_namespace(cfg).replace_norms(self)
         name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
@@ -133,6 +135,10 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
 class MechanismDecoder(MechanismStack, TransformerDecoderBase):
     """fairseq's Transformer decoder, in which both attentions receive what those of the layer below pass on."""
 
+    def __init__(self, cfg: Any, *args: Any, **kwargs: Any):
+        super().__init__(cfg, *args, **kwargs)
+        self.logit_scale = cfg.decoder.embed_dim**-0.5 if LayerOptions.from_namespace(cfg).scale_logits else 1.0
+
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
 
@@ -187,12 +193,14 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
             if index == alignment_layer and weights is not None:
                 alignment = weights[:alignment_heads].to(x).mean(dim=0)
 
-        # Final layer norm and projection, (B, T, C).
+        # Final norm and projection, (B, T, C), and the scale of logits.
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         x = x.transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
+        if self.logit_scale != 1:
+            x = self.logit_scale * x
         return x, {"attn": [alignment], "inner_states": states, "is_step": incremental_state is not None}
 
     def get_normalized_probs_scriptable(

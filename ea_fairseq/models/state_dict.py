@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Container
 
 from torch import Tensor, nn
 
@@ -10,15 +11,19 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options
 
 logger = logging.getLogger(__name__)
-MECHANISM = re.compile(r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$)|\.branch\.")  # parameters not in fairseq's layers
+MECHANISM = re.compile(  # parameters that a layer of fairseq's, or a plain one of ours, does not have
+    r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$|query_key\.)|\.branch\."
+)
+BY_FLAGS = re.compile(r"_attn\.(terms|convolutions)\.")  # of these, what a plain layer of ours has by flags
 PROJECTION = re.compile(r"_attn\.[qk]_proj\.(weight|bias)$")
 
 
 def missing_mechanism_parameters(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
     """Returns the model's tensors of its mechanism if the checkpoint is a plain Transformer's, else nothing."""
-    if any(MECHANISM.search(name) for name in state_dict):
+    if any(MECHANISM.search(name) and not BY_FLAGS.search(name) for name in state_dict):
         return {}
-    return {name: tensor for name, tensor in model.state_dict().items() if MECHANISM.search(name)}
+    own = model.state_dict()
+    return {name: tensor for name, tensor in own.items() if MECHANISM.search(name) and name not in state_dict}
 
 
 def remove_unused_projections(model: nn.Module, state_dict: dict[str, Tensor]) -> int:
@@ -30,23 +35,26 @@ def remove_unused_projections(model: nn.Module, state_dict: dict[str, Tensor]) -
     return len({name.rpartition(".")[0] for name in unused})
 
 
-def initialize_mechanism(model: nn.Module, kind: type[Attention], options: Options, unused: int = 0) -> None:
+def initialize_mechanism(
+    model: nn.Module, kind: type[Attention], options: Options, new: Container[str], unused: int = 0
+) -> None:
     """Initializes a mechanism's parameters for a plain Transformer's checkpoint, and logs how in one line.
 
     Args:
         kind: the mechanism's attention.
+        new: the names of these parameters.
         unused: number of the checkpoint's projections that the model does not have.
     """
-    added = {name: parameter for name, parameter in model.named_parameters() if MECHANISM.search(name)}
+    added = {name: parameter for name, parameter in model.named_parameters() if name in new}
     attentions = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
     starts = {attention.start_from_plain(options) for _, attention in attentions}
     changed = sum(any(parameter.startswith(f"{name}.") for parameter in added) for name, _ in attentions)
-    new = f"{kind.title} is new and has no parameters"
+    described = f"{kind.title} is new and has no parameters"
     if added:
         parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
-        new = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
+        described = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
     left = f"; {unused} projections of queries and keys are not used" if unused else ""
-    logger.info(f"the checkpoint is a plain Transformer's: {new}, all other parameters are loaded{left}")
+    logger.info(f"the checkpoint is a plain Transformer's: {described}, all other parameters are loaded{left}")
 
 
 def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]) -> None:

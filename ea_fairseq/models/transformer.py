@@ -1,5 +1,6 @@
 """Transformers with an attention mechanism: a fairseq model and its architectures for each registered mechanism."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -8,24 +9,41 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ea_fairseq.attention.registry import FAMILIES, PLAIN, Family, makers
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.registry import ENDINGS, FAMILIES, MODERN, PLAIN, Family, makers
 from ea_fairseq.attention.registry import register_mechanism as register_mechanism  # its former module
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.aa_resnet import register_aa_resnet
 from ea_fairseq.models.conv_image import register_conv_image
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.graph import register_graph
+from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.vit import register_vit
-from ea_fairseq.options import name_of_flag
+from ea_fairseq.options import Options, name_of_flag
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
 LITE = {"embed_dim": 160, "ffn_embed_dim": 160, "attention_heads": 4}  # Transformer-Lite in EA, table 5
+LITE_SIZE: dict[str, object] = {
+    f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in LITE.items()
+}
+MODERN_LAYERS: dict[str, object] = {  # what language models of 2026 have in common
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "norm": "rms",
+    "ffn": "swiglu",
+    "no_biases": True,
+    "qk_norm": True,
+    "no_token_positional_embeddings": True,
+}
+TERMS = {"relative_positions", "lightweight_conv", "synthesizer"}  # by which a mechanism may have scores of its own
 SIZES: dict[str, dict[str, object]] = {  # options of the papers' sizes; 6 + 6 layers are fairseq's default
     "base": {},
-    "lite": {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in LITE.items()},
+    "lite": LITE_SIZE,
+    "modern_base": MODERN_LAYERS,
+    "modern_lite": {**LITE_SIZE, **MODERN_LAYERS, "gated_ffn_dim": 112},  # as many parameters as Lite, and 0.5%
 }
 UNSUPPORTED = {
     "cross_self_attention": "self-attention and encoder-decoder attention have separate maps",
@@ -41,6 +59,11 @@ class MechanismTransformer(MechanismModel, TransformerModel):
     It takes fairseq's ``transformer`` flags and those of the mechanism. Parameters have fairseq's names, and those of
     the mechanism are added to fairseq's attention modules.
     """
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Returns the option classes that this package adds."""
+        return *super().option_classes(), LayerOptions
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> "MechanismTransformer":
@@ -73,13 +96,20 @@ class MechanismTransformer(MechanismModel, TransformerModel):
         )
 
 
-def make_models(family: Family) -> None:
-    """Registers a mechanism's models with fairseq: Transformer, encoders, models of time series, graphs and images."""
+def register_transformer(family: Family, archs: Mapping[str, str]) -> None:
+    """Registers a family's Transformer with fairseq, and its architectures; ``archs`` has their sizes by name."""
     attrs = {"family": family, "__doc__": family.attention.__doc__}
     MODELS[family.name] = register_model(family.name)(type(class_name(family.name), (MechanismTransformer,), attrs))
-    for arch, size in family.archs.items():
-        defaults = {**SIZES[size], **family.defaults.get(size, {})}
+    for arch, size in archs.items():
+        own = family.defaults.get(size.removeprefix("modern_"), {})
+        rotates = size.startswith("modern_") and TERMS.isdisjoint(own)
+        defaults = {**SIZES[size], **({"relative_positions": "rope"} if rotates else {}), **own}
         register_model_architecture(family.name, arch)(architecture(defaults, base_architecture))
+
+
+def make_models(family: Family) -> None:
+    """Registers a mechanism's models with fairseq: Transformer, encoders, models of time series, graphs and images."""
+    register_transformer(family, family.archs)
     register_encoders(family)
     register_time_series(family)
     register_graph(family)
@@ -95,5 +125,8 @@ def __getattr__(name: str) -> type[MechanismTransformer]:
 makers["mechanism"] = make_models
 for known in FAMILIES.values():
     make_models(known)
-# The baseline: fairseq's own Transformer at the papers' smallest size.
+# The baselines: fairseq's own Transformer at the papers' smallest size, and a modern one.
 register_model_architecture("transformer", PLAIN["lite"])(architecture(SIZES["lite"], base_architecture))
+register_transformer(
+    Family(MODERN, Attention, {}), {MODERN + ending: f"modern_{size}" for ending, size in ENDINGS.items()}
+)

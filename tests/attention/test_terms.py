@@ -258,7 +258,7 @@ def test_words_of_one_bucket_are_those_of_t5s_code():
             {"relative_positions": "t5", "shaw_values": True},
             "--shaw-values is for --relative-positions shaw: give that, or leave it out",
         ),
-        ({"relative_positions": "far"}, "--relative-positions must be one of none, shaw, t5, composite, quadratic"),
+        ({"relative_positions": "far"}, "--relative-positions must be one of none, shaw, t5, rope, composite"),
         ({"lightweight_conv": "depth"}, "--lightweight-conv must be one of none, fixed, dynamic, composite"),
     ],
 )

@@ -45,7 +45,7 @@ def test_it_tells_versions_and_who_computes():
     families = [
         name for name, family in FAMILIES.items() if family.attention.__module__.startswith("ea_fairseq.mechanisms.")
     ]
-    assert facts["translation"] == ", ".join(sorted(families))
+    assert facts["translation"] == ", ".join(sorted([*families, "modern_transformer"]))
     assert "ea_roberta" in facts["encoders"] and "pa_transformer_classifier" in facts["classifiers"]
     if LIBRARY:
         assert facts["native code"].startswith(f"{native_library.instruction_set()}, compiled with ")

@@ -32,6 +32,7 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
     ("head_norm", ""): (),
     **{("gate", part): () for part in ("weight", "bias")},
     ("lambdas", ""): (),
+    ("query_key", "weight"): (),
 }
 
 

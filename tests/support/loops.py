@@ -5,9 +5,10 @@ Nothing here is shared with the package. Maps are indexed [head][query][key].
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # What a tap (row, column) of a k x k kernel reads, relative to the entry it writes; r = (k - 1) / 2.
 OFFSETS = {
@@ -71,6 +72,8 @@ class Oracle:
         if part in (attention.convolutions or {}):
             convolved = layer(depthwise(attention.convolutions[part], x, tokens)).unflatten(1, (heads, -1))
             projected = torch.cat([convolved.transpose(0, 1)[: heads // 2], projected[heads // 2 :]])
+        if attention.query_key is not None and part in "qk":
+            projected = normalized_and_rotated(attention.query_key, part, projected)
         return projected
 
     def own(self, attention, tokens: Tokens) -> Tensor:
@@ -109,6 +112,29 @@ class Oracle:
     def branch(self, branch, x: Tensor, length: int, kind: str) -> Tensor:
         """The branch beside self-attention: of what it reads, ``length`` words and padding, (T, C')."""
         raise NotImplementedError
+
+
+def normalized_and_rotated(query_key, part: str, projected: Tensor) -> Tensor:
+    """Queries or keys (K, T, d): QK-norm, then rotary positions, of pairs of an element and that half a head later."""
+    result = torch.zeros_like(projected)
+    half = projected.size(-1) // 2
+    for head in range(len(projected)):
+        for t, x in enumerate(projected[head]):
+            if query_key.norms:
+                x = norm(query_key.norms[part], x)
+            for i in range(half):
+                angle = t * 10_000 ** (-2 * i / projected.size(-1)) if query_key.rotates else 0.0
+                result[head, t, i] = x[i] * math.cos(angle) - x[i + half] * math.sin(angle)
+                result[head, t, i + half] = x[i] * math.sin(angle) + x[i + half] * math.cos(angle)
+    return result
+
+
+def norm(module, x: Tensor) -> Tensor:
+    """Layer norm or root mean square norm of one vector (C,)."""
+    mean = 0.0 if isinstance(module, nn.RMSNorm) else sum(x) / len(x)
+    square = sum((element - mean) ** 2 for element in x) / len(x)
+    result = torch.stack([(element - mean) / math.sqrt(square + module.eps) for element in x]) * module.weight
+    return result if getattr(module, "bias", None) is None else result + module.bias
 
 
 def depthwise(convolution, x: Tensor, tokens: Tokens) -> Tensor:
@@ -225,25 +251,44 @@ def attend_to_self(layer, x, kind, previous, length, oracle):
     return torch.cat([attended, oracle.branch(layer.branch, rest, length, kind)], dim=1), passed
 
 
-def feed_forward(layer, x):
-    return layer.final_layer_norm(x + layer.fc2(layer.activation_fn(layer.fc1(x))))
+def sublayer(layer, normalize, x, function):
+    """Of (T, C), what a sub-layer and its norm, before or after it, make; and what the sub-layer passes on."""
+    out = function(torch.stack([norm(normalize, vector) for vector in x]) if layer.normalize_before else x)
+    out, passed = out if isinstance(out, tuple) else (out, None)
+    return x + out if layer.normalize_before else torch.stack([norm(normalize, vector) for vector in x + out]), passed
 
 
-def encode(model, x, length, oracle):
+def feed_forward(layer, x, gate=None):
+    """With a gate (GLU Variants eq. 6), the first half of what ``fc1`` gives are gates."""
+
+    def network(x):
+        hidden = layer.fc1(x)
+        if gate is None:
+            return layer.fc2(layer.activation_fn(hidden))
+        units = hidden.size(1) // 2
+        return layer.fc2(torch.stack([torch.stack([gate(h[i]) * h[units + i] for i in range(units)]) for h in hidden]))
+
+    return sublayer(layer, layer.final_layer_norm, x, network)[0]
+
+
+def encode(model, x, length, oracle, gate=None):
     """One sentence (S, C), its first ``length`` vectors words, through the encoder's layers."""
     previous = None
     for layer in model.encoder.layers:
-        out, previous = attend_to_self(layer, x, "encoder", previous, length, oracle)
-        x = feed_forward(layer, layer.self_attn_layer_norm(x + out))
-    return x
+        attend = partial(attend_to_self, layer, kind="encoder", previous=previous, length=length, oracle=oracle)
+        x, previous = sublayer(layer, layer.self_attn_layer_norm, x, attend)
+        x = feed_forward(layer, x, gate)
+    return x if model.encoder.layer_norm is None else torch.stack([norm(model.encoder.layer_norm, each) for each in x])
 
 
-def decode(model, y, x, target_length, source_length, oracle):
+def decode(model, y, x, target_length, source_length, oracle, gate=None):
     """One target sentence (T, C) through the decoder's layers, which read the encoder's output (S, C)."""
     own = cross = None
+    lengths = {"real_queries": target_length, "real_keys": source_length}
     for layer in model.decoder.layers:
-        out, own = attend_to_self(layer, y, "decoder", own, target_length, oracle)
-        y = layer.self_attn_layer_norm(y + out)
-        out, cross = attend(layer.encoder_attn, y, x, "cross", cross, target_length, source_length, oracle)
-        y = feed_forward(layer, layer.encoder_attn_layer_norm(y + out))
-    return y
+        to_self = partial(attend_to_self, layer, kind="decoder", previous=own, length=target_length, oracle=oracle)
+        y, own = sublayer(layer, layer.self_attn_layer_norm, y, to_self)
+        to_source = partial(attend, layer.encoder_attn, keys=x, kind="cross", previous=cross, **lengths, oracle=oracle)
+        y, cross = sublayer(layer, layer.encoder_attn_layer_norm, y, to_source)
+        y = feed_forward(layer, y, gate)
+    return y if model.decoder.layer_norm is None else torch.stack([norm(model.decoder.layer_norm, each) for each in y])

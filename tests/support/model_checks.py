@@ -33,8 +33,12 @@ def by_our_forward(model):
 
 
 @torch.no_grad()
-def assert_equals_loops(model, oracle: Oracle):
-    """A model, which becomes float64, computes what its oracle does, of a sentence with padding and one without."""
+def assert_equals_loops(model, oracle: Oracle, gate=None):
+    """A model, which becomes float64, computes what its oracle does, of a sentence with padding and one without.
+
+    Args:
+        gate: of feed-forward networks that have one, a function of one number.
+    """
     by_our_forward(model.double())
     generator = torch.Generator().manual_seed(5)
     source, target = random_tokens(generator, 2, 5), random_tokens(generator, 2, 4)
@@ -45,9 +49,9 @@ def assert_equals_loops(model, oracle: Oracle):
     decoded, _ = model.decoder.extract_features(target, encoded)
     for sentence, (length, words) in enumerate([(5, 4), (3, 2)]):
         vectors = embedded[sentence] * source[sentence].ne(model.encoder.padding_idx).unsqueeze(-1)
-        x = encode(model, vectors, length, oracle)
+        x = encode(model, vectors, length, oracle, gate)
         torch.testing.assert_close(encoded["encoder_out"][0][:length, sentence], x[:length], rtol=0, atol=1e-10)
-        expected = decode(model, embedded_target[:, sentence], x, words, length, oracle)
+        expected = decode(model, embedded_target[:, sentence], x, words, length, oracle, gate)
         torch.testing.assert_close(decoded[sentence, :words], expected[:words], rtol=0, atol=1e-10)
 
 

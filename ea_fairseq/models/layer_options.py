@@ -1,0 +1,96 @@
+"""Flags for the parts of a Transformer's layers: norms, feed-forward networks, biases, and the scale of scores."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.attention.query_key import QueryKey
+from ea_fairseq.options import Options, one_of, option, whole
+
+RMS_EPSILON = 1e-6
+GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
+    "swiglu": F.silu,
+    "geglu": partial(F.gelu, approximate="tanh"),  # as in T5 1.1
+}
+FFNS = ("plain", *GATES)
+MULTIPLE = 8  # of hidden units, if their number is not given
+
+
+@dataclass(frozen=True)
+class LayerOptions(Options):
+    """The parts of a layer; by default those of fairseq's Transformer.
+
+    Raises:
+        UserError: naming the flag, if a value is invalid.
+    """
+
+    norm: str = option(
+        "layer",
+        one_of("layer", "rms"),
+        "norms of all sub-layers: layer norm, or root mean square norm (rms) without means and biases",
+        "layer or rms",
+        "NAME",
+    )
+    ffn: str = option(
+        "plain",
+        one_of(*FFNS),
+        "feed-forward networks: plain, with --activation-fn; swiglu or geglu, whose hidden units are gated",
+        "one of " + ", ".join(FFNS),
+        "NAME",
+    )
+    gated_ffn_dim: int = option(
+        0,
+        whole(0),
+        "hidden units of gated feed-forward networks; 0: two thirds of those of plain ones, to the nearest multiple of "
+        f"{MULTIPLE}",
+        "a whole number",
+        "N",
+    )
+    no_biases: bool = option(False, bool, "linear layers and norms of the layers have no biases")
+    qk_norm: bool = option(False, bool, "normalize the queries and keys of each head by their root mean square")
+    no_scale_attention: bool = option(False, bool, "do not divide scores by the square root of a head's width")
+    scale_logits: bool = option(False, bool, "divide the logits of tokens by the square root of the decoder's width")
+
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """The most hidden units that a checkpoint can have."""
+        return {"gated_ffn_dim": max((len(x) for name, x in parameters.items() if ".fc1." in name), default=1)}
+
+    def norm_of(self, width: int, epsilon: float) -> nn.Module:
+        """A norm of vectors (..., width); ``epsilon`` is that of layer norms."""
+        if self.norm == "rms":
+            return nn.RMSNorm(width, RMS_EPSILON)
+        return nn.LayerNorm(width, epsilon, bias=not self.no_biases)
+
+    def replace_norms(self, module: nn.Module) -> None:
+        """Replaces the layer norms that are a module's own by those of these options."""
+        for name, child in module.named_children():
+            if isinstance(child, nn.LayerNorm) and (self.norm != "layer" or self.no_biases):
+                setattr(module, name, self.norm_of(child.normalized_shape[0], child.eps))
+
+    def hidden_units(self, width: int) -> int:
+        """The number of hidden units, for networks whose plain form has ``width``."""
+        if self.ffn not in GATES:
+            return width
+        return self.gated_ffn_dim or max(1, round(2 * width / 3 / MULTIPLE)) * MULTIPLE
+
+    def first_outputs(self, width: int) -> int:
+        """The outputs of the first linear layer of such a network: its hidden units, and as many gates before them."""
+        return (2 if self.ffn in GATES else 1) * self.hidden_units(width)
+
+    def activation(self, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """The function between the two linear layers; ``plain`` is that of networks without gates."""
+        return partial(gated, GATES[self.ffn]) if self.ffn in GATES else plain
+
+    def query_key(self, width: int, rotates: bool) -> QueryKey | None:
+        """What happens to queries and keys of one head's ``width`` after their projection; None: nothing."""
+        return QueryKey(width, self.qk_norm, rotates) if self.qk_norm or rotates else None
+
+
+def gated(gate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Hidden units (..., H), gated, from gates and units side by side, x (..., 2 H) (GLU Variants eq. 6)."""
+    gates, units = x.chunk(2, dim=-1)
+    return gate(gates) * units
