@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from torch import Tensor
 
@@ -95,6 +95,11 @@ class TermOptions(Options):
     shaw_values: bool = option(
         False, bool, "--relative-positions shaw adds embeddings of the distance to the values as well as to the scores"
     )
+    t5_published: bool = option(
+        False,
+        bool,
+        "the table of --relative-positions t5 has all 32 buckets of published weights, of which one is never read",
+    )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
@@ -166,8 +171,12 @@ class TermOptions(Options):
                     "--relative-positions rope is for sequences: give a model of images quadratic_image, say"
                 )
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
-            shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
-            terms += [(shaw if term is ShawPositions else term)(context, width, heads) for term in by_distance]
+            options: dict[str, dict[str, Any]] = {
+                "shaw": {"reach": self.shaw_distance, "values": self.shaw_values},
+                "t5": {"published": self.t5_published},
+            }
+            given = options.get(self.relative_positions, {})
+            terms += [term(context, width, heads, **given) for term in by_distance]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, context: LayerContext, width: int, heads: int) -> Term:

@@ -11,14 +11,14 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, FileName, Language, Tag, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
-from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
+from ea_fairseq.text.subwords import PIECES, WORDPIECE, join, make_segmenter
 from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
 OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated
 # fairseq's --bpe of each kind of subwords.
-ENCODERS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"} | dict.fromkeys(WORDPIECE, "wordpiece")
+ENCODERS = {"bpe": "subword_nmt"} | dict.fromkeys(PIECES, "sentencepiece") | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE
 
 
@@ -45,7 +45,7 @@ class Preparation:
     folder: Path
     tokenizer: Literal["moses", "none"]
     lowercase: bool
-    subword: Literal["bpe", "sentencepiece", "wordpiece", "cased_wordpiece", "none"]
+    subword: Literal["bpe", "sentencepiece", "t5", "wordpiece", "cased_wordpiece", "none"]
     models: list[FileName]
     normalize: bool = True
     dash_splits: bool = False
@@ -87,7 +87,7 @@ class Preparation:
         if preparation.translates and preparation.source_lang == preparation.target_lang:
             raise ValueError("'source_lang' and 'target_lang' must differ")
         if preparation.translates and preparation.subword in WORDPIECE:
-            raise ValueError("'subword' must be bpe or sentencepiece or none where text is translated")
+            raise ValueError("'subword' must be bpe, sentencepiece, t5 or none where text is translated")
         if len(preparation.models) not in ((0,) if preparation.subword == "none" else (1, 2)):
             raise ValueError("'models' must be one or two, and none where 'subword' is none")
         return preparation

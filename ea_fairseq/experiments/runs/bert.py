@@ -10,10 +10,9 @@ from torch import Tensor
 
 from ea_fairseq.analysis.cost import UNUSED_POSITIONS
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.imported import read_config, read_weights, renamed, require_sizes
+from ea_fairseq.experiments.runs.imported import FORMAT, read_config, read_weights, renamed, require_sizes
 from ea_fairseq.subwords.wordpiece import SYMBOLS
 
-FORMAT = 3.0  # of an encoder's parameters, as fairseq counts
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
 ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
 MODULES = {  # BERT's names of modules, and fairseq's

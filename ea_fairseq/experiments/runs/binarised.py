@@ -16,7 +16,12 @@ from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 OWN = FileName("prepare-corpus")
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
+REMOVE_BPE = {
+    "bpe": "@@ ",
+    "sentencepiece": "sentencepiece",
+    "t5": "sentencepiece",
+    "none": "",
+}  # values of fairseq's --remove-bpe
 SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
 NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 

@@ -16,6 +16,7 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.records import as_record, read_json
 from ea_fairseq.plain.text_lines import named_in_errors
 
+FORMAT = 3.0  # of parameters, as fairseq counts
 UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # as fairseq asks
 
 

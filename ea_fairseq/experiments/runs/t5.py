@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.imported import read_config, read_weights, renamed, require_sizes
+from ea_fairseq.experiments.runs.imported import FORMAT, read_config, read_weights, renamed, require_sizes
 
 EPSILON = 1e-6  # of T5's norms, as of all RMS norms here
 EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -118,6 +118,12 @@ class T5:
         sizes = sizes_of(parameters, path)
         sizes["d_ff"] //= 1 + config.is_gated
         require_sizes(config, sizes, path)
+        heads = config.num_heads * config.d_kv
+        query = parameters.get("encoder.layers.0.self_attn.q_proj.weight")
+        if query is None or len(query) != heads:
+            raise UserError(
+                f"{path} has no queries of {heads:,} numbers, as its config.json says: 'num_heads' x 'd_kv'."
+            )
         return cls(config, parameters, sizes)
 
     def options(self) -> dict[str, object]:
@@ -158,7 +164,7 @@ class T5:
             parameters |= {
                 f"{side}.layers.{layer}.self_attn.terms.1.weight": table for layer in range(self.sizes[layers])
             }
-        return parameters
+        return parameters | {f"{side}.version": torch.tensor([FORMAT]) for side in ("encoder", "decoder")}
 
 
 def require_tied(config: Config, tensors: dict[str, Tensor], path: Path) -> None:
@@ -188,9 +194,8 @@ def sizes_of(parameters: dict[str, Tensor], path: Path) -> dict[str, int]:
     Raises:
         UserError: where what they are read from is not there, or the model would have more parameters than the file.
     """
-    needed = (*EMBEDDINGS[:1], "encoder.layers.0.fc1.weight")
-    needed += tuple(f"{side}.layers.0.self_attn.terms.1.weight" for side in ("encoder", "decoder"))
-    for name in needed:
+    tables = (f"{side}.layers.0.self_attn.terms.1.weight" for side in ("encoder", "decoder"))
+    for name in (EMBEDDINGS[0], "encoder.layers.0.fc1.weight", *tables):
         weight = parameters.get(name)
         if weight is None or weight.dim() != 2 or not weight.numel():
             raise UserError(f"{path} is no whole T5: it has no matrix {name}.")
