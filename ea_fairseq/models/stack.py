@@ -62,7 +62,8 @@ class MechanismStack(nn.Module):
         super().__init__(cfg, *args, **kwargs)
         options = LayerOptions.from_namespace(cfg)
         options.replace_norms(self)
-        self.final_dropout = FairseqDropout(cfg.dropout if options.final_dropout else 0.0, type(self).__name__)
+        drops_out = options.final_dropout
+        self.final_dropout = FairseqDropout(cfg.dropout, type(self).__name__) if drops_out else nn.Identity()
         name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
