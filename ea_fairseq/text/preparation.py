@@ -39,7 +39,9 @@ class Preparation:
         models: of subwords, one for each language or one for both; none where the subword is ``none``.
         source_lang, target_lang: None where the data is not translated.
         tags: that source sentences may have.
-        classes: names of the labels 0, 1, ... of labelled sentences; None where there are none.
+        classes: names of the labels 0, 1, ... of labelled sentences, or the words that say them; None where there are
+            none.
+        task: of labelled sentences; where these are translated to words for their labels, too.
     """
 
     folder: Path
@@ -53,6 +55,7 @@ class Preparation:
     target_lang: Language | None = None
     tags: list[Tag] = field(default_factory=list)
     classes: list[str] | None = None
+    task: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":

@@ -7,6 +7,7 @@ from ea_fairseq.plain.sentinels import SENTINELS
 
 SPECIAL = {"<pad>": "<pad>", "</s>": "</s>", "<unk>": "<unk>"}  # T5's pieces 0, 1 and 2 are symbols of fairseq
 LARGEST_MODEL = 32 << 20  # bytes
+LANGUAGES = ("inputs", "targets")  # as T5 calls its two sides
 OF_FAIRSEQ = ("<s>", *SPECIAL)
 
 

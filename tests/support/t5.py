@@ -14,6 +14,7 @@ from torch import Tensor
 
 WORDS = ("the a one my", "cat dog house garden", "sees ran thinks", "well far away often")
 TEXT = [" ".join(words) + " ." for words in product(*map(str.split, WORDS))]
+TASK = "when sentence1: sentence2:"  # what comes before the sentences of a pair in text to text
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="transformers is not installed: pip install transformers"
 )
@@ -22,7 +23,7 @@ VERSIONS = {
     "1.0": {"feed_forward_proj": "relu", "tie_word_embeddings": True},
     "1.1": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
 }
-PIECES = 28  # of SentencePiece
+PIECES = 34  # of SentencePiece
 ROWS = PIECES + 100 + 8  # with the sentinels, and some that nothing uses
 
 
@@ -31,9 +32,9 @@ def learn_pieces(path: Path, **options) -> None:
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()
-    symbols = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    symbols = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "character_coverage": 1.0}
     SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=PIECES, minloglevel=2, **{**symbols, **options}
+        sentence_iterator=iter([*TEXT, TASK]), model_writer=model, vocab_size=PIECES, minloglevel=2, **{**symbols, **options}
     )
     path.write_bytes(model.getvalue())
 

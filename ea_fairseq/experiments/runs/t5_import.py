@@ -16,10 +16,9 @@ from ea_fairseq.experiments.runs.t5 import T5
 from ea_fairseq.models.t5 import MODELS, SIZES, options_of_size
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.text.preparation import PREPARATION
-from ea_fairseq.text.t5_pieces import OF_FAIRSEQ, read_pieces
+from ea_fairseq.text.t5_pieces import LANGUAGES, OF_FAIRSEQ, read_pieces
 
 WEIGHTS, PIECES = "model.safetensors", "spiece.model"
-LANGUAGES = ("inputs", "targets")  # as T5 calls them
 DICTIONARIES = ("dict.txt", *(f"dict.{language}.txt" for language in LANGUAGES))
 CHECKPOINT = "model.pt"
 HOW = {"tokenizer": "none", "normalize": False, "lowercase": False, "subword": "t5", "models": [PIECES]}
