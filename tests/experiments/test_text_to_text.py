@@ -1,4 +1,4 @@
-"""T5's way of labelled sentences: prepare glue --text-to-text, a training, and evaluate, which reads words as labels."""
+"""Labelled sentences as T5 has them: prepare glue --text-to-text, a training, and evaluate, which reads words."""
 
 import json
 import random

@@ -33,9 +33,9 @@ def learn_pieces(path: Path, **options) -> None:
 
     model = io.BytesIO()
     symbols = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "character_coverage": 1.0}
-    SentencePieceTrainer.train(
-        sentence_iterator=iter([*TEXT, TASK]), model_writer=model, vocab_size=PIECES, minloglevel=2, **{**symbols, **options}
-    )
+    lines = iter([*TEXT, TASK])
+    options = {"vocab_size": PIECES, "minloglevel": 2, **symbols, **options}
+    SentencePieceTrainer.train(sentence_iterator=lines, model_writer=model, **options)
     path.write_bytes(model.getvalue())
 
 
