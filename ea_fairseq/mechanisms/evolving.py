@@ -251,11 +251,9 @@ class EvolvingAttention(Attention):
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """The skip connection (EA eq. 4)."""
-        return (
-            scores
-            if inputs.previous is None
-            else torch.lerp(scores, inputs.previous, self.weight("alpha", scores, inputs))
-        )
+        if inputs.previous is None:
+            return scores
+        return torch.lerp(scores, inputs.previous, self.weight("alpha", scores, inputs))
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The residual convolution (EA eq. 4)."""
