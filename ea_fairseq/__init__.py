@@ -17,7 +17,8 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.imports import quick_import
 
 __all__ = [
-    *("FAMILIES", "EABertModel", "EAGraph", "EAImage", "EARobertaModel", "EATimeSeries", "EATransformerModel"),
+    *("FAMILIES", "EABertModel", "EAGraph", "EAImage", "EARobertaModel", "EAT5Model", "EATimeSeries"),
+    "EATransformerModel",
     "UserError",
 ]
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "benchmark": ("experiments.benchmark.command", "measures speed and memory against fairseq's Transformer"),
     "average": ("experiments.runs.averaging", "averages checkpoints"),
     "release": ("experiments.runs.release", "turns an evaluated training into a model to publish"),
+    "import-t5": ("experiments.runs.t5_import", "turns T5's weights into a checkpoint"),
     "import-bert": ("experiments.runs.bert_import", "turns BERT's weights into a checkpoint"),
     "check-gpu": ("experiments.gpu_check.check_gpu", "checks everything that this package does on a GPU"),
 }

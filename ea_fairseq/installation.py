@@ -156,6 +156,7 @@ def models() -> dict[str, str]:
         "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
         "classifiers": ("_classifier",),
         "encoders": ("_roberta", "_bert"),
+        "text to text": ("t5",),
         "translation": ("",),
     }
     found: dict[str, list[str]] = {kind: [] for kind in reversed(kinds)}

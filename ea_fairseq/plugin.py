@@ -13,9 +13,19 @@ from ea_fairseq.attention.registry import FAMILIES  # noqa: E402
 from ea_fairseq.hub.graph import EAGraph  # noqa: E402
 from ea_fairseq.hub.image import EAImage  # noqa: E402
 from ea_fairseq.hub.time_series import EATimeSeries  # noqa: E402
-from ea_fairseq.models import classifier, roberta, time_series_baselines, transformer  # noqa: E402, F401
+from ea_fairseq.models import classifier, roberta, t5, time_series_baselines, transformer  # noqa: E402, F401
 
 EATransformerModel = transformer.MODELS["ea_transformer"]
+EAT5Model = t5.MODELS["ea_t5"]
 EARobertaModel, EABertModel = (roberta.MODELS[name] for name in ("ea_roberta", "ea_bert"))
 
-__all__ = ["FAMILIES", "EABertModel", "EAGraph", "EAImage", "EARobertaModel", "EATimeSeries", "EATransformerModel"]
+__all__ = [
+    "FAMILIES",
+    "EABertModel",
+    "EAGraph",
+    "EAImage",
+    "EARobertaModel",
+    "EAT5Model",
+    "EATimeSeries",
+    "EATransformerModel",
+]

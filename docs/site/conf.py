@@ -38,6 +38,7 @@ CONTENTS = {
         "docs/mechanisms",
         "docs/rivals",
         "docs/terms",
+        "docs/layers",
         "docs/encoders",
         "docs/time-series",
         "docs/graphs",

@@ -87,7 +87,7 @@ makers: dict[str, Callable[[Family], None]] = {}  # functions that register mode
 def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
     """Registers an attention, and with fairseq its Transformers ``name``, ``name_base`` and ``name_lite``.
 
-    Encoders and models of time series with the mechanism are registered, too.
+    Encoders, T5s and models of time series, graphs and images with the mechanism are registered, too.
 
     Args:
         defaults: of the mechanism's options, by size: ``base``, ``lite`` and, if they differ from ``base``,
@@ -97,8 +97,8 @@ def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[
 
     def register(attention: type[Attention]) -> type[Attention]:
         FAMILIES[name] = Family(name, attention, defaults)
-        if "mechanism" in makers:
-            makers["mechanism"](FAMILIES[name])
+        for make in (makers[kind] for kind in ("mechanism", "t5") if kind in makers):
+            make(FAMILIES[name])
         if "classifier" in defaults:
             register_classifier(name, **defaults["classifier"])(attention)
         return attention

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from torch import Tensor
 
@@ -96,6 +96,11 @@ class TermOptions(Options):
     shaw_values: bool = option(
         False, bool, "--relative-positions shaw adds embeddings of the distance to the values as well as to the scores"
     )
+    t5_published: bool = option(
+        False,
+        bool,
+        "the table of --relative-positions t5 has all 32 buckets of published weights, of which one is never read",
+    )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
@@ -159,8 +164,6 @@ class TermOptions(Options):
         Raises:
             UserError: if a term reads pixels, and the model is not one of images, or the other way round.
         """
-        by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
-        by_distance += (ForgetGates,) * self.forget_gates
         if context.kind == "cross":
             terms = [self.content(context, width, heads)]
         else:
@@ -173,8 +176,14 @@ class TermOptions(Options):
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
             if self.forget_gates and context.grid is not None:
                 raise UserError("--forget-gates is for sequences, and pixels are none: leave it out")
-            shaw = partial(ShawPositions, reach=self.shaw_distance, values=self.shaw_values)
-            terms += [(shaw if term is ShawPositions else term)(context, width, heads) for term in by_distance]
+            options: dict[str, dict[str, Any]] = {
+                "shaw": {"reach": self.shaw_distance, "values": self.shaw_values},
+                "t5": {"published": self.t5_published},
+            }
+            given = options.get(self.relative_positions, {})
+            terms += [term(context, width, heads, **given) for term in POSITIONS[self.relative_positions]]
+            others = CONVOLUTIONS[self.lightweight_conv] + (ForgetGates,) * self.forget_gates
+            terms += [term(context, width, heads) for term in others]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, context: LayerContext, width: int, heads: int) -> Term:

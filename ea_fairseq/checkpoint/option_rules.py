@@ -29,10 +29,12 @@ from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.layer_options import LayerOptions
+from ea_fairseq.models.t5_options import T5Options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 from ea_fairseq.tasks.node_prediction import NodePredictionConfig
+from ea_fairseq.tasks.span_corruption import SpanCorruptionConfig
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def rules() -> dict[str, Rule]:
     """Rules for the options that building a model and translating read, by ``name`` or ``group.name``."""
     tasks = (
         *(TranslationConfig, MaskedLMConfig, SentencePredictionConfig),
-        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig),
+        *(MaskedTimeSeriesConfig, NodePredictionConfig, ImagePredictionConfig, SpanCorruptionConfig),
     )
     configs = DatasetConfig, *tasks, *chosen_configs()
     found = {field.name: rule_for(field) for config in configs for field in fields(config)}
@@ -215,7 +217,7 @@ def rules() -> dict[str, Rule]:
 def model_rules() -> dict[str, Rule]:
     """Rules for the options that a model is built from, by name."""
     options = (family.attention.options for family in FAMILIES.values())
-    models = EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
+    models = T5Options, EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
     of_images = VitOptions, ConvImageOptions, ResNetOptions
     ours = TermOptions, ConvolutionOptions, LayerOptions, *models, *of_images, *options
     found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}

@@ -65,12 +65,19 @@ def binarize(
     tags: list[Tag],
     workers: int,
     description: Description,
+    dictionary: Path | None = None,
+    preparation: tuple[str, ...] = OF_PAIRS,
 ) -> None:
     """Writes sentence pairs as data for translation to a new folder.
 
     Args:
         folders: of the text, by split; dictionaries are those of train.
         tags: that source sentences may have.
+        dictionary: of fairseq, for both languages, in place of one of the text; T5's sentinels are added to it.
+        preparation: names of the settings that preparation.json has.
+
+    Raises:
+        UserError: where the dictionary is none.
     """
     quiet_fairseq()
     from ea_fairseq.data.binary_text import make_dictionary
@@ -78,7 +85,13 @@ def binarize(
     languages = folders["train"].languages
     files = [folders["train"].file(language) for language in languages]
     tokens = list(map(tag_token, tags))
-    if joined_dictionary:
+    if dictionary:
+        from ea_fairseq.tasks.spans import add_sentinels
+
+        words = read_dictionary(dictionary)
+        add_sentinels(words)
+        dictionaries = [words] * len(languages)
+    elif joined_dictionary:
         dictionaries = [make_dictionary(files, workers, more=tokens)] * len(languages)
     else:
         source, target = files
@@ -87,7 +100,7 @@ def binarize(
     layout = Layout(languages)
     write_texts(output, layout, folders, dictionaries, workers)
     more = dict(zip(("source_lang", "target_lang"), languages, strict=True)) | {"tags": tags}
-    description.write(output, layout, folders, more, OF_PAIRS)
+    description.write(output, layout, folders, more, preparation)
 
 
 def binarize_sentences(
@@ -135,7 +148,9 @@ def read_dictionary(path: Path) -> Any:
     try:
         return Dictionary.load(str(path))
     except (ValueError, RuntimeError, UnicodeDecodeError, IndexError):
-        raise UserError(f"{path} is not a dictionary of fairseq: take the one of ea-fairseq import-bert.") from None
+        raise UserError(
+            f"{path} is not a dictionary of fairseq: take the one of ea-fairseq import-bert or import-t5."
+        ) from None
 
 
 def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], dictionaries: list, workers: int) -> None:

@@ -13,8 +13,10 @@ from ea_fairseq.data.manifest import SPLITS, sha256
 from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
 from ea_fairseq.data.tables import check_tables, take_table
 from ea_fairseq.data.text_plan import TextPlan
+from ea_fairseq.data.text_to_text import plan_text_to_text
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.text.subwords import T5
 
 SIDES = ("input0", "input1")  # as fairseq calls them
 LANGUAGE = "en"  # of all of these data sets, for the tokenizer
@@ -26,7 +28,14 @@ VOCABULARY = (
     Option("vocabulary", "DIR", None, "use BERT's vocabulary: vocab.txt and dict.txt of import-bert, in DIR", Path),
     Option("cased", None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
 )
-OWN = (Option("tsv", "DIR", None, TABLES, folder), *VOCABULARY)
+TEXT_TO_TEXT = Option(
+    "text_to_text",
+    "DIR",
+    None,
+    "make data for T5, of inputs and targets, with the pieces in DIR, the folder of import-t5 or of data for T5",
+    folder,
+)
+OWN = (Option("tsv", "DIR", None, TABLES, folder), *VOCABULARY, TEXT_TO_TEXT)
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Task:
         tables: of each split, the form of its table (a key of ``FORMS``) and its archive.
         without: an archive whose examples are left out of the table for training.
         labels: what they are; None for the classes of the table for training.
+        prefix: of inputs that are text to text; None for the name.
+        words: that say the classes in text to text; None for their names.
     """
 
     name: str
@@ -48,6 +59,8 @@ class Task:
     tables: dict[str, tuple[str, str]] | None = None
     without: str | None = None
     labels: Classes | Scores | None = None
+    prefix: str | None = None
+    words: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +87,20 @@ class LabelledSentences(DataSet):
         task, (path,) = self.chosen_task(options), options.given
         check_options(options)
         normalized = self.normalized
+        if options.text_to_text:
+            options.tokenizer, options.subword = "none", T5
         if options.vocabulary:
             options.tokenizer, normalized = "none", ()
             options.subword = "cased_wordpiece" if options.cased else "wordpiece"
         output = self.output_folder(path, task.name)
         plan = TextPlan(output.path, options, SIDES[: task.sentences])
         self.plan_text(plan, task, output)
-        self.plan_data(plan, task, normalized, output)
+        if options.text_to_text:
+            plan_text_to_text(plan, task.name, task.prefix or task.name, task.labels, task.words, self.maker)
+        else:
+            self.plan_data(plan, task, normalized)
+        counts = {part: count for part, count in zip(SPLITS, task.counts, strict=False) if part in plan.text}
+        replace(self, counts=counts).carry_out(plan, output, options, strict=not options.subsample)
 
     def plan_text(self, plan: TextPlan, task: Task, output: OutputFolder) -> None:
         """Plans to take the text and the labels of each split, from tables of the user's or from archives."""
@@ -97,8 +117,8 @@ class LabelledSentences(DataSet):
             tables = [output.path / name for name in needs]
             plan_table(plan, part, form, tables, plan.steps[needs[0]].size, tuple(needs))
 
-    def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...], output: OutputFolder) -> None:
-        """Plans the steps from text to data, and carries the plan out."""
+    def plan_data(self, plan: TextPlan, task: Task, normalized: tuple[str, ...]) -> None:
+        """Plans the steps from text to data."""
         options, settings = plan.options, text_settings(plan.options, SETTINGS, normalized)
         plan.tokenize((LANGUAGE,) * len(plan.sides), normalized)
         if options.vocabulary:
@@ -112,16 +132,14 @@ class LabelledSentences(DataSet):
         named = {"dataset": self.maker, "task": task.name}
         make = partial(
             binarize_sentences,
-            labels={part: output.path / f"extracted/{part}" for part in plan.text},
+            labels={part: plan.folder / f"extracted/{part}" for part in plan.text},
             kind=task.labels,
             description=Description(named | settings, plan.versions, plan.model_files()),
-            dictionary=output.path / "dict.txt" if options.vocabulary else None,
+            dictionary=plan.folder / "dict.txt" if options.vocabulary else None,
             threshold=options.threshold,
         )
         how = (task.name, options.threshold, bool(options.vocabulary), task.labels)
         plan.binarize(make, how, tuple(needs))
-        counts = {part: count for part, count in zip(SPLITS, task.counts, strict=False) if part in plan.text}
-        replace(self, counts=counts).carry_out(plan, output, options, strict=not options.subsample)
 
 
 def check_options(options: Namespace) -> None:
@@ -129,6 +147,8 @@ def check_options(options: Namespace) -> None:
     if options.tsv and (options.archives or options.mirror):
         raise UserError("--tsv is text of your own: leave --archives and --mirror out.")
     words = options.vocabulary
+    if words and options.text_to_text:
+        raise UserError("--vocabulary is BERT's, and --text-to-text has T5's: leave one of them out.")
     if words and not all((words / name).is_file() for name in ("vocab.txt", "dict.txt")):
         raise UserError(f"--vocabulary: {words} has no vocab.txt and dict.txt: make them with ea-fairseq import-bert.")
     if options.cased and not words:

@@ -22,7 +22,7 @@ from ea_fairseq.plain.records import Tag
 from ea_fairseq.text.tags import TAGS
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
-TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece"}
+TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece", "t5": "sentencepiece"}
 BYTES_OF_A_PAIR = 320  # of a sample, at most, about
 COMPRESSED = 35  # percent of its size that gzipped text has
 BINARISED = 80

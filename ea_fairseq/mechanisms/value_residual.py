@@ -53,7 +53,7 @@ class ValueResidualAttention(Attention):
         if "v" not in parts or projected is None:
             return projected
         # Store V_1, for this layer and those above it.
-        others, values = projected.split([projected.size(-1) - self.embed_dim, self.embed_dim], dim=-1)
+        others, values = projected.split([projected.size(-1) - self.width("v"), self.width("v")], dim=-1)
         if inputs.first_values is None:
             inputs.first_values = values
         if self.lambdas is None:

@@ -42,15 +42,24 @@ class MechanismLayer(nn.Module):
     quant_noise_block_size: int
     residual_connection: Callable[[Tensor, Tensor], Tensor]
 
-    def __init__(self, cfg: Any, *args: Any, attention: type[Attention], layer: int, shared: dict[str, nn.Module]):
+    def __init__(
+        self,
+        cfg: Any,
+        *args: Any,
+        attention: type[Attention],
+        cross: type[Attention],
+        layer: int,
+        shared: dict[str, nn.Module],
+    ):
         """
         Args:
-            attention: the class of all attentions in the layer.
+            attention: the class of self-attentions.
+            cross: the class of encoder-decoder attentions.
             layer: the layer's index, from 0.
             shared: modules that layers of a stack share, see :class:`~ea_fairseq.attention.mechanism.LayerContext`.
         """
         # fairseq's constructor calls the methods that build parts, which read these.
-        self._attention, self._layer, self._shared = attention, layer, shared
+        self._attention, self._cross, self._layer, self._shared = attention, cross, layer, shared
         self.options = options = LayerOptions.from_namespace(cfg)
         super().__init__(cfg, *args)
         self.activation_fn = options.activation(self.activation_fn)
@@ -72,19 +81,20 @@ class MechanismLayer(nn.Module):
         Raises:
             UserError: if the number of heads does not fit the branch or a flag.
         """
-        options, context = self._attention.options.from_namespace(cfg), LayerContext(kind, self._layer, self._shared)
+        attention = self._cross if kind == "cross" else self._attention
+        options, context = attention.options.from_namespace(cfg), LayerContext(kind, self._layer, self._shared)
         # A branch takes its channels away from self-attention.
         if kind != "cross":
-            self.branch = cast("Branch | None", self._attention.build_branch(options, context, embed_dim, num_heads))
+            self.branch = cast("Branch | None", attention.build_branch(options, context, embed_dim, num_heads))
             width = 0 if self.branch is None else self.branch.width
             embed_dim -= width
-            if embed_dim % num_heads:
+            if embed_dim % num_heads and not self.options.head_dim:
                 raise UserError(
                     f"--{kind}-attention-heads must divide the {embed_dim} channels of self-attention (another branch "
                     f"has {width} of --{kind}-embed-dim), and {num_heads} does not"
                 )
         noise: dict[str, Any] = {"q_noise": self.quant_noise, "qn_block_size": self.quant_noise_block_size}
-        return build_attention(self._attention, cfg, context, embed_dim, num_heads, **noise, **kwargs)
+        return build_attention(attention, cfg, context, embed_dim, num_heads, **noise, **kwargs)
 
     def attend_to_self(
         self, x: Tensor, masks: AttentionMasks, previous: Passed, incremental_state: dict | None = None
@@ -240,11 +250,11 @@ def build_attention(
     """
     options, terms = kind.options.from_namespace(cfg), TermOptions.from_namespace(cfg)
     parts = LayerOptions.from_namespace(cfg)
-    width = kind.width_of_heads(options, embed_dim, num_heads)
+    width = parts.head_dim * num_heads or kind.width_of_heads(options, embed_dim, num_heads)
     attention = kind.build(
         options,
         context,
-        embed_dim,
+        width if parts.head_dim else embed_dim,
         num_heads,
         terms=terms.build(context, keys or width, num_heads),
         convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
@@ -253,6 +263,8 @@ def build_attention(
         **{"bias": not parts.no_biases, **kwargs},
     )
     if width != embed_dim:
+        attention.embed_dim = embed_dim
+        attention.kdim, attention.vdim = (kwargs.get(name, embed_dim) for name in ("kdim", "vdim"))
         widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
     attention.grid = context.grid
     if reads is not None or keys is not None:

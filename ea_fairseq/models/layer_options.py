@@ -53,11 +53,24 @@ class LayerOptions(Options):
     qk_norm: bool = option(False, bool, "normalize the queries and keys of each head by their root mean square")
     no_scale_attention: bool = option(False, bool, "do not divide scores by the square root of a head's width")
     scale_logits: bool = option(False, bool, "divide the logits of tokens by the square root of the decoder's width")
+    head_dim: int = option(
+        0,
+        whole(0),
+        "channels of the queries, keys and values of each head; 0: those of the layer, divided by the number of heads",
+        "a whole number",
+        "N",
+    )
+    start_with_padding: bool = option(False, bool, "the decoder reads <pad>, not </s>, before the first token")
+    final_dropout: bool = option(False, bool, "apply --dropout to the output of encoder and decoder, too")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The most hidden units that a checkpoint can have."""
-        return {"gated_ffn_dim": max((len(x) for name, x in parameters.items() if ".fc1." in name), default=1)}
+        """The most hidden units, and the widest head, that a checkpoint can have."""
+        names = {"gated_ffn_dim": ".fc1.", "head_dim": ".v_proj."}
+        return {
+            option: max((len(x) for name, x in parameters.items() if part in name and x.dim()), default=1)
+            for option, part in names.items()
+        }
 
     def norm_of(self, width: int, epsilon: float) -> nn.Module:
         """A norm of vectors (..., width); ``epsilon`` is that of layer norms."""

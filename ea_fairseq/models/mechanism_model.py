@@ -38,6 +38,10 @@ class MechanismModel(BaseFairseqModel):
     family: ClassVar[Family]
     hub: ClassVar[Any]  # the class that loads trained models in Python
 
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        mark_embeddings(self)
+
     @classmethod
     def from_pretrained(
         cls,
@@ -98,7 +102,7 @@ class MechanismModel(BaseFairseqModel):
         """
         for side in sides:
             width, heads = getattr(args, f"{side}_embed_dim"), getattr(args, f"{side}_attention_heads")
-            if heads < 1 or width % heads:
+            if heads < 1 or (width % heads and not getattr(args, "head_dim", 0)):
                 raise UserError(
                     f"--{side}-attention-heads must divide --{side}-embed-dim, but {heads} is no divisor of {width}"
                 )
@@ -185,6 +189,14 @@ class MechanismModel(BaseFairseqModel):
         """Logs metrics of the attentions; fairseq calls this before each update of a training."""
         super().set_num_updates(num_updates)
         log_metrics(self, self.args)
+
+
+def mark_embeddings(model: nn.Module) -> None:
+    """Tells the matrices with a row for each token, or position, from those of layers, for ``--optimizer muon``."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding) or name.endswith(".output_projection"):
+            for parameter in module.parameters(recurse=False):
+                parameter.is_embedding = True
 
 
 def log_metrics(model: nn.Module, args: Any) -> None:

@@ -48,17 +48,28 @@ class MechanismStack(nn.Module):
     project_out_dim: nn.Module | None
     quant_noise: nn.Module | None
 
-    def __init__(self, cfg: Any, *args: Any, attention: type[Attention], **kwargs: Any):
+    def __init__(
+        self, cfg: Any, *args: Any, attention: type[Attention], cross: type[Attention] | None = None, **kwargs: Any
+    ):
+        """
+        Args:
+            attention: the class of self-attentions.
+            cross: the class of encoder-decoder attentions, by default the same.
+        """
         # fairseq's constructor calls build_layer, which reads these.
-        self._layers_built, self._attention = 0, attention
+        self._layers_built, self._attention, self._cross = 0, attention, cross or attention
         self._shared: dict[str, nn.Module] = {}
         super().__init__(cfg, *args, **kwargs)
-        LayerOptions.from_namespace(cfg).replace_norms(self)
+        options = LayerOptions.from_namespace(cfg)
+        options.replace_norms(self)
+        drops_out = options.final_dropout
+        self.final_dropout = FairseqDropout(cfg.dropout, type(self).__name__) if drops_out else nn.Identity()
         name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
         """Builds the next layer, of the class of an encoder's or a decoder's layers."""
-        layer = kind(cfg, *args, attention=self._attention, layer=self._layers_built, shared=self._shared)
+        classes = {"attention": self._attention, "cross": self._cross}
+        layer = kind(cfg, *args, **classes, layer=self._layers_built, shared=self._shared)
         self._layers_built += 1
         return wrap_layer(layer, cfg)
 
@@ -94,8 +105,10 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)
         # Layers, from the bottom to the top.
         states = self.encode(x, padding_mask)
+        # Final norm.
+        x = states[-1] if self.layer_norm is None else self.layer_norm(states[-1])
         return {
-            "encoder_out": [states[-1] if self.layer_norm is None else self.layer_norm(states[-1])],  # (S, B, C)
+            "encoder_out": [self.final_dropout(x)],  # (S, B, C)
             "encoder_padding_mask": [padding_mask],  # (B, S)
             "encoder_embedding": [embedding],  # (B, S, C)
             "encoder_states": states if return_all_hiddens else [],  # each (S, B, C)
@@ -137,7 +150,9 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
 
     def __init__(self, cfg: Any, *args: Any, **kwargs: Any):
         super().__init__(cfg, *args, **kwargs)
-        self.logit_scale = cfg.decoder.embed_dim**-0.5 if LayerOptions.from_namespace(cfg).scale_logits else 1.0
+        options = LayerOptions.from_namespace(cfg)
+        self.logit_scale = cfg.decoder.embed_dim**-0.5 if options.scale_logits else 1.0
+        self.start_token = self.padding_idx if options.start_with_padding else None  # None: what fairseq's batches have
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
@@ -196,7 +211,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         # Final norm and projection, (B, T, C), and the scale of logits.
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        x = x.transpose(0, 1)
+        x = self.final_dropout(x).transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         if self.logit_scale != 1:
@@ -226,8 +241,13 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
+        # Replace the first token of each sentence.
+        padding = tokens.eq(self.padding_idx)
+        if self.start_token is not None:
+            is_first = ~padding & (~padding).cumsum(dim=1).eq(1)
+            tokens = tokens.masked_fill(is_first, self.start_token)
         if incremental_state is not None:
-            tokens = tokens[:, -1:]
+            tokens, padding = tokens[:, -1:], padding[:, -1:]
             positions = positions[:, -1:] if positions is not None else None
         x = self.embed_scale * self.embed_tokens(tokens)
         # Quantization noise and projection to the width of the layers.
@@ -241,7 +261,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         x = self.dropout_module(x).transpose(0, 1)
-        return x, none_if_empty(tokens.eq(self.padding_idx))
+        return x, none_if_empty(padding)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Reorders all KV caches for beam search: row ``new_order[i]`` becomes row i; ``new_order`` is (B,)."""

@@ -77,7 +77,11 @@ class MechanismTransformer(MechanismModel, TransformerModel):
                 raise UserError(f"{cls.family.name} does not support {name_of_flag(name)}: {reason}")
         cls.check_args(args, "encoder", "decoder")
         with flags_refused():
-            return super().build_model(args, task)
+            model = super().build_model(args, task)
+        if LayerOptions.from_namespace(args).start_with_padding:  # which is a token like others then, and learned
+            for stack in (model.encoder, model.decoder):
+                stack.embed_tokens.padding_idx = None
+        return model
 
     @classmethod
     def build_encoder(cls, cfg: Any, src_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismEncoder:

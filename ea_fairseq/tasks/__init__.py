@@ -1,4 +1,10 @@
 """Tasks that fairseq does not have, which ``--task`` names."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
-from ea_fairseq.tasks import image_prediction, masked_time_series, node_prediction, time_series_prediction  # noqa: F401
+from ea_fairseq.tasks import (  # noqa: F401
+    image_prediction,
+    masked_time_series,
+    node_prediction,
+    span_corruption,
+    time_series_prediction,
+)

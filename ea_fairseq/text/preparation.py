@@ -11,14 +11,14 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, FileName, Language, Tag, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
-from ea_fairseq.text.subwords import WORDPIECE, join, make_segmenter
+from ea_fairseq.text.subwords import PIECES, WORDPIECE, join, make_segmenter
 from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
 OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated
 # fairseq's --bpe of each kind of subwords.
-ENCODERS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"} | dict.fromkeys(WORDPIECE, "wordpiece")
+ENCODERS = {"bpe": "subword_nmt"} | dict.fromkeys(PIECES, "sentencepiece") | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE
 
 
@@ -39,13 +39,15 @@ class Preparation:
         models: of subwords, one for each language or one for both; none where the subword is ``none``.
         source_lang, target_lang: None where the data is not translated.
         tags: that source sentences may have.
-        classes: names of the labels 0, 1, ... of labelled sentences; None where there are none.
+        classes: names of the labels 0, 1, ... of labelled sentences, or the words that say them; None where there are
+            none.
+        task: of labelled sentences; where these are translated to words for their labels, too.
     """
 
     folder: Path
     tokenizer: Literal["moses", "none"]
     lowercase: bool
-    subword: Literal["bpe", "sentencepiece", "wordpiece", "cased_wordpiece", "none"]
+    subword: Literal["bpe", "sentencepiece", "t5", "wordpiece", "cased_wordpiece", "none"]
     models: list[FileName]
     normalize: bool = True
     dash_splits: bool = False
@@ -53,6 +55,7 @@ class Preparation:
     target_lang: Language | None = None
     tags: list[Tag] = field(default_factory=list)
     classes: list[str] | None = None
+    task: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
@@ -87,7 +90,7 @@ class Preparation:
         if preparation.translates and preparation.source_lang == preparation.target_lang:
             raise ValueError("'source_lang' and 'target_lang' must differ")
         if preparation.translates and preparation.subword in WORDPIECE:
-            raise ValueError("'subword' must be bpe or sentencepiece or none where text is translated")
+            raise ValueError("'subword' must be bpe, sentencepiece, t5 or none where text is translated")
         if len(preparation.models) not in ((0,) if preparation.subword == "none" else (1, 2)):
             raise ValueError("'models' must be one or two, and none where 'subword' is none")
         return preparation

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import IO
 
 from ea_fairseq.errors import FileError
+from ea_fairseq.plain.sentinels import SENTINELS
 
 CACHE_SIZE = 200_000  # words whose segments a process keeps
 WORDPIECE = ("wordpiece", "cased_wordpiece")
+T5 = "t5"  # sentencepiece, with the sentinels as pieces of their own
+PIECES = ("sentencepiece", T5)
 VERSION = re.compile(r"#version: 0\.[12]\r?")
+SENTINEL = re.compile(f"({'|'.join(SENTINELS)})")
 MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+\r?")
 
 
@@ -52,6 +56,12 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
         processor = SentencePieceProcessor(model_file=str(model))
     except RuntimeError:
         raise FileError(f"{model} is not a model of sentencepiece: copy it from the folder of the data.") from None
+    if kind == T5:
+        return lambda line: " ".join(
+            piece
+            for part in SENTINEL.split(line)
+            for piece in ([part] if part in SENTINELS else processor.encode(part, out_type=str))
+        )
     return lambda line: " ".join(processor.encode(line, out_type=str))
 
 
@@ -59,7 +69,7 @@ def join(kind: str, pieces: str) -> str:
     """The words of which these are the pieces, all separated by spaces."""
     if kind == "bpe":
         return f"{pieces} ".replace("@@ ", "").rstrip()
-    if kind == "sentencepiece":
+    if kind in PIECES:
         return pieces.replace(" ", "").replace("\u2581", " ").strip()
     return f" {pieces}".replace(" ##", "").removeprefix(" ")
 

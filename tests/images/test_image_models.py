@@ -56,6 +56,12 @@ CASES = {  # base, family, options, oracle
         for term in IMAGE_POSITIONS
     },
     "ViT without class token": ("vit_tiny", "ea_transformer", {"vit_pool": "mean"}, EVOLVING),
+    "ViT with layers of 2026": (
+        "vit_tiny",
+        "ea_transformer",
+        {"norm": "rms", "ffn": "swiglu", "no_biases": True, "qk_norm": True},
+        EVOLVING,
+    ),
     "CONV-SA with content": (
         "conv_image_small",
         None,

@@ -8,7 +8,7 @@ import pytest
 from commands import ROOT
 from ea_fairseq.cli import COMMANDS
 
-OF_WEIGHTS = {"average", "import-bert", "release"}  # which import torch first of all
+OF_WEIGHTS = {"average", "import-bert", "import-t5", "release"}  # which import torch first of all
 STARTED = """
 import sys
 from ea_fairseq.cli import main

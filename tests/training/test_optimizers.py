@@ -1,4 +1,4 @@
-"""``--optimizer radam`` and ``adamw`` are torch's, with fairseq's options."""
+"""``--optimizer radam``, ``adamw`` and ``muon`` are torch's, with fairseq's options."""
 
 import pytest
 import torch
@@ -9,7 +9,10 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.optim.torch_optimizers import AdamWConfig, RAdamConfig
 
 TORCHS = {"radam": (torch.optim.RAdam, {"decoupled_weight_decay": True}), "adamw": (torch.optim.AdamW, {"fused": True})}
-OPTIMIZERS = pytest.mark.parametrize("name", TORCHS)
+OPTIMIZERS = pytest.mark.parametrize("name", [*TORCHS, "muon"])
+OF_ONE = pytest.mark.parametrize("name", TORCHS)
+MUON = {"_name": "muon", "adam_betas": [0.9, 0.99], "adam_eps": 1e-8, "weight_decay": 0.1, "lr": [0.1]}
+MODEL = {"matrix": (6, 4), "embedding": (5, 4), "vector": (4,)}
 
 
 def build(name: str, parameter, **given):
@@ -26,7 +29,7 @@ def steps(optimizer, parameter, count: int = 12) -> torch.Tensor:
     return parameter.detach()
 
 
-@OPTIMIZERS
+@OF_ONE
 def test_steps_are_torchs_and_weight_decay_is_apart_from_the_gradient(name):
     optimizer, settings = TORCHS[name]
     for decay in (0.0, 0.1):
@@ -70,3 +73,43 @@ def test_defaults_are_the_papers_and_fairseqs():
 def test_a_bad_option_is_refused(name, given, sentence):
     with pytest.raises(UserError, match=f"^{sentence.format(name)}"):
         build(name, torch.nn.Parameter(torch.ones(1)), **given)
+
+
+def parameters() -> dict[str, torch.nn.Parameter]:
+    """A matrix, an embedding and a vector."""
+    torch.manual_seed(1)
+    found = {name: torch.nn.Parameter(torch.randn(shape)) for name, shape in MODEL.items()}
+    found["embedding"].is_embedding = True
+    return found
+
+
+def stepped(optimizer, model: dict, count: int) -> list[torch.Tensor]:
+    for _ in range(count):
+        optimizer.zero_grad()
+        sum((parameter**2).sum() for parameter in model.values()).backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in model.values()]
+
+
+def test_muon_moves_matrices_by_momentum_with_equal_singular_values_and_the_rest_as_adamw():
+    model, others = parameters(), parameters()
+    before = model["matrix"].detach().clone()
+    muon = build_optimizer(OmegaConf.create({**MUON, "weight_decay": 0.0}), list(model.values()))
+    stepped(muon, model, 1)
+    step = (before - model["matrix"].detach()) / (0.1 * 0.2 * 6**0.5)  # the scale of AdamW's steps
+    assert torch.linalg.svdvals(step).sub(1).abs().max() < 0.35  # as near as five iterations of Newton and Schulz come
+    adamw = build_optimizer(OmegaConf.create({**MUON, "_name": "adamw", "weight_decay": 0.0}), list(others.values()))
+    stepped(adamw, others, 1)
+    assert torch.equal(model["embedding"], others["embedding"]) and torch.equal(model["vector"], others["vector"])
+    assert not torch.equal(model["matrix"], others["matrix"])
+
+
+def test_muon_resumes_as_if_undisturbed():
+    whole, half = parameters(), parameters()
+    first, second = (build_optimizer(OmegaConf.create(MUON), list(model.values())) for model in (whole, half))
+    expected = stepped(first, whole, 6)
+    stepped(second, half, 3)
+    resumed = build_optimizer(OmegaConf.create({**MUON, "lr": [0.5]}), list(half.values()))
+    resumed.load_state_dict(second.state_dict(), {"lr": 0.1})
+    for ours, its in zip(stepped(resumed, half, 3), expected, strict=True):
+        assert torch.equal(ours, its)

@@ -16,22 +16,36 @@ def task(
     labels: Classes | Scores,
     test_form: str | None = None,
     without: str | None = None,
+    words: tuple[str, str] | None = None,
 ) -> Task:
-    """A task of GLUE; it has a test set where its labels are known, a table of the form ``test_form``."""
+    """A task of GLUE; it has a test set where its labels are known, a table of the form ``test_form``.
+
+    Args:
+        words: that T5 has for the classes, if they are others than their names.
+    """
     tables = {"train": (name, f"glue-{name}-train"), "valid": (name, f"glue-{name}-dev")}
     if test_form:
         tables["test"] = (test_form, f"glue-{name}-test")
-    return Task(name, sentences, counts, tables, without, labels)
+    prefix = name.replace("-", "")  # as T5 calls the tasks
+    return Task(name, sentences, counts, tables, without, labels, prefix, list(words) if words else None)
 
 
 BINARY = Classes(["0", "1"])
 TASKS = (
-    task("cola", 1, (8551, 1043, 1063), BINARY),
-    task("sst-2", 1, (67349, 872, 1821), BINARY),
+    task("cola", 1, (8551, 1043, 1063), BINARY, words=("unacceptable", "acceptable")),
+    task("sst-2", 1, (67349, 872, 1821), BINARY, words=("negative", "positive")),
     # GLUE left the examples of its dev out of MRPC's training file
-    task("mrpc", 2, (3668, 408, 1725), BINARY, test_form="mrpc", without="glue-mrpc-dev"),
+    task(
+        "mrpc",
+        2,
+        (3668, 408, 1725),
+        BINARY,
+        test_form="mrpc",
+        without="glue-mrpc-dev",
+        words=("not_equivalent", "equivalent"),
+    ),
     task("rte", 2, (2490, 277, 3000), Classes(["entailment", "not_entailment"])),
-    task("wnli", 2, (635, 71, 146), BINARY),
+    task("wnli", 2, (635, 71, 146), BINARY, words=("not_entailment", "entailment")),
     task("sts-b", 2, (5749, 1500, 1379), Scores(5), test_form="sts-b-test"),
 )
 KNOWN = {task.name: task for task in TASKS}
@@ -70,6 +84,7 @@ to resume. For your own tables give the task a name; the classes are the labels 
     ),
     examples=(
         "--task cola --vocabulary runs/minilm data/glue-cola",
+        "--task rte --text-to-text runs/t5-small data/t5-rte",
         "--task reviews --tsv ~/reviews --vocabulary runs/minilm data/reviews",
     ),
 )

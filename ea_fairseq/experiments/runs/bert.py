@@ -9,13 +9,10 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.analysis.cost import UNUSED_POSITIONS
-from ea_fairseq.checkpoint.file import refusing
-from ea_fairseq.checkpoint.released import read_tensors
-from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.records import as_record, read_json
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.imported import FORMAT, read_config, read_weights, renamed, require_sizes
 from ea_fairseq.subwords.wordpiece import SYMBOLS
 
-FORMAT = 3.0  # of an encoder's parameters, as fairseq counts
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
 ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
 MODULES = {  # BERT's names of modules, and fairseq's
@@ -72,20 +69,17 @@ class Config:
     max_position_embeddings: int | None = None
     type_vocab_size: int | None = None
 
+    def check(self) -> None:
+        """Raises ValueError where it is of a model that cannot be imported."""
+        if not 0 < self.layer_norm_eps < 1:
+            raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
+        if self.is_decoder or self.add_cross_attention:
+            raise ValueError("'is_decoder' or 'add_cross_attention' is true, and a BERT is an encoder")
+
     @classmethod
     def read(cls, path: Path) -> "Config":
         """Reads it; raises UserError naming what is wrong."""
-        if not path.is_file():
-            raise UserError(f"there is no {path}, which has the number of heads: put it next to the weights.")
-        try:
-            config = as_record(cls, read_json(path))
-            if not 0 < config.layer_norm_eps < 1:
-                raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
-            if config.is_decoder or config.add_cross_attention:
-                raise ValueError("'is_decoder' or 'add_cross_attention' is true, and a BERT is an encoder")
-        except ValueError as error:
-            raise UserError(f"{path} is not of a BERT that can be imported: {error}.") from None
-        return config
+        return read_config(cls, path, "BERT")
 
 
 @dataclass(frozen=True)
@@ -108,27 +102,11 @@ class Bert:
             UserError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
         """
         config = Config.read(path.with_name("config.json"))
-        parameters: dict[str, Tensor] = {}
-        if not path.is_file():
-            raise UserError(f"there is no {path}: give the model.safetensors of a BERT.")
-        with refusing(path):
-            tensors = read_tensors(path)
+        tensors = read_weights(path, "BERT")
         require_tied(tensors, path)
-        for name, tensor in tensors.items():
-            renamed = fairseq_name(name)
-            if renamed in parameters:
-                raise UserError(f"{path} has {printable(name)} twice, with and without the prefix bert.")
-            if renamed:
-                parameters[renamed] = finite(tensor, f"{path}: its {name}")
-            elif not UNREAD.search(name):
-                raise UserError(f"{path} has {printable(name)[:100]}, which no BERT has: give the weights of a BERT.")
+        parameters = renamed(tensors, fairseq_name, UNREAD.search, path, "BERT", "bert.")
         sizes = sizes_of(parameters, path)
-        for name, size in sizes.items():
-            if (named := getattr(config, name)) not in (None, size):
-                raise UserError(
-                    f"{path} and its config.json are of two models: '{name}' is {named:,} there, and the weights have "
-                    f"{size:,}."
-                )
+        require_sizes(config, sizes, path)
         return cls(config, parameters, sizes)
 
     @property
@@ -221,13 +199,3 @@ def fairseq_name(name: str) -> str | None:
     if found := LAYER.fullmatch(module):
         return f"{ENCODER}.layers.{found[1]}.{IN_LAYERS[found[2]]}.{part}" if found[2] in IN_LAYERS else None
     return f"{MODULES[module]}.{part}" if module in MODULES else None
-
-
-def finite(tensor: Tensor, what: str) -> Tensor:
-    """The tensor in float32; raises UserError where its numbers are no fractions, or not finite."""
-    if not tensor.is_floating_point():
-        raise UserError(f"{what} is of whole numbers, and weights are not.")
-    tensor = tensor.float()
-    if not tensor.isfinite().all():
-        raise UserError(f"{what} has numbers that are not finite.")
-    return tensor

@@ -13,15 +13,13 @@ from torch import Tensor
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.bert import Bert, in_order
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.imported import checkpoint_state, require_new, written_whole
 from ea_fairseq.models.roberta import MODELS, SIZE_OPTIONS, SIZES
 from ea_fairseq.plain.commands import Parser, at_least
-from ea_fairseq.plain.fairseq_path import require_path
-from ea_fairseq.plain.text_lines import named_in_errors
 from ea_fairseq.subwords.wordpiece import SYMBOLS, read_vocabulary
 
 ARCH = "ea_bert"
 USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2, "max_positions": 512}  # where no flag is
-UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # as fairseq asks
 CHECKPOINT, DICTIONARY, VOCABULARY = "checkpoint.pt", "dict.txt", "vocab.txt"
 EXAMPLE = "ea-fairseq import-bert minilm/model.safetensors minilm/vocab.txt runs/minilm"
 
@@ -41,9 +39,7 @@ def main() -> None:
     text = "eps of layer norms (default: that of config.json)"
     parser.add_argument("--layer-norm-eps", type=at_least(1e-30, float), metavar="F", help=text)
     args = parser.parse_args()
-    require_path(args.out)
-    if args.out.exists():
-        raise UserError(f"{args.out} is there already: give a new folder.")
+    require_new(args.out)
     bert = Bert.read(args.model)
     if args.layer_norm_eps:
         bert = replace(bert, config=replace(bert.config, layer_norm_eps=args.layer_norm_eps))
@@ -78,8 +74,7 @@ def checkpoint(bert: Bert, pieces: list[str]) -> dict[str, Any]:
     args = fairseq_options.parse_args_and_arch(parser, [".", *flags])
     parameters = bert.state(pieces)
     require_fit(args, parameters, pieces)
-    extra_state = {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}}
-    return {"args": args, "model": parameters, "optimizer_history": [UNTRAINED], "extra_state": extra_state}
+    return checkpoint_state(args, parameters)
 
 
 def require_fit(args: Namespace, parameters: dict[str, Tensor], pieces: list[str]) -> None:
@@ -91,17 +86,10 @@ def require_fit(args: Namespace, parameters: dict[str, Tensor], pieces: list[str
 
 def write(args: Namespace, state: dict[str, Any], pieces: list[str]) -> None:
     """Writes the folder: complete, or not at all."""
-    unfinished = args.out.with_name(f"{args.out.name}.tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        with named_in_errors(unfinished):
-            unfinished.mkdir(parents=True)
-            dictionary(pieces).save(str(unfinished / DICTIONARY))
-            shutil.copyfile(args.vocabulary, unfinished / VOCABULARY)
-            Checkpoint(unfinished / CHECKPOINT, state).write()
-            unfinished.rename(args.out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with written_whole(args.out) as folder:
+        dictionary(pieces).save(str(folder / DICTIONARY))
+        shutil.copyfile(args.vocabulary, folder / VOCABULARY)
+        Checkpoint(folder / CHECKPOINT, state).write()
 
 
 def describe(bert: Bert, out: Path) -> None:

@@ -16,7 +16,12 @@ from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 OWN = FileName("prepare-corpus")
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-REMOVE_BPE = {"bpe": "@@ ", "sentencepiece": "sentencepiece", "none": ""}  # values of fairseq's --remove-bpe
+REMOVE_BPE = {
+    "bpe": "@@ ",
+    "sentencepiece": "sentencepiece",
+    "t5": "sentencepiece",
+    "none": "",
+}  # values of fairseq's --remove-bpe
 SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
 NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 
@@ -206,6 +211,7 @@ class DataBin(Binarised):
     """
 
     task = "translation"
+    beam = 5  # of a search, if nobody asks for another
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -258,6 +264,18 @@ class DataBin(Binarised):
             raise UserError(f"--compound-split is not for {self.name}: {reason}.")
 
 
+class TextToTextData(DataBin):
+    """Labelled sentences whose targets are words for the labels; fairseq reads them as sentence pairs."""
+
+    task = "text_to_text"
+    beam = 1
+
+    @property
+    def name(self) -> str:
+        """The data set's name in tables: that of the folder, as for other labelled sentences."""
+        return Binarised.name.fget(self)  # type: ignore[attr-defined]  # of a property
+
+
 def languages_of(folder: Path) -> tuple[Language, Language]:
     """Source and target language, from the names of files such as ``test.de-en.de.idx``."""
     for path in sorted(folder.iterdir()):
@@ -282,4 +300,5 @@ def read_data(folder: Path) -> Binarised:
         return GraphData(folder)
     if ImageData.is_in(folder):
         return ImageData(folder)
-    return DataBin(folder)
+    data = DataBin(folder)
+    return TextToTextData(folder) if data.preparation.task else data

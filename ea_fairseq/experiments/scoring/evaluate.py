@@ -50,6 +50,7 @@ def evaluate(words: list[str]) -> None:
     args, data = options_of(words)
     checkpoints = named_checkpoints(args)
     dataset = data.dataset(args.subset)
+    translates = data.task == DataBin.task
     require_dictionaries(args.folder, args.data)
     with OutputFolder(args.out, "evaluate").opened() as out:
         facts = [data.task, dataset.manifest, dataset.checksum, *data.facts]
@@ -61,7 +62,7 @@ def evaluate(words: list[str]) -> None:
             out.stage("generated", of_search, partial(generate, args, data, out))
         else:
             out.stage(results.PREDICTIONS, of_search, partial(predict, args, out))
-        written = [results.NAME, *((*RAW, *results.TOKENIZED, results.COUNTS) if isinstance(data, DataBin) else ())]
+        written = [results.NAME, *((*RAW, *results.TOKENIZED, results.COUNTS) if translates else ())]
         if not all((out.path / name).is_file() for name in written):
             out.discard(SCORES)
         given = [args.reference, args.source]

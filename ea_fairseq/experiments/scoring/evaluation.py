@@ -11,7 +11,7 @@ from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
-from ea_fairseq.experiments.runs.binarised import read_data
+from ea_fairseq.experiments.runs.binarised import TextToTextData, read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.recipe import RECIPE, data_command
 from ea_fairseq.experiments.runs.training_log import curves
@@ -25,6 +25,7 @@ from ea_fairseq.experiments.scoring.encoder_outcome import (
     SentencePredictions,
     SeriesPredictions,
 )
+from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.outcome import Outcome
 from ea_fairseq.experiments.scoring.results import NAME, Results, write_predictions
 from ea_fairseq.experiments.scoring.task_scores import digits_of
@@ -41,7 +42,7 @@ ENCODERS: dict[str, type[EncoderOutcome]] = {
     "node_prediction": NodePredictions,
     "image_prediction": ImagePredictions,
 }
-OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, **ENCODERS}
+OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, TextToTextData.task: LabelWords, **ENCODERS}
 
 
 def evaluate(args: Namespace) -> tuple[Results, Outcome]:

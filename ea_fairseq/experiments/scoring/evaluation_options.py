@@ -21,6 +21,7 @@ Averages checkpoints, runs the model on a subset of the data, and scores its out
   translations: tokenized BLEU as multi-bleu.perl counts it; BLEU, chrF and TER of raw text, with sacreBLEU's
     signatures; COMET with --comet
   labelled sentences and time series: the scores of the training (accuracy, Matthews, F1, Pearson, Spearman, RMSE)
+  words for labels, of T5 (prepare glue --text-to-text): the same scores; a word that is no label counts as wrong
   masked words: perplexity, on the same words for all models
 It prints a table and writes results.json, sources, translations and references or predictions.tsv, and the averaged
 model.pt into one folder. If interrupted, run it again to resume; results of the same options are not computed again.
@@ -35,7 +36,8 @@ EXAMPLE = f"""\
 OF_RECIPES = dict.fromkeys(
     ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
 ) | {"--compound-split": False, "--cpu": False}
-OF_TRANSLATIONS = ("beam", "lenpen", "reference", "source", "comet", "compound-split")
+OF_TEXTS = ("reference", "source", "comet", "compound-split")
+OF_TRANSLATIONS = ("beam", "lenpen", *OF_TEXTS)
 
 
 def parser() -> Parser:
@@ -53,7 +55,12 @@ def parser() -> Parser:
     add("--checkpoint", dest="selection", type=checkpoint_name, metavar="NAME", help=text)
     add("--subset", default="test", metavar="NAME", help="test or valid (default: test)")
     add("--max-tokens", type=at_least(1), default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
-    add("--beam", type=at_least(1), metavar="N", help="of translations, width of the beam (default: 5)")
+    add(
+        "--beam",
+        type=at_least(1),
+        metavar="N",
+        help="of translations, width of the beam (default: 5, of words for labels 1)",
+    )
     text = "of translations, length penalty, higher for longer ones (default: 1)"
     add("--lenpen", type=at_least(0, float), metavar="F", help=text)
     text = "of translations, count BLEU with words split at their hyphens, too; for WMT'14 English-German"
@@ -111,15 +118,15 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
     args.user_dir = args.user_dir and args.user_dir.absolute()
     args.selection = args.selection or usual_checkpoint(folder)
     data = read_data(args.data)
+    refused = OF_TRANSLATIONS if not isinstance(data, DataBin) else () if data.task == DataBin.task else OF_TEXTS
+    for flag, value in {name: getattr(args, name.replace("-", "_")) for name in refused}.items():
+        if value not in (None, False):
+            raise UserError(f"--{flag} is for translations, and {data.folder} has data for --task {data.task}.")
     if isinstance(data, DataBin):
         if args.compound_split:
             data.require_compounds()
-        args.beam, args.lenpen = args.beam or 5, 1.0 if args.lenpen is None else args.lenpen
+        args.beam, args.lenpen = args.beam or data.beam, 1.0 if args.lenpen is None else args.lenpen
         args.comet = args.comet and CometModel.find(args.comet)
-        return args, data
-    for flag, value in {name: getattr(args, name.replace("-", "_")) for name in OF_TRANSLATIONS}.items():
-        if value not in (None, False):
-            raise UserError(f"--{flag} is for translations, and {data.folder} has data for --task {data.task}.")
     return args, data
 
 

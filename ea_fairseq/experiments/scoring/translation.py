@@ -116,6 +116,15 @@ def detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
     return lambda line: tidy(moses.detokenize(line.split()))
 
 
+def described(model: TransformerModel) -> Description:
+    """What tables say of a model that translates."""
+    found = {name: getattr(model.args, name) for name in SETTINGS}
+    family = model.family if isinstance(model, MechanismTransformer) else None
+    if family:
+        found |= asdict(family.attention.options.from_namespace(model.args))
+    return Description(family.name if family else None, found, cost(model))
+
+
 class Translations(Outcome):
     """Translations of a subset.
 
@@ -136,11 +145,7 @@ class Translations(Outcome):
 
     def describe(self, model: TransformerModel) -> Description:
         """What tables say of the model."""
-        found = {name: getattr(model.args, name) for name in SETTINGS}
-        family = model.family if isinstance(model, MechanismTransformer) else None
-        if family:
-            found |= asdict(family.attention.options.from_namespace(model.args))
-        return Description(family.name if family else None, found, cost(model))
+        return described(model)
 
     def scores(self) -> dict[str, Score]:
         """Those of scores.py and, with ``--comet``, COMET."""

@@ -1,0 +1,93 @@
+"""Evaluation of text to text: the words that a T5 writes for labels, and their scores."""
+
+import math
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import suppress
+
+from fairseq.models.transformer import TransformerModel
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.runs.binarised import TextToTextData
+from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.scoring.outcome import Description, Outcome
+from ea_fairseq.experiments.scoring.results import PREDICTIONS, Score
+from ea_fairseq.experiments.scoring.scores import Lines
+from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
+from ea_fairseq.experiments.scoring.translation import Texts, described
+
+REPORTED = {"cola": ("Matthews",), "mrpc": ("F1", "accuracy")}  # scores of tasks, as GLUE's tables have them
+OF_SCORES = ("Pearson", "Spearman")
+NO_SCORE = "-1.0"  # for a word that is no number, as in T5
+
+
+class LabelWords(Outcome):
+    """Labels and predictions, as numbers.
+
+    Args:
+        texts: the words that the data has and those that the model wrote.
+
+    Raises:
+        UserError: where the data has a word that is no label.
+    """
+
+    definitions = DEFINITIONS
+
+    def __init__(self, args: Namespace, data: TextToTextData, texts: Texts):
+        self.args, self.data = args, data
+        predictions, labels = texts.raw
+        pairs = [self.numbers(*pair) for pair in zip(labels, predictions, strict=True)]
+        self.labels, self.predictions = ([pair[side] for pair in pairs] for side in range(2))
+        known = data.preparation.classes
+        self.unknown = sum(word not in known if known else not is_score(word) for word in predictions)
+
+    @classmethod
+    def read(cls, args: Namespace, checkpoint: Checkpoint) -> "LabelWords":
+        """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
+        data = TextToTextData(args.data)
+        return cls(args, data, Texts.of(args, data))
+
+    def numbers(self, label: str, prediction: str) -> tuple[str, str]:
+        """Label and prediction as numbers; a prediction that is no label is a wrong one."""
+        classes = self.data.preparation.classes
+        if classes is None:
+            return label, prediction if is_score(prediction) else NO_SCORE
+        if label not in classes:
+            raise UserError(f"{self.data.folder} has the target {label}, which its preparation.json does not have.")
+        number = classes.index(label)
+        wrong = (number + 1) % len(classes)
+        return str(number), str(classes.index(prediction) if prediction in classes else wrong)
+
+    def describe(self, model: TransformerModel) -> Description:
+        """What tables say of the model."""
+        return described(model)
+
+    def scores(self) -> dict[str, Score]:
+        """Those that GLUE reports of the task; of others the accuracy, and correlations where labels are scores."""
+        preparation = self.data.preparation
+        names = REPORTED.get(str(preparation.task), ("accuracy",)) if preparation.classes else OF_SCORES
+        return {name: task_score(name, self.labels, self.predictions) for name in names}
+
+    def size(self) -> str:
+        """Examples."""
+        return f"{len(self.labels):,} examples"
+
+    def search(self) -> dict[str, float]:
+        """The options of the beam search."""
+        return {"beam": self.args.beam, "lenpen": self.args.lenpen}
+
+    def notes(self) -> list[str]:
+        """How many of the words were no labels."""
+        return [f"{self.unknown:,} of them are no label, and count as wrong."] if self.unknown else []
+
+    def files(self) -> Mapping[str, Lines]:
+        """predictions.tsv."""
+        rows = [("label", "prediction"), *zip(self.labels, self.predictions, strict=True)]
+        return {PREDICTIONS: ["\t".join(row) for row in rows]}
+
+
+def is_score(word: str) -> bool:
+    """Whether a word is a finite number."""
+    with suppress(ValueError):
+        return math.isfinite(float(word))
+    return False

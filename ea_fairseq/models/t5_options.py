@@ -1,0 +1,37 @@
+"""Flags that T5s have beside those of other Transformers."""
+
+from dataclasses import dataclass
+
+from ea_fairseq.options import Options, option
+
+KINDS = ("encoder", "decoder", "cross")
+
+
+def kinds(text: str) -> str:
+    """Parses kinds of attentions, separated by commas; raises ValueError for others."""
+    if not {*text.split(",")} <= {*KINDS}:
+        raise ValueError(text)
+    return text
+
+
+@dataclass(frozen=True)
+class T5Options(Options):
+    """Where a T5's mechanism acts, and whether words are read and written by one table.
+
+    Raises:
+        UserError: naming the flag, if a value is invalid.
+    """
+
+    ea_in: str = option(
+        "encoder",
+        kinds,
+        "attentions with the mechanism, others are plain: encoder, decoder (self-attentions), cross (to the source)",
+        "some of encoder, decoder and cross, with commas",
+        "KINDS",
+    )
+    untied_output: bool = option(False, bool, "the output projection has weights of its own, not the embeddings")
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of attentions with the mechanism."""
+        return self.ea_in.split(",")
