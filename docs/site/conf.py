@@ -36,6 +36,7 @@ CONTENTS = {
     "Models": [
         "docs/models",
         "docs/mechanisms",
+        "docs/rivals",
         "docs/terms",
         "docs/layers",
         "docs/encoders",

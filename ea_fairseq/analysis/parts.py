@@ -17,6 +17,7 @@ STACK, MECHANISM, PLACE = "{stack}", "{mechanism}", "{place}"  # which the model
 ORDER = (EMBEDDINGS, STACK, MECHANISM, TERMS, CONVOLUTIONS, BRANCHES, OUTPUT, LM_HEAD, CLASSIFICATION_HEAD)
 # Group, part, and what its names match: of a parameter, or of a module and, after a space, torch's operator.
 RULES = (
+    (STACK, "connections", r"\.connections\b"),
     (EMBEDDINGS, "source tokens", r"^encoder\.(embed_tokens\.|forward_embedding mul)"),
     (EMBEDDINGS, "target tokens", r"^decoder(\.embed_tokens\.| mul)"),
     (EMBEDDINGS, TOKENS, r"\.(embed_tokens\.|forward_embedding mul)"),

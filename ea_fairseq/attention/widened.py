@@ -54,21 +54,22 @@ def widen_heads(attention: Attention, width: int, *noise: Any) -> None:
 
 def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> None:
     """Replaces the projections: ``reads`` has the channels that queries, keys and values are projected from."""
-    read_channels(attention, reads["q"])
+    read_channels(attention, reads["q"], reads["k"])
     attention.has_no_extra_terms = attention.is_plain = False
     has_bias = attention.v_proj.bias is not None
     for part in attention.projected:
         setattr(attention, f"{part}_proj", linear(reads[part], attention.width(part), has_bias, GAIN, *noise))
 
 
-def read_channels(attention: Attention, channels: int) -> bool:
+def read_channels(attention: Attention, channels: int, of_keys: int | None = None) -> bool:
     """Lets modules that read tokens, which have a ``read``, do so for so many channels; returns whether there are any.
 
-    Dense synthesizers and gates are such modules.
+    Dense synthesizers and gates are such modules. Those with ``reads_keys`` read tokens of keys.
     """
     found = [module for module in attention.modules() if hasattr(module, "read")]
     for module in found:
-        module.read(channels, attention.width("q"))
+        reads_keys = of_keys is not None and getattr(module, "reads_keys", False)
+        module.read(of_keys if reads_keys else channels, attention.width("q"))
     return bool(found)
 
 

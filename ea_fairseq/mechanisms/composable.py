@@ -36,9 +36,9 @@ class Composition(nn.Module):
     RANK = 2  # R
     EPSILON = 1e-6
 
-    def __init__(self, channels: int, heads: int):
+    def __init__(self, channels: int, heads: int, reads_keys: bool = False):
         super().__init__()
-        self.heads = heads
+        self.heads, self.reads_keys = heads, reads_keys
         self.mixing = nn.Parameter(torch.empty(4 * heads, 2, self.RANK, heads))
         nn.init.normal_(self.mixing, std=0.02 / ((2 * heads * self.RANK) ** 0.5 * (heads + self.RANK)))
         self.read(channels)
@@ -74,7 +74,9 @@ class ComposableAttention(Attention):
     def __init__(self, embed_dim: int, num_heads: int, *args: Any, by_key: bool = False, **kwargs: Any) -> None:
         super().__init__(embed_dim, num_heads, *args, **kwargs)
         self.query_logits, self.query_weights = (Composition(embed_dim, num_heads) for _ in range(2))
-        self.key_logits, self.key_weights = (Composition(self.kdim, num_heads) if by_key else None for _ in range(2))
+        self.key_logits, self.key_weights = (
+            Composition(self.kdim, num_heads, reads_keys=True) if by_key else None for _ in range(2)
+        )
 
     @classmethod
     def build(

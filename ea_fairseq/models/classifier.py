@@ -70,7 +70,7 @@ class DenseEncoder(SentenceEncoder):
     def layer_input(self, states: list[Tensor]) -> Tensor:
         """Combines the states so far, (S, B, C) each, to the next layer's input."""
         if self.dense is None or len(states) == 1:
-            return states[-1]
+            return super().layer_input(states)
         return self.dense[len(states) - 2](torch.cat(states, dim=-1))
 
 

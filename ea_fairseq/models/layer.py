@@ -29,8 +29,10 @@ class MechanismLayer(nn.Module):
     self_attn: Attention
     branch: Branch | None
     options: LayerOptions
+    connections: nn.ModuleDict | None
     # Attributes that fairseq's layers set.
     dropout_module: nn.Module
+    embed_dim: int
     activation_dropout_module: nn.Module
     activation_fn: Callable[[Tensor], Tensor]
     fc1: nn.Module
@@ -64,6 +66,7 @@ class MechanismLayer(nn.Module):
         super().__init__(cfg, *args)
         self.activation_fn = options.activation(self.activation_fn)
         options.replace_norms(self)
+        self.connections = options.connect(self, self.embed_dim, layer)
 
     def build_fc1(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
         """The first linear layer of the feed-forward network."""
@@ -120,13 +123,26 @@ class MechanismLayer(nn.Module):
         return attended, passed
 
     def sublayer_input(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """Applies the layer norm in pre-norm layers (``--encoder-normalize-before``), (T, B, C) -> (T, B, C)."""
+        """Reads the state, if there is one, and applies the norm in pre-norm layers (``--encoder-normalize-before``).
+
+        Returns:
+            (T, B, C), of x (T, B, C) or a state (n, T, B, C).
+        """
+        if self.connections is not None:
+            x = self.connection(norm).read(x)
         return norm(x) if self.normalize_before else x
 
     def sublayer_output(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
-        """Applies dropout, the residual connection and, in post-norm layers, the layer norm, (T, B, C)."""
+        """Applies dropout, the residual or other connection and, in post-norm layers, the layer norm, (T, B, C)."""
+        if self.connections is not None:
+            return self.connection(norm).write(residual, self.dropout_module(x))
         x = self.residual_connection(self.dropout_module(x), residual)
         return x if self.normalize_before else norm(x)
+
+    def connection(self, norm: nn.Module) -> Any:
+        """The connection of the sub-layer of this norm."""
+        assert self.connections is not None
+        return next(connection for name, connection in self.connections.items() if getattr(self, name) is norm)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """Applies the feed-forward network, the layer's last sub-layer, (T, B, C) -> (T, B, C)."""

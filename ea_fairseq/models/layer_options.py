@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.rms_norm import RMSNorm
+from ea_fairseq.errors import UserError
+from ea_fairseq.models.connections import CONNECTIONS, Stack
 from ea_fairseq.options import Options, one_of, option, whole
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
@@ -16,6 +18,7 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improv
     "geglu": partial(F.gelu, approximate="tanh"),  # as in T5 1.1
 }
 FFNS = ("plain", *GATES)
+CONNECTED = ("residual", *CONNECTIONS, "dense")
 MULTIPLE = 8  # of hidden units, if their number is not given
 
 
@@ -60,6 +63,15 @@ class LayerOptions(Options):
         "a whole number",
         "N",
     )
+    connections: str = option(
+        "residual",
+        one_of(*CONNECTED),
+        "what connects sub-layers: their sum (residual), attention residuals and their delta form, hyper-connections "
+        "and mhc, manifold-constrained ones, or DenseFormer's means of layers (dense)",
+        "one of " + ", ".join(CONNECTED),
+        "NAME",
+    )
+    streams: int = option(4, whole(1, 64), "streams of --connections hyper and mhc", "a whole number from 1 to 64", "N")
     start_with_padding: bool = option(False, bool, "the decoder reads <pad>, not </s>, before the first token")
     final_dropout: bool = option(False, bool, "apply --dropout to the output of encoder and decoder, too")
 
@@ -97,6 +109,26 @@ class LayerOptions(Options):
     def activation(self, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """The function between the two linear layers; ``plain`` is that of networks without gates."""
         return partial(gated, GATES[self.ffn]) if self.ffn in GATES else plain
+
+    def connect(self, module: nn.Module, width: int, layer: int) -> nn.ModuleDict | None:
+        """The connections of a layer's sub-layers, by what their norms are called; None for sums.
+
+        Raises:
+            UserError: if norms come after sub-layers, where a state has no place.
+        """
+        if self.connections not in CONNECTIONS:
+            return None
+        if not module.normalize_before:
+            raise UserError(
+                f"--connections {self.connections} needs norms before sub-layers: give --encoder-normalize-before and "
+                "--decoder-normalize-before"
+            )
+        names = (name for name, _ in module.named_children() if name.endswith("_layer_norm"))
+        return nn.ModuleDict({name: CONNECTIONS[self.connections](width, layer, self.streams) for name in names})
+
+    def stack(self, width: int, layers: int) -> Stack:
+        """What connects the layers of a stack."""
+        return Stack(self.connections, width, layers, self.streams)
 
     def query_key(self, width: int, rotates: bool) -> QueryKey | None:
         """What happens to queries and keys of one head's ``width`` after their projection; None: nothing."""

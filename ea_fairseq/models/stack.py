@@ -62,6 +62,8 @@ class MechanismStack(nn.Module):
         super().__init__(cfg, *args, **kwargs)
         options = LayerOptions.from_namespace(cfg)
         options.replace_norms(self)
+        side = cfg.decoder if isinstance(self, TransformerDecoderBase) else cfg.encoder
+        self.connections = options.stack(side.embed_dim, self._layers_built)
         drops_out = options.final_dropout
         self.final_dropout = FairseqDropout(cfg.dropout, type(self).__name__) if drops_out else nn.Identity()
         name_dropouts(self)
@@ -72,6 +74,14 @@ class MechanismStack(nn.Module):
         layer = kind(cfg, *args, **classes, layer=self._layers_built, shared=self._shared)
         self._layers_built += 1
         return wrap_layer(layer, cfg)
+
+    def layer_input(self, states: list[Tensor]) -> Tensor:
+        """Chooses the next layer's input from the states so far, (T, B, C) each: the last one without flags."""
+        return self.connections.layer_input(states)
+
+    def readable(self, states: list[Tensor]) -> list[Tensor]:
+        """The states that callers of fairseq's models may read: those of one vector a word, (T, B, C) each."""
+        return states if states[0].dim() == 3 else []
 
     def max_positions(self) -> int:
         """Returns the maximum sentence length: fairseq's limit, or the lower limit of a score term."""
@@ -106,12 +116,13 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         # Layers, from the bottom to the top.
         states = self.encode(x, padding_mask)
         # Final norm.
-        x = states[-1] if self.layer_norm is None else self.layer_norm(states[-1])
+        x = self.connections.end(states)
+        x = x if self.layer_norm is None else self.layer_norm(x)
         return {
             "encoder_out": [self.final_dropout(x)],  # (S, B, C)
             "encoder_padding_mask": [padding_mask],  # (B, S)
             "encoder_embedding": [embedding],  # (B, S, C)
-            "encoder_states": states if return_all_hiddens else [],  # each (S, B, C)
+            "encoder_states": self.readable(states) if return_all_hiddens else [],  # each (S, B, C)
             "fc_results": [],
             "src_tokens": [],
             "src_lengths": [(~padding_mask).sum(dim=1, keepdim=True).int()],  # (B, 1)
@@ -124,21 +135,17 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
             padding_mask: (B, S), true at padding, where embeddings are set to zero.
 
         Returns:
-            The input of the first layer and the output of each, (S, B, C).
+            The input of the first layer and the output of each, (S, B, C), or states (n, S, B, C).
         """
         # Set embeddings to zero at padding, and put the time dimension first.
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)
-        states, passed, padding = [x], (), none_if_empty(padding_mask)
+        states, passed, padding = [self.connections.begin(x)], (), none_if_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
         # Each layer takes what the one below passes on.
         for layer in self.layers:
             x, *passed = layer(self.layer_input(states), masks, *passed)
             states.append(x)
         return states
-
-    def layer_input(self, states: list[Tensor]) -> Tensor:
-        """Chooses the next layer's input from the states so far, (S, B, C) each: here the last one."""
-        return states[-1]
 
     def reorder_encoder_out(self, encoder_out: EncoderOutput, new_order: Tensor) -> EncoderOutput:
         """Moves row ``new_order[i]`` to row i; tensors are copied only if they are read."""
@@ -191,11 +198,11 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
 
         # Each layer takes what both attentions of the one below pass on.
         alignment = None
-        states = [x]
+        states = [self.connections.begin(x)]
         passed = ()
         for index, layer in enumerate(self.layers):
             x, weights, *passed = layer(
-                x,
+                self.layer_input(states),
                 source,
                 self_masks,
                 cross_masks,
@@ -209,6 +216,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
                 alignment = weights[:alignment_heads].to(x).mean(dim=0)
 
         # Final norm and projection, (B, T, C), and the scale of logits.
+        x = self.connections.end(states)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         x = self.final_dropout(x).transpose(0, 1)
@@ -216,7 +224,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
             x = self.project_out_dim(x)
         if self.logit_scale != 1:
             x = self.logit_scale * x
-        return x, {"attn": [alignment], "inner_states": states, "is_step": incremental_state is not None}
+        return x, {"attn": [alignment], "inner_states": self.readable(states), "is_step": incremental_state is not None}
 
     def get_normalized_probs_scriptable(
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None

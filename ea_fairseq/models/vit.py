@@ -42,6 +42,8 @@ class VitLayer(nn.Module):
         super().__init__()
         options, parts = VitOptions.from_namespace(args), LayerOptions.from_namespace(args)
         width, heads = options.encoder_embed_dim, options.encoder_attention_heads
+        if parts.connections != "residual":
+            raise UserError(f"--connections {parts.connections} is for models of text: leave it out")
         hidden, has_bias = options.encoder_ffn_embed_dim, not parts.no_biases
         self.self_attn = build_attention(attention, args, context, width, heads, self_attention=True)
         self.self_attn_layer_norm, self.final_layer_norm = (parts.norm_of(width, EPSILON) for _ in range(2))

@@ -35,6 +35,8 @@ def unsupported_reasons(model: TransformerModelBase) -> Iterator[str]:
     if decoder.project_in_dim is not None or decoder.project_out_dim is not None:
         yield "the embeddings and the decoder differ in width"
     for stack in (encoder, decoder):
+        if stack.connections.name != "residual":
+            yield f"native code does not support --connections {stack.connections.name}"
         if stack.quant_noise is not None:
             yield "weights are quantized"
         if type(stack.embed_tokens) is not nn.Embedding or not len(stack.layers):

@@ -187,6 +187,25 @@ def test_mechanisms_combine_as_classes():
     assert_close(found[2].logits, expected[2].logits, 1e-5)
 
 
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("composable_attention", {"compose_by_key": True}),
+        ("gated_attention", {"gate": "channel"}),
+        ("diff_transformer", {}),
+        ("diff_transformer", {"diff_version": 2}),
+        ("depth_attention", {}),
+        ("lime", {}),
+    ],
+)
+def test_heads_and_sides_may_have_other_widths(family, options):
+    given = {**TINY, "head_dim": 6, "decoder_embed_dim": 12, "decoder_attention_heads": 4, **options}
+    model = make_loud(build(family, **given))
+    for law in LAWS:
+        law(model, seed=3)
+    assert_every_parameter_learns(model)
+
+
 RIVALS = sorted({family for family, _, _ in SETTINGS.values()} | {"exclusive_attention"})
 
 

@@ -14,6 +14,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import family_of
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.experiments.runs.recipe import model_flags, models
+from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.state_dict import MECHANISM
 from ea_fairseq.options import flag
 from recipes import flags_of, recipe_texts, section
@@ -35,6 +36,16 @@ PARAMETERS = {
     "lite_transformer_lite": 1_791_344,
     "lite_transformer_base": 37_059_424,
 }
+for size, of_connections in {
+    "lite": (10_240, 9_600, 29_580, 466_740, 54),
+    "base": (32_768, 30_720, 92_940, 1_491_764, 54),
+}.items():
+    for name, added in zip(
+        ("attention_residuals", "delta_residuals", "hyper_connections", "mhc", "denseformer"),
+        of_connections,
+        strict=True,
+    ):
+        PARAMETERS[f"{name}_{size}"] = PARAMETERS[f"modern_transformer_{size}"] + added
 SIZES = ("lite", "base")  # of models for translation
 MODEL_FILES = [model for model in models() if model.endswith(SIZES)]
 SMALL = [model for model in MODEL_FILES if model.endswith("lite")]
@@ -112,9 +123,8 @@ def test_a_model_differs_from_the_plain_one_of_its_size_in_nothing_but_what_make
     plain = plain_of(model)
     makes, makes_plain = model_flags(model), model_flags(plain)
     family = family_of(makes[makes.index("--arch") + 1])
-    options = (
-        {flag(opt) for kind in (family.attention.options, TermOptions) for opt in fields(kind)} if family else set()
-    )
+    kinds = (TermOptions, LayerOptions, *([family.attention.options] if family else []))
+    options = {flag(opt) for kind in kinds for opt in fields(kind)}
     assert {word for word in makes if word.startswith("--")} - options == {"--arch"}
     assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
     for name in ("data", "evaluate"):

@@ -1,0 +1,199 @@
+"""What connects sub-layers in place of sums: a state of several vectors a word, which sub-layers read and write.
+
+A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm) and ``write``
+(state, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
+
+- ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031). ``delta``: Luo et al., Delta Attention
+  Residuals, 2026 (arXiv 2605.18855).
+- ``hyper``: Zhu et al., Hyper-Connections, ICLR 2025 (arXiv 2409.19606), dynamic. ``mhc``: Xie et al.,
+  Manifold-Constrained Hyper-Connections, 2025 (arXiv 2512.24880), as in DeepSeek-V4.
+- ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), of layers, not of sub-layers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.attention.rms_norm import RMSNorm
+
+
+class AttentionResidual(nn.Module):
+    """A sub-layer reads a mean of the embedding and all outputs s_i before it: h = sum_i p_i s_i,
+
+    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i. Parameters are ``query`` (C), w, zeros at the start, and
+    those of ``norm``.
+    """
+
+    def __init__(self, width: int, layer: int = 0, streams: int = 1):
+        super().__init__()
+        self.query, self.norm = nn.Parameter(torch.zeros(width)), RMSNorm(width)
+
+    def read(self, state: Tensor) -> Tensor:
+        """(n, T, B, C) -> (T, B, C)"""
+        weights = (self.norm(state) * self.query).sum(-1, keepdim=True).softmax(0)
+        return (weights * state).sum(0)
+
+    def write(self, state: Tensor, y: Tensor) -> Tensor:
+        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C)"""
+        return torch.cat([state, y.unsqueeze(0)])
+
+
+class DeltaResidual(AttentionResidual):
+    """A sub-layer reads the sum of what is before it and, from the second one on, such a mean beside it."""
+
+    def read(self, state: Tensor) -> Tensor:
+        """(n, T, B, C) -> (T, B, C)"""
+        return state.sum(0) + (len(state) > 1) * super().read(state)
+
+
+class Mixture(nn.Module):
+    """Sums of streams; a module, so that costs are counted where they belong."""
+
+    def forward(self, state: Tensor, weights: Tensor) -> Tensor:
+        """(n, T, B, C), (T, B, m, n) -> (m, T, B, C)"""
+        return (weights @ state.permute(1, 2, 0, 3)).permute(2, 0, 1, 3)
+
+
+def spread_over_streams(y: Tensor, weights: Tensor) -> Tensor:
+    """An output y (T, B, C), by weights (T, B, n), for each stream, (n, T, B, C)."""
+    return weights.permute(2, 0, 1).unsqueeze(-1) * y
+
+
+class HyperConnection(nn.Module):
+    """n streams: x = sum_s a_s H_s and H_r <- sum_s M_rs H_s + b_r y, all weights linear in each stream's tanh.
+
+    Of stream s: (a_s, M_rs, b_s) = static + scale tanh(W LayerNorm(H_s)). Parameters are ``read_weights`` (n), e_l,
+    ``stream_weights`` (n, n), the identity, ``write_weights`` (n), ones; ``dynamic`` (n + 2, C), W, zeros; and
+    ``scales`` (2), 0.01, the second that of b. At the start this is the residual connection.
+    """
+
+    def __init__(self, width: int, layer: int, streams: int):
+        super().__init__()
+        identity = torch.eye(streams)
+        self.read_weights = nn.Parameter(identity[layer % streams].clone())
+        self.stream_weights, self.write_weights = nn.Parameter(identity), nn.Parameter(torch.ones(streams))
+        self.dynamic = nn.Linear(width, streams + 2, bias=False)
+        nn.init.zeros_(self.dynamic.weight)
+        self.scales, self.mix = nn.Parameter(torch.full((2,), 0.01)), Mixture()
+
+    def weights(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """a (T, B, 1, n), M (T, B, n, n), to and from streams, and b (T, B, n) of a state (n, T, B, C)."""
+        dynamic = self.dynamic(F.layer_norm(state, state.shape[-1:])).tanh().permute(1, 2, 3, 0)
+        read, mixing, write = dynamic.split([1, len(state), 1], dim=-2)
+        mixing = self.stream_weights + self.scales[0] * mixing
+        return self.read_weights + self.scales[0] * read, mixing, self.write_weights + self.scales[1] * write[..., 0, :]
+
+    def read(self, state: Tensor) -> Tensor:
+        """(n, T, B, C) -> (T, B, C)"""
+        return self.mix(state, self.weights(state)[0])[0]
+
+    def write(self, state: Tensor, y: Tensor) -> Tensor:
+        """(n, T, B, C), (T, B, C) -> (n, T, B, C)"""
+        _, mixing, written = self.weights(state)
+        return self.mix(state, mixing) + spread_over_streams(y, written)
+
+
+class StreamGates(nn.Module):
+    """Numbers between 0 and 1 of a word, from all of its streams: sigmoid(scale W RMS(vec H) + bias) + 1e-6.
+
+    Args:
+        groups: how many numbers belong to each scale. Parameters are ``weight`` (sum, n C), random with a standard
+            deviation of 0.02, ``bias`` (sum), zeros, and ``scales``, ones.
+    """
+
+    EPSILON = 1e-6
+
+    def __init__(self, width: int, streams: int, *groups: int):
+        super().__init__()
+        self.groups = groups
+        self.weight = nn.Parameter(0.02 * torch.randn(sum(groups), streams * width))
+        self.bias, self.scales = nn.Parameter(torch.zeros(sum(groups))), nn.Parameter(torch.ones(len(groups)))
+
+    def forward(self, state: Tensor) -> Sequence[Tensor]:
+        """(n, T, B, C) -> (T, B, numbers) of each group."""
+        flat = state.permute(1, 2, 0, 3).flatten(2)
+        numbers = F.linear(F.rms_norm(flat, flat.shape[-1:], eps=self.EPSILON), self.weight)
+        scales = torch.cat([scale.expand(size) for scale, size in zip(self.scales, self.groups, strict=True)])
+        return ((numbers * scales + self.bias).sigmoid() + self.EPSILON).split(self.groups, dim=-1)
+
+
+class ManifoldConnection(nn.Module):
+    """n streams, mixed by matrices whose rows and columns sum to 1 (Sinkhorn and Knopp, 1967):
+
+    x = sum_s pre_s H_s and H <- M H + post y^T, with pre, post and M, before it is normalized, from ``gates``.
+    """
+
+    ROUNDS = 20
+
+    def __init__(self, width: int, layer: int, streams: int):
+        super().__init__()
+        self.gates, self.mix = StreamGates(width, streams, streams, streams, streams**2), Mixture()
+
+    def read(self, state: Tensor) -> Tensor:
+        """(n, T, B, C) -> (T, B, C)"""
+        return self.mix(state, self.gates(state)[0].unsqueeze(-2))[0]
+
+    def write(self, state: Tensor, y: Tensor) -> Tensor:
+        """(n, T, B, C), (T, B, C) -> (n, T, B, C)"""
+        _, post, mixing = self.gates(state)
+        mixing = mixing.unflatten(-1, (len(state), -1))
+        for _ in range(self.ROUNDS):
+            mixing = mixing / (mixing.sum(-1, keepdim=True) + StreamGates.EPSILON)
+            mixing = mixing / (mixing.sum(-2, keepdim=True) + StreamGates.EPSILON)
+        return self.mix(state, mixing) + spread_over_streams(y, post)
+
+
+CONNECTIONS: dict[str, Callable[[int, int, int], nn.Module]] = {
+    "attention": AttentionResidual,
+    "delta": DeltaResidual,
+    "hyper": HyperConnection,
+    "mhc": ManifoldConnection,
+}
+
+
+class Stack(nn.Module):
+    """What a stack's first layer reads, what each layer reads of the states so far, and what the stack returns.
+
+    Parameters are those of ``reader``, a connection or gates at the end, or ``weights`` of DenseFormer, (l + 1) after
+    layer l, which start as the layer's own output.
+
+    Args:
+        name: of the connections: ``residual``, ``dense`` or one of ``CONNECTIONS``.
+    """
+
+    def __init__(self, name: str, width: int, layers: int, streams: int):
+        super().__init__()
+        self.name, self.streams = name, streams
+        if name == "attention":
+            self.reader: Any = AttentionResidual(width)
+        elif name == "mhc":
+            self.reader, self.mix = StreamGates(width, streams, streams), Mixture()
+        elif name == "dense":
+            self.weights = nn.ParameterList(torch.eye(layer + 1)[-1] for layer in range(1, layers + 1))
+
+    def begin(self, x: Tensor) -> Tensor:
+        """The state of embeddings x (T, B, C)."""
+        if self.name not in CONNECTIONS:
+            return x
+        return x.expand(self.streams if self.name in ("hyper", "mhc") else 1, -1, -1, -1)
+
+    def layer_input(self, states: list[Tensor]) -> Tensor:
+        """What the next layer reads, from the embedding and the outputs of the layers so far."""
+        if self.name != "dense" or len(states) == 1:
+            return states[-1]
+        weights = self.weights[len(states) - 2]
+        return sum(
+            (weight * state for weight, state in zip(weights[1:], states[1:], strict=True)), weights[0] * states[0]
+        )
+
+    def end(self, states: list[Tensor]) -> Tensor:
+        """What the stack returns before its norm, (T, B, C)."""
+        state = self.layer_input(states)
+        if self.name == "attention":
+            return self.reader.read(state)
+        if self.name == "mhc":
+            return self.mix(state, self.reader(state)[0].unsqueeze(-2))[0]
+        return state.sum(0) if self.name in CONNECTIONS else state
