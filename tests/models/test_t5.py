@@ -55,6 +55,7 @@ def count(arch: str, **options) -> int:
 def test_sizes_are_the_published_ones():
     assert count("t5_small") == 60_506_624
     assert count("t5") == count("t5_base") == 222_903_552
+    assert count("t5_tiny") == 15_570_688
     assert count("t5_large") == 737_668_096
     assert count("t5_1_1_small") == 76_961_152
     assert count("t5_1_1_base") == 247_577_856
