@@ -11,7 +11,12 @@ from ea_fairseq.errors import UserError
 
 
 def option(
-    default: Any, parse: Callable[[Any], Any], description: str, wanted: str = "", metavar: str | None = None
+    default: Any,
+    parse: Callable[[Any], Any],
+    description: str,
+    wanted: str = "",
+    metavar: str | None = None,
+    alone: str | None = None,
 ) -> Any:
     """Returns a dataclass field for one flag.
 
@@ -19,8 +24,10 @@ def option(
         parse: returns the parsed value, and raises ValueError if it is out of range.
         description: the help text.
         wanted: a description of valid values, for the error message.
+        alone: the value of the flag without one, if it may be given alone.
     """
-    return field(default=default, metadata={"parse": parse, "help": description, "wanted": wanted, "metavar": metavar})
+    metadata = {"parse": parse, "help": description, "wanted": wanted, "metavar": metavar, "alone": alone}
+    return field(default=default, metadata=metadata)
 
 
 def fraction(text: str) -> float:
@@ -88,6 +95,8 @@ class Options:
                 kind = {"action": "store_true"}
             else:
                 kind = {"type": argument_type(opt), "metavar": opt.metadata["metavar"]}
+                if opt.metadata["alone"]:
+                    kind |= {"nargs": "?", "const": opt.metadata["alone"]}
             parser.add_argument(flag(opt), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
 
     @classmethod

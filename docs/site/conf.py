@@ -37,6 +37,7 @@ CONTENTS = {
         "docs/models",
         "docs/mechanisms",
         "docs/terms",
+        "docs/layers",
         "docs/encoders",
         "docs/time-series",
         "docs/graphs",

@@ -31,6 +31,7 @@ class AttentionCache:
         source_padding: (sentences, S), true where a source token is padding.
         rows: the last n + 1 rows of maps, by name, (n + 1, rows, K, room for S); step t is at t modulo n + 1.
         vectors: the last n + 1 vectors of tokens, by name, (n + 1, rows, C); step t is at t modulo n + 1.
+        entries: numbers of each key, by name, (room for S, rows, n), as of keys.
         projections: functions that project a step's tokens in one product, by the letters of their outputs.
     """
 
@@ -43,6 +44,7 @@ class AttentionCache:
         self.source_padding: Tensor | None = None
         self.rows: dict[str, Tensor] = {}
         self.vectors: dict[str, Tensor] = {}
+        self.entries: dict[str, Tensor] = {}
         self.projections: dict[str, Callable[[Tensor], Tensor]] = {}
         self.arguments: tuple | None = None  # of a step's kernel, see kernels/cpu/step.py
         self._gathered: tuple | None = None  # sentences, and the source's keys, values and padding for each hypothesis
@@ -141,11 +143,31 @@ class AttentionCache:
                 keys, values = (buffer.index_select(1, sentence) for buffer in self.buffers)
                 self._gathered = sentence, keys, values, padding
             return self._gathered[1:]
-        indices = self.beam.flat_indices(0, steps, *self.buffers[0].shape[:2])
-        keys, values = (
-            buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (steps, -1)) for buffer in self.buffers
-        )
+        keys, values = map(self.by_hypothesis, self.buffers)
         return keys, values, None if self.padding is None else self.padding[:, :steps]
+
+    def by_hypothesis(self, buffer: Tensor) -> Tensor:
+        """Entries of all steps so far in a buffer (room for S, rows, ...), for each hypothesis, (S, B, ...)."""
+        indices = self.beam.flat_indices(0, self.beam.steps, *buffer.shape[:2])
+        return buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (self.beam.steps, -1))
+
+    def of_keys(self, name: str, compute: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+        """What a function makes of the tokens of keys, (S, B, n), of each token once.
+
+        Args:
+            name: under which it is stored.
+            compute: (S, B, C) -> (S, B, n).
+            tokens: of this step, (1, B, C), or the source's with a row for each sentence.
+        """
+        if self.has_source:
+            if name not in self.entries:
+                self.entries[name] = compute(tokens)
+            return self.entries[name].index_select(1, self.beam.sentence)
+        now, steps = compute(tokens), self.beam.steps
+        buffer = self.entries.get(name, now.new_empty(0, 0, now.size(-1)))
+        self.entries[name] = buffer = resized(buffer, room_for(steps), self.beam.widest)
+        buffer[steps - 1, : now.size(1)] = now[0]
+        return self.by_hypothesis(buffer)
 
     def rows_of(self, name: str, count: int, heads: int, like: Tensor) -> Tensor:
         """The buffer (count + 1, rows, K, room for S) of the last rows of that name; of the type of ``like``."""

@@ -63,9 +63,9 @@ class EdgeAttention(nn.Module):
         attention_dropout: float = 0.0,
     ):
         super().__init__()
-        if kind is not Attention and not kind.is_entrywise(options):
+        if kind is not Attention and not kind.fits_edges(options):
             raise UserError(
-                f"{kind.title} reads neighbouring entries of a map, and the edges of a graph have no order: give "
+                f"{kind.title} reads more than single entries of a map, and the edges of a graph have no order: give "
                 "kernels of 1x1, or another mechanism"
             )
         heads, width = sizes.heads, sizes.width

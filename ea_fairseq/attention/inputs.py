@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ class Passed(NamedTuple):
 
     Args:
         logits: (B, K, T, S), zero at masked entries if the class passes them on.
-        values: (S, B, C), projected values that the mechanism passes on.
+        values: (S, B, C), projected values that the mechanism passes on, or (n, T, B, ...) of n layers.
     """
 
     logits: Tensor | None = None
@@ -44,7 +45,8 @@ class Inputs:
         cache: of a decoding step.
         previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
             no logits are passed on.
-        first_values: values (S, B, C) that the layer below passes on; None in the first layer, and where none are.
+        first_values: values (S, B, C) that the layer below passes on, or what else it passes on in their place; None
+            in the first layer, and where none are.
         q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; :meth:`split_heads` sets those that
             terms read.
     """
@@ -104,6 +106,10 @@ class Inputs:
         sentences, _, queries, keys = self.size
         self.masks = masks.of_size(sentences, queries, keys)
         self.previous = spread("previous_logits", self.previous, *self.size)
+
+    def of_keys(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """What a function makes of the tokens of keys, (S, B, C) -> (S, B, n); decoding steps store it, by name."""
+        return compute(self.memory) if self.cache is None else self.cache.of_keys(name, compute, self.memory)
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
         """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros at the beginning of sentences.

@@ -1,4 +1,4 @@
-"""Learned weights of the skip connection and of the convolution, one for each head; they are in no paper."""
+"""Learned weights of the skip connection and of the convolution, for each head; they are in no paper."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ea_fairseq.attention.by_word import ByWord
 from ea_fairseq.kernels.fused_logits import FusedLogits
 
 
@@ -14,31 +15,36 @@ class LearnedWeights(nn.Module):
 
     Args:
         alpha, beta: initial values below 1; 0 for none.
+        channels: C of words that they depend on, too: sigmoid(a_h + w_h . x_t), w_h zero at the start; 0 for none.
     """
 
-    def __init__(self, heads: int, alpha: float, beta: float):
+    def __init__(self, heads: int, alpha: float, beta: float, channels: int = 0):
         super().__init__()
         self.alpha_logits, self.beta_logits = (
             nn.Parameter(torch.full((heads, 1, 1), start).logit()) if start else None for start in (alpha, beta)
         )
+        self.by_input = channels > 0
+        self.alpha_input, self.beta_input = (
+            ByWord(channels, heads, start=nn.init.zeros_) if start and channels else None for start in (alpha, beta)
+        )
 
-    @property
-    def alpha(self) -> Tensor | None:
-        """The weight of the previous layer's logits, (K, 1, 1)."""
-        return None if self.alpha_logits is None else self.alpha_logits.sigmoid()
+    def weight(self, name: str, x: Tensor) -> Tensor:
+        """alpha or beta by name, (K, 1, 1), or (B, K, T, 1) for words x (T, B, C) that they depend on."""
+        logits, by_word = getattr(self, f"{name}_logits"), getattr(self, f"{name}_input")
+        return (logits if by_word is None else logits + by_word(x)).sigmoid()
 
-    @property
-    def beta(self) -> Tensor | None:
-        """The weight of the convolution's output, (K, 1, 1)."""
-        return None if self.beta_logits is None else self.beta_logits.sigmoid()
+    def of(self, name: str) -> list[nn.Parameter]:
+        """The parameters of alpha or of beta."""
+        return [parameter for found, parameter in self.named_parameters() if found.startswith(name)]
 
     def fused(self, fixed: FusedLogits) -> FusedLogits:
-        """What kernels may compute, with the current weights instead of fixed ones."""
-        alpha, beta = (0.0 if weight is None else weight.flatten() for weight in (self.alpha, self.beta))
+        """What kernels may compute, with the current weights of heads instead of fixed ones."""
+        weights = (self.alpha_logits, self.beta_logits)
+        alpha, beta = (0.0 if logits is None else logits.sigmoid().flatten() for logits in weights)
         return FusedLogits(1 - alpha, alpha, fixed.conv, fixed.window, beta)
 
     def means(self) -> dict[str, Callable[[], float]]:
-        """Functions that measure the mean over the heads of alpha and of beta, of those that are learned."""
+        """Functions that measure the mean over the heads of alpha and of beta, without what words add to them."""
         there = {"alpha": self.alpha_logits, "beta": self.beta_logits}
         return {name: partial(mean, logits) for name, logits in there.items() if logits is not None}
 

@@ -69,7 +69,7 @@ class Mechanism:
     adds: ClassVar[str] = "parameters"  # the name of its parameters in tables and logs
     marker: ClassVar[str | None] = None  # an empty buffer's name that marks its checkpoints if no parameter does
     passes_logits = False  # whether the next layer's attention of the same kind reads this one's logits
-    passes_values = False  # whether it reads ``Inputs.first_values``
+    passes_values = False  # whether it reads ``Inputs.first_values``, or what else layers pass on in their place
     # What kernels may compute instead of scores, combine, transform and normalize, if the class has it in its own body.
     # PyTorch computes the steps of all other classes, subclasses among them.
     fused: FusedLogits | None = None
@@ -94,6 +94,16 @@ class Mechanism:
     def is_entrywise(cls, options: Any) -> bool:
         """Whether its steps read only the same entry of all heads, so that maps may have an entry for each edge."""
         return False
+
+    @classmethod
+    def fits_edges(cls, options: Any) -> bool:
+        """Whether maps may have an entry for each edge: it is entrywise, and values stay as they are."""
+        return cls.is_entrywise(options) and not cls.changes_values()
+
+    @classmethod
+    def changes_values(cls) -> bool:
+        """Whether it changes values, or what a head makes of them."""
+        return cls.values is not Mechanism.values or cls.passes_values
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:
         """The logits of the layer below as ``combine`` and kernels read them, (B, K, T, S), zero where masked."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.attention.mechanism import LayerContext, Mechanism
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.attention.widened import read_channels
 from ea_fairseq.errors import UserError
@@ -42,7 +42,7 @@ class PixelAttention(nn.Module):
     def __init__(self, kind: type[Attention], args: Any, context: LayerContext, width: int, heads: int):
         super().__init__()
         terms = TermOptions.from_namespace(args).build(context, width * heads, heads)
-        if kind.values is not Mechanism.values or kind.passes_values:
+        if kind.changes_values():
             raise UserError(f"{kind.title} changes values, {READ_AS_THEY_ARE}")
         if any(term.has_values for term in terms):
             raise UserError(f"--shaw-values changes values, {READ_AS_THEY_ARE}")

@@ -13,6 +13,7 @@ from ea_fairseq.options import Options, one_of, option, whole
 from ea_fairseq.terms.additive import Additive
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
+from ea_fairseq.terms.forget_gates import ForgetGates
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from ea_fairseq.terms.lightweight_convolution import DynamicConvolution, FixedConvolution, KeyConvolution
 from ea_fairseq.terms.mixture import Mixture
@@ -107,6 +108,9 @@ class TermOptions(Options):
         "one of " + ", ".join(CONVOLUTIONS),
         "NAME",
     )
+    forget_gates: bool = option(
+        False, bool, "words between a query and a key of self-attentions lower the key's score by gates of theirs"
+    )
     no_content_scores: bool = option(
         False, bool, "self-attentions score by the distance of two tokens alone, without the tokens themselves"
     )
@@ -160,7 +164,6 @@ class TermOptions(Options):
         Raises:
             UserError: if a term reads pixels, and the model is not one of images, or the other way round.
         """
-        by_distance = POSITIONS[self.relative_positions] + CONVOLUTIONS[self.lightweight_conv]
         if context.kind == "cross":
             terms = [self.content(context, width, heads)]
         else:
@@ -171,12 +174,16 @@ class TermOptions(Options):
                     "--relative-positions rope is for sequences: give a model of images quadratic_image, say"
                 )
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
+            if self.forget_gates and context.grid is not None:
+                raise UserError("--forget-gates is for sequences, and pixels are none: leave it out")
             options: dict[str, dict[str, Any]] = {
                 "shaw": {"reach": self.shaw_distance, "values": self.shaw_values},
                 "t5": {"published": self.t5_published},
             }
             given = options.get(self.relative_positions, {})
-            terms += [term(context, width, heads, **given) for term in by_distance]
+            terms += [term(context, width, heads, **given) for term in POSITIONS[self.relative_positions]]
+            others = CONVOLUTIONS[self.lightweight_conv] + (ForgetGates,) * self.forget_gates
+            terms += [term(context, width, heads) for term in others]
         return () if [*map(type, terms)] == [DotProduct] else tuple(terms)
 
     def content(self, context: LayerContext, width: int, heads: int) -> Term:

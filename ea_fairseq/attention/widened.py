@@ -6,10 +6,8 @@ from fairseq.modules.quant_noise import quant_noise
 from torch import nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.by_word import GAIN
 from ea_fairseq.errors import UserError
-from ea_fairseq.terms.synthesizer import DenseSynthesizer
-
-GAIN = 2**-0.5  # of the projections' initialisation, as in fairseq's MultiheadAttention
 
 
 def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None) -> None:
@@ -64,10 +62,13 @@ def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> No
 
 
 def read_channels(attention: Attention, channels: int) -> bool:
-    """Lets dense synthesizers read tokens of so many channels; returns whether there are any."""
-    found = [module for module in attention.modules() if isinstance(module, DenseSynthesizer)]
-    for term in found:
-        term.read(channels, attention.width("q"))
+    """Lets modules that read tokens, which have a ``read``, do so for so many channels; returns whether there are any.
+
+    Dense synthesizers and gates are such modules.
+    """
+    found = [module for module in attention.modules() if hasattr(module, "read")]
+    for module in found:
+        module.read(channels, attention.width("q"))
     return bool(found)
 
 

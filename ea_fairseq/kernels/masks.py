@@ -118,15 +118,22 @@ def either(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
     return mask | other
 
 
-def probabilities(logits: Tensor, masks: AttentionMasks) -> Tensor:
-    """Softmax over the keys that are not masked, (B, K, T, S); of half precision in float32, as in fairseq."""
+def probabilities(logits: Tensor, masks: AttentionMasks, sinks: Tensor | None = None) -> Tensor:
+    """Softmax over the keys that are not masked, (B, K, T, S); of half precision in float32, as in fairseq.
+
+    Args:
+        sinks: (K), a logit of each head that takes its part of the sum, without a probability in the result.
+    """
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
     if masks.float_mask is not None:
         logits = logits + masks.float_mask.to(dtype)
     additive = masks.additive_mask(logits.dtype)
     if additive is not None:
         logits = logits + additive
-    return logits.softmax(dim=-1, dtype=dtype)
+    if sinks is None:
+        return logits.softmax(dim=-1, dtype=dtype)
+    logits = torch.cat([logits, sinks.type_as(logits)[:, None, None].expand(*logits.shape[:3], 1)], dim=-1)
+    return logits.softmax(dim=-1, dtype=dtype)[..., :-1]
 
 
 def spread(name: str, tensor: Tensor | None, *size: int) -> Tensor | None:

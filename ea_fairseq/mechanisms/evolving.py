@@ -5,7 +5,7 @@ logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix,  mix = alpha * logits_{i-1
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,21 @@ from ea_fairseq.kernels.window import WINDOWS, Window
 from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
 
 STARTS = ("auto", "identity", "random")
+DEFAULTS: dict[str, dict[str, object]] = {
+    "base": {"ea_alpha": 0.5, "ea_beta": 0.1},
+    "lite": {"ea_alpha": 0.1, "ea_beta": 0.1},
+    "encoder": {"ea_alpha": 0.2, "ea_beta": 0.1},
+    "time_series": {"ea_alpha": 0.5, "ea_beta": 0.3},
+    "graph": {"ea_kernel_size": 1},
+    "vit": {"ea_alpha": 0.1, "ea_beta": 0.3},
+    "aa_resnet": {"ea_alpha": 0.5, "ea_beta": 1.0},
+    "conv_image": {"ea_alpha": 0.1, "ea_beta": 0.3},
+}
+
+
+def learned(value: object) -> str:
+    """Parses what ``--ea-learned`` learns by; checkpoints may have True or False, its former values."""
+    return one_of("no", "head", "input")({False: "no", True: "head"}.get(value, value))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,7 @@ class Evolution:
         identity: whether the convolution starts as one that changes no probability, instead of at random.
         warmup_updates: over which alpha and beta grow from 0 in a training; 0: they are what they are from the first.
         learned: whether alpha and beta are parameters, for each head, which start at these.
+        by_input: whether learned ones also depend on the query's word.
     """
 
     window: Window
@@ -47,6 +63,7 @@ class Evolution:
     identity: bool = False
     warmup_updates: int = 0
     learned: bool = False
+    by_input: bool = False
 
     def after(self, updates: int) -> "Evolution":
         """What it is after so many updates of a training: alpha and beta grow linearly (in no paper)."""
@@ -90,10 +107,14 @@ class EvolutionOptions(Options):
         "a whole number",
         "N",
     )
-    ea_learned: bool = option(
-        False,
-        bool,
-        "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta (in no paper)",
+    ea_learned: str = option(
+        "no",
+        learned,
+        "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta; with input, "
+        "they also depend on the query's word (in no paper)",
+        "no, head (as without a value) or input",
+        "BY",
+        alone="head",
     )
     ea_start: str = option(
         "conv",
@@ -112,9 +133,10 @@ class EvolutionOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ea_learned and self.ea_warmup_updates:
+        learns = self.ea_learned != "no"
+        if learns and self.ea_warmup_updates:
             raise UserError("--ea-learned and --ea-warmup-updates do not go together")
-        for name in ("ea_alpha", "ea_beta") if self.ea_learned else ():
+        for name in ("ea_alpha", "ea_beta") if learns else ():
             if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
                 raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
 
@@ -129,7 +151,8 @@ class EvolutionOptions(Options):
             kernel_size=self.ea_kernel_size,
             identity=self.ea_init == "identity",
             warmup_updates=self.ea_warmup_updates,
-            learned=self.ea_learned,
+            learned=self.ea_learned != "no",
+            by_input=self.ea_learned == "input",
         )
 
     @classmethod
@@ -139,18 +162,7 @@ class EvolutionOptions(Options):
         return {"ea_kernel_size": max(kernels, default=99)}
 
 
-@register_mechanism(
-    "ea_transformer",
-    base={"ea_alpha": 0.5, "ea_beta": 0.1},
-    lite={"ea_alpha": 0.1, "ea_beta": 0.1},
-    encoder={"ea_alpha": 0.2, "ea_beta": 0.1},
-    classifier={"ea_alpha": 0.2, "ea_beta": 0.1},
-    time_series={"ea_alpha": 0.5, "ea_beta": 0.3},
-    graph={"ea_kernel_size": 1},
-    vit={"ea_alpha": 0.1, "ea_beta": 0.3},
-    aa_resnet={"ea_alpha": 0.5, "ea_beta": 1.0},
-    conv_image={"ea_alpha": 0.1, "ea_beta": 0.3},
-)
+@register_mechanism("ea_transformer", classifier={"ea_alpha": 0.2, "ea_beta": 0.1}, **DEFAULTS)
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
 
@@ -158,7 +170,7 @@ class EvolvingAttention(Attention):
     evolution off this is fairseq's attention itself.
     """
 
-    options = EvolutionOptions
+    options: ClassVar[type[Options]] = EvolutionOptions
     title = "evolving attention"
     adds = "convolutions"
     IDENTITY_SHIFT = 20.0
@@ -167,8 +179,10 @@ class EvolvingAttention(Attention):
         super().__init__(embed_dim, num_heads, **kwargs)
         self.conv = nn.Conv2d(num_heads, num_heads, evolution.kernel_size) if evolution.beta > 0 else None
         self.passes_logits, self.full_evolution = evolution.alpha > 0, evolution
-        learns = evolution.learned and not evolution.is_off
-        self.learned = LearnedWeights(num_heads, evolution.alpha, evolution.beta) if learns else None
+        self.learned = None
+        if evolution.learned and not evolution.is_off:
+            channels = embed_dim if evolution.by_input else 0
+            self.learned = LearnedWeights(num_heads, evolution.alpha, evolution.beta, channels)
         self.evolve_by(evolution)
         if self.conv is not None and evolution.identity:
             self.start_as_identity()
@@ -185,12 +199,13 @@ class EvolvingAttention(Attention):
 
     @classmethod
     def is_entrywise(cls, options: EvolutionOptions) -> bool:
-        """Whether the convolution reads no neighbours."""
-        return options.ea_kernel_size == 1
+        """Whether the convolution reads no neighbours, and no word is read beside the map."""
+        return options.ea_kernel_size == 1 and options.ea_learned != "input"
 
     def evolve_by(self, evolution: Evolution) -> None:
         """Sets what the steps below and kernels compute by."""
-        self.evolution, self.is_plain = evolution, evolution.is_off and self.has_no_extra_terms
+        self.evolution = evolution
+        self.is_plain = type(self) is EvolvingAttention and evolution.is_off and self.has_no_extra_terms
         self.is_growing = evolution != self.full_evolution
         self.fused_logits = FusedLogits(
             1 - evolution.alpha, evolution.alpha, self.conv, evolution.window, evolution.beta
@@ -198,13 +213,15 @@ class EvolvingAttention(Attention):
 
     @property
     def fused(self) -> FusedLogits | None:  # type: ignore[override]  # computed, not set
-        """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it.
+        """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it, and where
+        weights depend on words.
 
         It is also None in a compiled graph while alpha and beta grow: the weights that kernels take are constants of a
         graph, which would be compiled again for each update.
         """
         own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
-        if not own or (self.is_growing and torch.compiler.is_compiling()):
+        by_input = self.learned is not None and self.learned.by_input
+        if not own or by_input or (self.is_growing and torch.compiler.is_compiling()):
             return None
         return self.fused_logits if self.learned is None else self.learned.fused(self.fused_logits)
 
@@ -230,12 +247,15 @@ class EvolvingAttention(Attention):
     def maybe_unread(self) -> list[nn.Parameter]:
         """Returns the parameters that the forward may not have used."""
         found = list(self.conv.parameters()) if self.is_plain and self.conv is not None else []
-        alpha = None if self.learned is None else self.learned.alpha_logits
-        return found if alpha is None else [*found, alpha]
+        return found if self.learned is None else [*found, *self.learned.of("alpha")]
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:
         """The skip connection (EA eq. 4)."""
-        return scores if inputs.previous is None else torch.lerp(scores, inputs.previous, self.weight("alpha", scores))
+        return (
+            scores
+            if inputs.previous is None
+            else torch.lerp(scores, inputs.previous, self.weight("alpha", scores, inputs))
+        )
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The residual convolution (EA eq. 4)."""
@@ -244,11 +264,13 @@ class EvolvingAttention(Attention):
         # The convolution reads zeros where entries are masked.
         logits = channels_last(inputs.masks.cleared(logits))
         # beta * ReLU(conv(mix)) + (1 - beta) * mix.
-        return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.weight("beta", logits))
+        return torch.lerp(logits, F.relu(self.convolve(logits, inputs)), self.weight("beta", logits, inputs))
 
-    def weight(self, name: str, maps: Tensor) -> float | Tensor:
-        """Returns alpha or beta: a float or, if they are learned, a tensor (K, 1, 1) of the maps' dtype."""
-        return getattr(self.evolution, name) if self.learned is None else getattr(self.learned, name).to(maps.dtype)
+    def weight(self, name: str, maps: Tensor, inputs: Inputs) -> float | Tensor:
+        """Returns alpha or beta: a float or, if learned, a tensor (K, 1, 1) or (B, K, T, 1) of the maps' dtype."""
+        if self.learned is None:
+            return getattr(self.evolution, name)
+        return self.learned.weight(name, inputs.x).to(maps.dtype)
 
     def convolve(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """Convolves maps (B, K, T, S), padded with zeros or, above, with the rows of earlier decoding steps."""

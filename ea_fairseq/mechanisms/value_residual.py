@@ -14,7 +14,6 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.options import Options
 
 
 @register_mechanism("value_residual")
@@ -30,15 +29,15 @@ class ValueResidualAttention(Attention):
     adds = "pairs of weights"
     passes_values = True
 
-    def __init__(self, embed_dim: int, num_heads: int, is_first: bool, **kwargs: Any) -> None:
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, is_first: bool, **kwargs: Any) -> None:
         """Args: is_first: whether there is no layer below."""
-        super().__init__(embed_dim, num_heads, **kwargs)
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
         self.lambdas = None if is_first else nn.Parameter(torch.full((2,), 0.5))
 
     @classmethod
-    def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
+    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """The attention of a place in a stack."""
-        return cls(embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
+        return super().build(options, context, embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
@@ -64,17 +63,20 @@ class ValueResidualAttention(Attention):
         return torch.cat([others, mixed], dim=-1)
 
     @torch.no_grad()
-    def start_from_plain(self, options: Options) -> str:
-        """Initializes the lambdas as 0 and 1, which is plain attention."""
+    def start_from_plain(self, options: Any) -> str:
+        """Initializes the lambdas as 0 and 1, which is plain attention, and what else there is by its own start."""
         if self.lambdas is not None:
             self.lambdas.copy_(torch.tensor([0.0, 1.0]))
-        return "as 0 and 1, which changes nothing"
+        if type(self) is ValueResidualAttention:
+            return "as 0 and 1, which changes nothing"
+        return f"{super().start_from_plain(options)}, pairs of weights as 0 and 1"
 
     def metrics(self, name: str, kind: str) -> dict[str, Measure]:
         """Returns the weights of the first layer's values and of the layer's own."""
+        found = super().metrics(name, kind)
         if self.lambdas is None:
-            return {}
-        return {f"value_lambda_{i + 1}/{name}": partial(weight, self.lambdas, i) for i in range(2)}
+            return found
+        return found | {f"value_lambda_{i + 1}/{name}": partial(weight, self.lambdas, i) for i in range(2)}
 
 
 def weight(lambdas: Tensor, index: int) -> float:

@@ -157,7 +157,7 @@ def register_graph(family: Family) -> None:
     """Registers a family's model of graphs, ``ea_gat``, if its steps can be on edges and its layers have no branch."""
     attention = family.attention
     has_branch = attention.build_branch.__func__ is not Mechanism.build_branch.__func__  # type: ignore[attr-defined]
-    if not has_branch and attention.is_entrywise(attention.options(**family.graph_defaults)):
+    if not has_branch and attention.fits_edges(attention.options(**family.graph_defaults)):
         register(family.model("gat"), family, family.graph_defaults)
 
 

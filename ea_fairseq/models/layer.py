@@ -28,6 +28,7 @@ class MechanismLayer(nn.Module):
 
     self_attn: Attention
     branch: Branch | None
+    options: LayerOptions
     # Attributes that fairseq's layers set.
     dropout_module: nn.Module
     activation_dropout_module: nn.Module
@@ -59,19 +60,19 @@ class MechanismLayer(nn.Module):
         """
         # fairseq's constructor calls the methods that build parts, which read these.
         self._attention, self._cross, self._layer, self._shared = attention, cross, layer, shared
-        self._options = options = LayerOptions.from_namespace(cfg)
+        self.options = options = LayerOptions.from_namespace(cfg)
         super().__init__(cfg, *args)
         self.activation_fn = options.activation(self.activation_fn)
         options.replace_norms(self)
 
     def build_fc1(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
         """The first linear layer of the feed-forward network."""
-        options = self._options
+        options = self.options
         return quant_noise(nn.Linear(input_dim, options.first_outputs(output_dim), not options.no_biases), *noise)
 
     def build_fc2(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
         """The second linear layer of the feed-forward network."""
-        options = self._options
+        options = self.options
         return quant_noise(nn.Linear(options.hidden_units(input_dim), output_dim, not options.no_biases), *noise)
 
     def build_attention(self, kind: str, cfg: Any, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
@@ -87,7 +88,7 @@ class MechanismLayer(nn.Module):
             self.branch = cast("Branch | None", attention.build_branch(options, context, embed_dim, num_heads))
             width = 0 if self.branch is None else self.branch.width
             embed_dim -= width
-            if embed_dim % num_heads and not self._options.head_dim:
+            if embed_dim % num_heads and not self.options.head_dim:
                 raise UserError(
                     f"--{kind}-attention-heads must divide the {embed_dim} channels of self-attention (another branch "
                     f"has {width} of --{kind}-embed-dim), and {num_heads} does not"
@@ -259,8 +260,7 @@ def build_attention(
         convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
         query_key=parts.query_key((keys or width) // num_heads, terms.rotates and context.kind != "cross"),
         dropout=cfg.attention_dropout,
-        bias=not parts.no_biases,
-        **kwargs,
+        **{"bias": not parts.no_biases, **kwargs},
     )
     if width != embed_dim:
         attention.embed_dim = embed_dim

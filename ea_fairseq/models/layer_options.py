@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.query_key import QueryKey
+from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.options import Options, one_of, option, whole
 
-RMS_EPSILON = 1e-6
 GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
     "swiglu": F.silu,
     "geglu": partial(F.gelu, approximate="tanh"),  # as in T5 1.1
@@ -75,7 +75,7 @@ class LayerOptions(Options):
     def norm_of(self, width: int, epsilon: float) -> nn.Module:
         """A norm of vectors (..., width); ``epsilon`` is that of layer norms."""
         if self.norm == "rms":
-            return nn.RMSNorm(width, RMS_EPSILON)
+            return RMSNorm(width)
         return nn.LayerNorm(width, epsilon, bias=not self.no_biases)
 
     def replace_norms(self, module: nn.Module) -> None:

@@ -21,6 +21,8 @@ from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import VitOptions
 from ea_fairseq.models.layer import build_attention
+from ea_fairseq.models.layer_options import LayerOptions
+from ea_fairseq.options import Options
 
 EPSILON = 1e-6  # of layer norms
 POSITIONS_STD = 0.02
@@ -38,12 +40,14 @@ class VitLayer(nn.Module):
 
     def __init__(self, args: Any, attention: type[Attention], context: LayerContext):
         super().__init__()
-        options = VitOptions.from_namespace(args)
+        options, parts = VitOptions.from_namespace(args), LayerOptions.from_namespace(args)
         width, heads = options.encoder_embed_dim, options.encoder_attention_heads
+        hidden, has_bias = options.encoder_ffn_embed_dim, not parts.no_biases
         self.self_attn = build_attention(attention, args, context, width, heads, self_attention=True)
-        self.self_attn_layer_norm, self.final_layer_norm = (nn.LayerNorm(width, EPSILON) for _ in range(2))
-        self.fc1 = nn.Linear(width, options.encoder_ffn_embed_dim)
-        self.fc2 = nn.Linear(options.encoder_ffn_embed_dim, width)
+        self.self_attn_layer_norm, self.final_layer_norm = (parts.norm_of(width, EPSILON) for _ in range(2))
+        self.fc1 = nn.Linear(width, parts.first_outputs(hidden), has_bias)
+        self.fc2 = nn.Linear(parts.hidden_units(hidden), width, has_bias)
+        self.activation = parts.activation(F.gelu)
         self.dropout = nn.Dropout(options.dropout)
 
     def forward(self, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
@@ -55,7 +59,7 @@ class VitLayer(nn.Module):
         )
         x = x + self.dropout(attended)
         # Feed-forward network.
-        hidden = self.dropout(F.gelu(self.fc1(self.final_layer_norm(x))))
+        hidden = self.dropout(self.activation(self.fc1(self.final_layer_norm(x))))
         return x + self.dropout(self.fc2(hidden)), passed
 
 
@@ -84,7 +88,7 @@ class VitEncoder(ImageEncoder):
         shared: dict[str, nn.Module] = {}
         contexts = (LayerContext("encoder", layer, shared, grid) for layer in range(options.encoder_layers))
         self.layers = nn.ModuleList(VitLayer(args, attention, context) for context in contexts)
-        self.layer_norm = nn.LayerNorm(self.width, EPSILON)
+        self.layer_norm = LayerOptions.from_namespace(args).norm_of(self.width, EPSILON)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, width)"""
@@ -107,6 +111,11 @@ class Vit(ImageModel):
 
     options = VitOptions
     encoder_class = VitEncoder
+
+    @classmethod
+    def option_classes(cls) -> tuple[type[Options], ...]:
+        """Returns all option classes."""
+        return *super().option_classes(), LayerOptions
 
 
 def register_vit(family: Family | None) -> None:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import room_for
+from ea_fairseq.attention.query_key import rotations
 from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 
+ACTIVATIONS = ("plain", "swiglu", "geglu")  # by the enum in translation.h
 PANEL = 64  # outputs of a linear layer that are stored side by side, as in translation.h
 
 
@@ -27,7 +29,9 @@ class NativeModel:
     Attributes:
         encoder, decoder: structs of their parameters.
         vocabulary_sizes: number of source and of target tokens.
-        output_layer, output_projection: the layer that projects to the target vocabulary, and its struct.
+        output_weight, output_bias: of the layer that projects to the target vocabulary, (target tokens, C) and
+            (target tokens,) or None, with the scale of logits.
+        output_projection: its struct.
         target_embeddings: (target tokens, C), scaled.
     """
 
@@ -36,28 +40,34 @@ class NativeModel:
         self._referenced: list[object] = []  # what the structs point to
         self._position_counts: dict[str, int] = {}
         self._lock = Lock()
-        self._embed_positions = {"encoder": model.encoder.embed_positions, "decoder": model.decoder.embed_positions}
+        stacks = {"encoder": model.encoder, "decoder": model.decoder}
+        self._embed_positions = {side: stack.embed_positions for side, stack in stacks.items()}
+        self._rotated = {side: rotated_width(stack.layers[0].self_attn) for side, stack in stacks.items()}
         self.vocabulary_sizes = len(model.encoder.embed_tokens.weight), len(model.decoder.embed_tokens.weight)
         self.target_embeddings = scaled_embeddings(model.decoder)
         self.encoder = self.stack(model.encoder, scaled_embeddings(model.encoder))
         self.decoder = self.stack(model.decoder, self.target_embeddings)
-        self.output_layer: nn.Linear = model.decoder.output_projection
-        self.output_projection = self.linear(self.output_layer)
+        self.output_weight = (model.decoder.logit_scale * model.decoder.output_projection.weight).detach()
+        self.output_bias = model.decoder.output_projection.bias
+        self.output_projection = self.pack(self.output_weight, self.output_bias)
 
     def pack_positions(self, source_length: int, target_length: int) -> None:
-        """Extends the tables of positional embeddings to these numbers of tokens, if they are shorter."""
+        """Extends the tables of positional embeddings and rotations to these numbers of tokens, if they are shorter."""
         with self._lock:
             for side, stack, length in (
                 ("encoder", self.encoder, source_length),
                 ("decoder", self.decoder, target_length),
             ):
-                embed_positions = self._embed_positions[side]
-                if embed_positions is None or self._position_counts.get(side, 0) >= length:
+                if self._position_counts.get(side, 0) >= length:
                     continue
-                count = min(room_for(length), embed_positions.max_positions)
-                tokens = torch.full((1, count), embed_positions.padding_idx + 1)
-                # The previous table is not freed, because another thread may be translating with it.
-                stack.positions = self.address(embed_positions(tokens)[0].float())
+                # The previous tables are not freed, because another thread may be translating with them.
+                count, embed_positions = room_for(length), self._embed_positions[side]
+                if embed_positions is not None:
+                    count = min(count, embed_positions.max_positions)
+                    tokens = torch.full((1, count), embed_positions.padding_idx + 1)
+                    stack.positions = self.address(embed_positions(tokens)[0].float())
+                if self._rotated[side]:
+                    stack.rotations = self.address(rotations(torch.arange(count), self._rotated[side]).float())
                 self._position_counts[side] = count
 
     def stack(self, stack: Any, embeddings: Tensor) -> Structure:
@@ -81,6 +91,7 @@ class NativeModel:
         return STRUCTS["layer"](
             self_attention=self.attention(layer.self_attn, layer.self_attn_layer_norm),
             cross_attention=cross_attention,
+            activation=ACTIVATIONS.index(layer.options.ffn),
             fc1=self.linear(layer.fc1),
             fc2=self.linear(layer.fc2),
             norm=self.norm(layer.final_layer_norm),
@@ -100,6 +111,7 @@ class NativeModel:
             kernel=1,
             scale=attention.scaling,
             out_proj=self.linear(attention.out_proj),
+            **self.head_norms(attention),
             norm=self.norm(norm),
             **{name: self.linear(*layers) for name, layers in projections.items()},
         )
@@ -113,19 +125,29 @@ class NativeModel:
             struct.beta = self.address(by_head(heads, device, fused.beta))
         return struct
 
+    def head_norms(self, attention: Attention) -> dict[str, Structure]:
+        """The structs of the norms of queries and keys."""
+        norms = {} if attention.query_key is None else dict(attention.query_key.norms.items())
+        return {"query_norm": self.norm(norms.get("q")), "key_norm": self.norm(norms.get("k"))}
+
     def linear(self, *layers: nn.Linear) -> Structure:
         """The struct of linear layers with the same input, whose outputs are side by side."""
         weight = torch.cat([layer.weight for layer in layers])
-        bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+        return self.pack(weight, None if layers[0].bias is None else torch.cat([layer.bias for layer in layers]))
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Structure:
+        """The struct of a linear layer with a weight (outputs, inputs) and a bias (outputs) or None."""
         struct, packed = pack_linear(weight, bias, self.bfloat16)
         self.keep_alive(packed)
         return struct
 
-    def norm(self, norm: nn.LayerNorm | None) -> Structure:
-        """The struct of a layer norm; its pointers are NULL if there is none."""
+    def norm(self, norm: Any) -> Structure:
+        """The struct of a norm; its pointers are NULL if there is none."""
         if norm is None:
             return STRUCTS["norm"]()
-        return STRUCTS["norm"](weight=self.address(norm.weight), bias=self.address(norm.bias), eps=norm.eps)
+        is_rms, bias = isinstance(norm, nn.RMSNorm), getattr(norm, "bias", None)
+        pointers = {"weight": self.address(norm.weight), "bias": None if bias is None else self.address(bias)}
+        return STRUCTS["norm"](**pointers, is_rms=is_rms, eps=norm.eps)
 
     def keep_alive(self, referenced: Any) -> Any:
         """Stores a reference, so that pointers to it stay valid as long as the model exists, and returns it."""
@@ -135,6 +157,11 @@ class NativeModel:
     def address(self, tensor: Tensor) -> int:
         """The address of a tensor's elements, which stays valid as long as the model exists."""
         return self.keep_alive(tensor.detach().contiguous()).data_ptr()
+
+
+def rotated_width(attention: Attention) -> int:
+    """The width of a head's query and key if they are rotated, else 0."""
+    return attention.key_dim if attention.query_key is not None and attention.query_key.rotates else 0
 
 
 def scaled_embeddings(stack: Any) -> Tensor:

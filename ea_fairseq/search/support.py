@@ -12,6 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
@@ -66,8 +67,8 @@ def has_supported_classes(model: TransformerModelBase) -> bool:
 
 
 def is_supported_norm(module: nn.Module | None) -> bool:
-    """Whether a norm is torch's layer norm with parameters, or there is none."""
-    return module is None or (type(module) is nn.LayerNorm and None not in (module.weight, module.bias))
+    """Whether a norm is torch's layer norm or our root mean square norm, with a weight, or there is none."""
+    return module is None or (type(module) in (nn.LayerNorm, RMSNorm) and module.weight is not None)
 
 
 def hooks_of(module: nn.Module) -> tuple[dict, dict]:
@@ -77,7 +78,7 @@ def hooks_of(module: nn.Module) -> tuple[dict, dict]:
 
 def unsupported_reasons_of_layer(layer: Any) -> Iterator[str]:
     """The reasons why native code cannot compute a layer of the encoder or the decoder."""
-    if layer.activation_fn is not F.relu:
+    if layer.options.ffn == "plain" and layer.activation_fn is not F.relu:
         yield "the activation of the feed-forward network is not ReLU"
     elif layer.branch is not None:
         yield "a layer has a branch parallel to self-attention"
@@ -105,7 +106,9 @@ def is_supported(attention: Attention) -> bool:
     return (
         projects
         and (attention_class.receive, attention_class.project) == (Attention.receive, Attention.project)
-        and attention.has_no_extra_terms
+        and attention.dot_product_only
+        and attention.convolutions is None
+        and attention.width("q") == attention.width("v") == attention.embed_dim
         and attention.fused is not None
         and attention.can_fuse_values
         and attention.bias_k is None

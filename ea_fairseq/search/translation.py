@@ -50,9 +50,8 @@ class ShortlistVocabulary(Vocabulary):
         self._indices = torch.full((native.vocabulary_sizes[1],), -1).index_copy(0, chosen, torch.arange(len(chosen)))
         # The structs point to these tensors, so they are stored here.
         self._embeddings = native.target_embeddings[chosen]
-        layer = native.output_layer
-        bias = None if layer.bias is None else layer.bias[chosen]
-        self.projection, self._packed = pack_linear(layer.weight[chosen], bias, native.bfloat16)
+        bias = None if native.output_bias is None else native.output_bias[chosen]
+        self.projection, self._packed = pack_linear(native.output_weight[chosen], bias, native.bfloat16)
         self.decoder = type(native.decoder).from_buffer_copy(native.decoder)
         self.decoder.embeddings = self._embeddings.data_ptr()
 

@@ -1,10 +1,13 @@
 """--ea-learned: alpha and beta are parameters, for each layer and head, which start at the flags."""
 
+import argparse
+
 import pytest
 import torch
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from laws import FURTHER_LAWS, LAWS, draw_padded, scores
 from loops import Oracle, convolve
 from model_checks import (
@@ -23,17 +26,26 @@ SWITCHED = {
     "skips": {"no_encoder_conv": True, "no_decoder_conv": True, "no_cross_conv": True, **SKIPS},
     "convolutions": {"no_encoder_skip": True, "ea_kernel_size": 5},
     "relative positions": {"relative_positions": "shaw", **SKIPS},
+    "by input": {"ea_learned": "input", **SKIPS},
 }
 each_switched = pytest.mark.parametrize("options", SWITCHED.values(), ids=SWITCHED)
 
 
 class LearnedEvolving(Oracle):
-    """Evolving attention (EA eq. 4), head by head by weights of its own."""
+    """Evolving attention (EA eq. 4), head by head by weights of its own, which may depend on the query's word."""
+
+    def own(self, attention, tokens):
+        self.queries = tokens.queries
+        return super().own(attention, tokens)
 
     def logits(self, attention, kind, own, previous, masked):
         def weights(name):
-            logits = getattr(attention.learned, f"{name}_logits", None)
-            return [0.0] * attention.num_heads if logits is None else logits.flatten().sigmoid().tolist()
+            logits, words = (getattr(attention.learned, f"{name}_{part}", None) for part in ("logits", "input"))
+            if logits is None:
+                return [0.0] * attention.num_heads
+            if words is None:
+                return logits.flatten().sigmoid().tolist()
+            return [torch.sigmoid(a + self.queries @ w.T) for a, w in zip(logits[:, 0], words.weight, strict=True)]
 
         mixed = own.clone()
         if previous is not None:
@@ -113,28 +125,48 @@ def test_nothing_is_lost_where_beta_is_as_good_as_1(logit, backend, monkeypatch)
 
 @each_switched
 def test_they_start_at_the_flags(options):
-    model, fixed = learned(is_loud=False, **options), build(**TINY | WEIGHTS | {"encoder_attention_heads": 4} | options)
+    given = TINY | WEIGHTS | {"encoder_attention_heads": 4} | options
+    model, fixed = learned(is_loud=False, **options), build(**given | {"ea_learned": "no"})
     fixed.load_state_dict({name: tensor for name, tensor in model.state_dict().items() if ".learned." not in name})
     _, source, target = draw_padded(model, seed=1)
     torch.testing.assert_close(scores(model, source, target), scores(fixed, source, target), rtol=0, atol=1e-5)
 
 
 def test_where_nothing_evolves_nothing_is_learned():
-    assert not weights_of(learned(ea_alpha=0.0, ea_beta=0.0))
+    assert not weights_of(learned(ea_alpha=0.0, ea_beta=0.0, ea_learned="input"))
     assert {name.rpartition(".")[2] for name in weights_of(learned(ea_alpha=0.0))} == {"beta_logits"}
 
 
-def test_each_has_a_gradient_and_that_of_the_first_layer_s_alpha_is_zero():
+@pytest.mark.parametrize("by", ["head", "input"])
+def test_each_has_a_gradient_and_that_of_the_first_layer_s_alpha_is_zero(by):
     """Several processes wait for the gradients of all parameters."""
-    model = learned(**SKIPS)
+    model = learned(**SKIPS, ea_learned=by)
     loss_of(model.train()).backward()
     for name, parameter in weights_of(model).items():
-        is_first = name.endswith("layers.0.self_attn.learned.alpha_logits") or ".0.encoder_attn.learned.alpha" in name
+        is_first = ".0.self_attn.learned.alpha" in name or ".0.encoder_attn.learned.alpha" in name
         assert bool(parameter.grad.any()) != is_first, name
 
 
-def test_the_loss_changes_along_their_gradient():
-    assert_loss_changes_along_its_gradient(learned(**SKIPS), ".learned.")
+@pytest.mark.parametrize("by", ["head", "input"])
+def test_the_loss_changes_along_their_gradient(by):
+    assert_loss_changes_along_its_gradient(learned(**SKIPS, ea_learned=by), ".learned.")
+
+
+def test_the_flag_is_given_alone_or_with_a_value():
+    parser = argparse.ArgumentParser()
+    EvolutionOptions.add_args(parser)
+    given = (["--ea-learned"], ["--ea-learned", "--cross-skip"], ["--ea-learned", "input"], [])
+    found = [EvolutionOptions.from_namespace(parser.parse_args(flags)).ea_learned for flags in given]
+    assert found == ["head", "head", "input", "no"]
+    former = [EvolutionOptions(ea_learned=value).ea_learned for value in (False, True)]
+    assert former == ["no", "head"]
+
+
+def test_words_add_two_vectors_to_each_head():
+    """+ 2 C K in an attention with a skip connection and a convolution; the sum is zero at the start, see above."""
+    by_head, by_input = (learned(is_loud=False, ea_learned=by, **SKIPS) for by in ("head", "input"))
+    numbers = [sum(parameter.numel() for parameter in model.parameters()) for model in (by_head, by_input)]
+    assert numbers[1] - numbers[0] == 2 * 8 * (2 * 4 + 2 * 2 * 2)  # 2 layers of 4 heads, 2 of twice 2, of width 8
 
 
 def test_a_checkpoint_keeps_them_and_one_without_is_refused_with_their_name():
@@ -172,6 +204,6 @@ def test_metrics_show_their_means():
     model = learned()
     attention = model.encoder.layers[1].self_attn
     shown = attention.metrics("encoder.1", "encoder")
-    assert shown["ea_alpha/encoder.1"]() == pytest.approx(attention.learned.alpha.mean().item())
-    assert shown["ea_beta/encoder.1"]() == pytest.approx(attention.learned.beta.mean().item())
+    assert shown["ea_alpha/encoder.1"]() == pytest.approx(attention.learned.alpha_logits.sigmoid().mean().item())
+    assert shown["ea_beta/encoder.1"]() == pytest.approx(attention.learned.beta_logits.sigmoid().mean().item())
     assert "ea_alpha/cross.1" not in model.decoder.layers[1].encoder_attn.metrics("cross.1", "cross")

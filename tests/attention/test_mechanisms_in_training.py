@@ -1,9 +1,12 @@
 """What must hold for every mechanism in training: gradients, half precision, compiled and exported graphs."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.export import Dim
 
+from ea_fairseq.attention.attention import Attention
 from laws import LAWS, assert_close, draw_padded, scores
 from mechanisms import ROWS, build_family
 from model_checks import assert_every_parameter_learns, assert_loss_changes_along_its_gradient, by_our_forward
@@ -53,10 +56,13 @@ def test_the_loss_changes_along_its_gradient(family, of):
 @each_family
 @torch.no_grad()
 def test_what_is_dropped_out_are_the_weights_of_values(family):
-    """Each is zero at dropout's rate, and otherwise divided by the rest; those returned are as they were before."""
+    """Each is zero at dropout's rate, and otherwise divided by the rest; those returned are as they were before.
+
+    What a mechanism makes of the sum of values, such as a norm, is left out.
+    """
     rate, queries, sentences, keys = 0.25, 300, 3, 2
-    model = by_our_forward(build_family(family, attention_dropout=rate, no_mta_norm=True, mta_gate=False))
-    attention = model.decoder.layers[-1].encoder_attn
+    attention = by_our_forward(build_family(family, attention_dropout=rate)).decoder.layers[-1].encoder_attn
+    attention.values = partial(Attention.values, attention)
     for layer in (attention.v_proj, attention.out_proj):
         layer.weight.copy_(torch.eye(len(layer.weight)))
         layer.bias.zero_()

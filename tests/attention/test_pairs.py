@@ -28,6 +28,12 @@ REFUSED = {  # pairs by the sentence that they are refused with
     "must not have [qk], which these attentions do not read": [
         (family, "separable projections") for family in ("synthesizer", "quadratic_transformer")
     ],
+    "pairs values, and --shaw-values adds embeddings to single ones": [("diff_transformer", "shaw and values")],
+    "needs queries and keys, and these attentions do not have both": [
+        (family, name)
+        for family in ("depth_attention", "ea_depth_attention", "lime")
+        for name in (*ALONE[:-1], "dense", "random")
+    ],
 }
 PAIRS = [
     (family, name)

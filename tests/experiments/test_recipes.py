@@ -24,6 +24,10 @@ PARAMETERS = {
     "ea_transformer_lite": 2_485_224,
     "transformer_base": 44_138_496,
     "ea_transformer_base": 44_149_008,
+    "modern_transformer_lite": 2_494_880,
+    "ea_modern_transformer_lite": 2_497_544,
+    "modern_transformer_base": 44_108_032,
+    "ea_modern_transformer_base": 44_118_544,
     "conv_transformer_lite": 2_135_520,
     "conv_transformer_base": 40_594_944,
     "pa_conv_transformer_lite": 2_135_520 + 5 * 148,
@@ -40,6 +44,7 @@ MODELS |= dict.fromkeys(SMALL_DATA, SMALL)
 MODELS["multi30k-deen-base"] = [model for model in MODEL_FILES if model.endswith("base")]
 QUICK_START = {"quickstart": SMALL}
 EVOLUTION = {"ea_transformer_lite": (0.1, 0.1), "ea_transformer_base": (0.5, 0.1)}
+EVOLUTION |= {"ea_modern_transformer_lite": (0.1, 0.1), "ea_modern_transformer_base": (0.5, 0.1)}
 PAPERS = {"adam_betas": "(0.9, 0.98)", "lr_scheduler": "inverse_sqrt", "label_smoothing": 0.1, "optimizer": "adam"}
 LITTLE_TEXT = PAPERS | {"lr_scheduler": "polynomial_decay", "optimizer": "adamw", "adam_betas": [0.9, 0.98]}
 WARMUP = {"iwslt14-58k": 2000, "iwslt14-58k-short": 1000, "multi30k-deen": 1000, "multi30k-ende": 1000}  # our recipes'

@@ -144,7 +144,7 @@ def test_the_attention_of_a_node_is_of_its_neighbours(home, log, graph, tmp_path
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (["--ea-kernel-size", "3"], "evolving attention reads neighbouring entries of a map, and the edges"),
+        (["--ea-kernel-size", "3"], "evolving attention reads more than single entries of a map, and the edges"),
         (["--l2", "-1"], "--l2 must be a number from 0 up, not -1.0"),
         (["--arch", "dc_transformer"], "--arch dc_transformer is for --task time_series_prediction"),
         (["--criterion", "cross_entropy"], "--task node_prediction needs --criterion sentence_prediction"),

@@ -26,7 +26,8 @@ from loops import FirstPlain, Oracle, convolve
 from mechanisms import ROWS
 from model_checks import by_our_forward, native_only
 
-CHANGES_VALUES = {"value_residual", "mta_transformer"}
+PASS_VALUES = {name for name, family in FAMILIES.items() if family.attention.passes_values}
+CHANGES_VALUES = {name for name, family in FAMILIES.items() if family.attention.changes_values()}
 MECHANISMS = {
     base: [
         name
@@ -46,7 +47,7 @@ CASES = {  # base, family, options, oracle
     **{
         f"{base} {name}": (base, name, {}, ROWS[name].oracle if name else Oracle())
         for base, name in ALL
-        if (base, name) != ("aa_resnet_20", "value_residual")  # values of another width begin a chain, too
+        if base != "aa_resnet_20" or name not in PASS_VALUES  # values of another width begin a chain, too
     },
     **{f"{base}, first plain": (base, "ea_transformer", {"ea_start": "plain"}, FIRST_PLAIN) for base in TINY},
     **{
@@ -55,6 +56,12 @@ CASES = {  # base, family, options, oracle
         for term in IMAGE_POSITIONS
     },
     "ViT without class token": ("vit_tiny", "ea_transformer", {"vit_pool": "mean"}, EVOLVING),
+    "ViT with layers of 2026": (
+        "vit_tiny",
+        "ea_transformer",
+        {"norm": "rms", "ffn": "swiglu", "no_biases": True, "qk_norm": True},
+        EVOLVING,
+    ),
     "CONV-SA with content": (
         "conv_image_small",
         None,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ea_fairseq.attention.query_key import rotate
+from ea_fairseq.attention.query_key import rotate, rotations
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.layer_options import LayerOptions
@@ -101,9 +101,11 @@ def test_products_of_rotated_vectors_depend_on_their_distance_alone(first):
     torch.manual_seed(1)
     query, key = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
     places = torch.arange(5) + first
-    turned = rotate(query.expand(5, -1, -1, -1), places) * rotate(key.expand(5, -1, -1, -1), places + 2)
+    turned = rotate(query.expand(5, -1, -1, -1), rotations(places, 8)) * rotate(
+        key.expand(5, -1, -1, -1), rotations(places + 2, 8)
+    )
     torch.testing.assert_close(turned.sum(-1), turned.sum(-1)[:1].expand(5, 1, 1), rtol=0, atol=1e-10)
-    torch.testing.assert_close(rotate(query, torch.zeros(1)), query)
+    torch.testing.assert_close(rotate(query, rotations(torch.zeros(1), 8)), query)
 
 
 @torch.no_grad()
@@ -139,7 +141,7 @@ def test_a_modern_transformer_has_all_of_them(family):
     name = FAMILIES[family].model("modern_transformer") if family else "modern_transformer"
     layer = build(f"{name}_lite", encoder_layers=1, decoder_layers=1).decoder.layers[0]
     norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
-    assert layer.normalize_before and all(type(norm) is nn.RMSNorm for norm in norms)
+    assert layer.normalize_before and all(isinstance(norm, nn.RMSNorm) for norm in norms)
     assert layer.fc1.bias is layer.self_attn.v_proj.bias is layer.self_attn.out_proj.bias is None
     assert (layer.fc1.out_features, layer.fc2.in_features) == (224, 112)
     own_scores = family in (*WITHOUT_DOT_PRODUCTS, "composite_transformer")

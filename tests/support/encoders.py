@@ -48,7 +48,7 @@ def build_encoder(family: str, layout: str = "roberta", seed: int = 1, **options
 def louder(model):
     """BERT's weights start so small that attention is near uniform; mixtures of heads do not."""
     for name, parameter in model.named_parameters():
-        if parameter.dim() == 2 and "mix" not in name:
+        if parameter.dim() == 2 and "mix" not in name and not name.endswith((".hidden", ".scales")):
             parameter.mul_(15.0)
     return make_loud(model)
 

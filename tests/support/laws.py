@@ -26,12 +26,25 @@ HEADS_OF_MECHANISMS = {  # the dimensions of heads in other parameters of an att
         for part, dims in (("weight", (0, 1)), ("bias", (0,)))
     },
     **{("learned", f"{name}_logits"): (0,) for name in ("alpha", "beta")},
+    ("learned", "weight"): (0,),
     ("mix_logits", ""): (0, 1),
     ("mix_weights", ""): (0, 1),
     ("head_mixing", ""): (0, 1, 2),  # groups, and heads of a group
     ("head_norm", ""): (),
     **{("gate", part): () for part in ("weight", "bias")},
     ("lambdas", ""): (),
+    ("gates", "weight"): (0,),
+    ("layer_mixing", ""): (0, 2),
+    ("sinks", ""): (0,),
+    ("lambda_vectors", ""): (),
+    ("pair_norm", ""): (),
+    ("second_query", "weight"): (0,),
+    **{
+        (f"{side}_{maps}", part): dims
+        for side in ("query", "key")
+        for maps in ("logits", "weights")
+        for part, dims in (("hidden", ()), ("mixing", (3,)), ("scales", (0,)))
+    },
     ("query_key", "weight"): (),
 }
 
@@ -157,7 +170,9 @@ def reverse_terms(attentions):
 
 
 def reverse_heads(attention):
-    heads, projections = attention.num_heads, [f"{part}_proj" for part in attention.projected]
+    """Of all heads or, where they are pairs, of the pairs."""
+    heads = attention.num_heads // (2 if getattr(attention, "has_pairs", False) else 1)
+    projections = [f"{part}_proj" for part in attention.projected]
     for projection in (getattr(attention, name) for name in projections):
         for parameter in projection.parameters():
             parameter.copy_(parameter.unflatten(0, (heads, -1)).flip(0).flatten(0, 1))

@@ -232,12 +232,12 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
     for term in attention.terms:
         if getattr(term, "value_weight", None) is not None:
             output = output + shaw_values(term, weights, tokens)
+    joined = output.transpose(0, 1).flatten(1)
     if "depthwise" in (attention.convolutions or {}):
-        values = tokens.projected["v"].transpose(0, 1)
-        added = depthwise(attention.convolutions["depthwise"], values.flatten(1), tokens)
-        output = output + added.view_as(values).transpose(0, 1)
+        values = tokens.projected["v"].transpose(0, 1).flatten(1)
+        joined = joined + depthwise(attention.convolutions["depthwise"], values, tokens)
     passed = oracle.hands_on(logits.masked_fill(masked | padded_row, 0.0), tokens)
-    return attention.out_proj(output.transpose(0, 1).flatten(1)), passed
+    return attention.out_proj(joined), passed
 
 
 def attend_to_self(layer, x, kind, previous, length, oracle):

@@ -7,6 +7,7 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
+from oracles_rivals import Both, Composable, Depth, Differential, Exclusive, Gated, Lime, Sinking
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -33,10 +34,10 @@ class RealFormer(Oracle):
         return own if previous is None else own + previous
 
 
+EVOLVING = Evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3))
+EVOLUTION = {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
 ROWS = {
-    "ea_transformer": Row(
-        Evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)), {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
-    ),
+    "ea_transformer": Row(EVOLVING, EVOLUTION),
     "realformer": Row(RealFormer()),
     "pa_transformer": Row(Predictive(0.4), {"pa_layers": 2, "pa_alpha": 0.4}),
     "conv_transformer": Row(Convolution()),
@@ -47,6 +48,15 @@ ROWS = {
     "synthesizer": Row(Synthesizer()),
     "composite_transformer": Row(Oracle()),
     "quadratic_transformer": Row(Oracle()),
+    "composable_attention": Row(Composable(), {"compose_by_key": True}),
+    "diff_transformer": Row(Differential()),
+    "depth_attention": Row(Depth()),
+    "lime": Row(Lime()),
+    "ea_value_residual": Row(Both(EVOLVING, ValueResidual()), EVOLUTION),
+    "ea_depth_attention": Row(Both(EVOLVING, Depth()), EVOLUTION),
+    "gated_attention": Row(Gated()),
+    "exclusive_attention": Row(Exclusive()),
+    "sink_attention": Row(Sinking()),
     "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5, **MTA_2}),
 }
 

@@ -88,7 +88,12 @@ def vit(encoder, pixels: Tensor, oracle) -> Tensor:
         normed = layer.self_attn_layer_norm(x)
         out, previous = attend(layer.self_attn, normed, normed, "encoder", previous, len(x), len(x), oracle)
         x = x + out
-        x = x + layer.fc2(gelu(layer.fc1(layer.final_layer_norm(x))))
+        hidden = layer.fc1(layer.final_layer_norm(x))
+        if layer.fc2.in_features == hidden.size(1):
+            x = x + layer.fc2(gelu(hidden))
+        else:  # SwiGLU
+            gates, units = hidden.chunk(2, dim=1)
+            x = x + layer.fc2(gates / (1 + (-gates).exp()) * units)
     x = encoder.layer_norm(x)
     return x.mean(0) if encoder.class_token is None else x[0]
 

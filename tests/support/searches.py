@@ -6,6 +6,7 @@ from fairseq.data.language_pair_dataset import collate
 from tiny import SKIPS, TINY, build, build_loud, dictionary, make_varied, random_tokens, sizes
 
 WORDS = dictionary()
+T5_SCALES = {"no_scale_attention": True, "scale_logits": True}
 MODELS = {
     "evolving": {},
     "all skips, kernel 5": {"ea_kernel_size": 5, **SKIPS},
@@ -18,6 +19,15 @@ MODELS = {
     "realformer": {"arch": "realformer", **TINY},
     "no convolution in the first layer": {"ea_start": "plain", **SKIPS},
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
+    "modern": {"arch": "modern_transformer", **TINY},
+    "modern, evolving, heads of 22": {
+        **SKIPS,
+        **sizes(embed_dim=44, ffn_embed_dim=70),
+        "arch": "ea_modern_transformer",
+    },
+    "gates of T5, no biases, norms after": {"norm": "rms", "ffn": "geglu", "no_biases": True, **T5_SCALES},
+    "QK-norm, layer norms without biases": {"qk_norm": True, "no_biases": True, "encoder_normalize_before": True},
+    "rotary positions beside others": {"relative_positions": "rope", "encoder_learned_pos": True},
 }
 
 

@@ -20,6 +20,7 @@ TERMS = {
     "t5": positions("t5"),
     "composite": positions("composite"),  # --lightweight-conv composite is the same
     "quadratic": positions("quadratic"),
+    "forget gates": {"forget_gates": True},
     "fixed convolution": convolution("fixed"),
     "dynamic convolution": convolution("dynamic"),
     "composite convolution and key": convolution("composite+key"),

@@ -62,8 +62,11 @@ def make_loud(model, loudness: float = 1.0):
             parameter.normal_(std=loudness)
         elif name.endswith("conv.bias"):
             parameter.normal_(std=0.1 * loudness)
-        elif ".learned." in name:
+        elif ".learned." in name or name.endswith(".sinks"):
             parameter.normal_()
+        elif name.endswith(".mixing"):  # of heads, the first half of which is divided by its size
+            parameter.normal_(std=0.1)
+            parameter[:, 0] *= 10
         elif "_proj.weight" in name:
             parameter.mul_(2.0)
         elif ".terms." in name and not parameter.any():  # a term that starts as nothing

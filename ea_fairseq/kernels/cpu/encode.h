@@ -70,6 +70,15 @@ static int attend_sentence(const struct attention *attention, int64_t tokens, in
     return NAMED(attend)(&args);
 }
 
+// Normalizes and rotates a token's query and key in self-attention, the first 2 width of its projections.
+INLINE void turn_query_and_key(const struct stack *stack, const struct attention *attention, int64_t position,
+                               float *projected) {
+    int64_t heads = attention->heads, head_dim = stack->width / heads;
+    const float *rotation = stack->rotations ? stack->rotations + position * head_dim : NULL;
+    turn_heads(&attention->query_norm, rotation, heads, head_dim, projected);
+    turn_heads(&attention->key_norm, rotation, heads, head_dim, projected + stack->width);
+}
+
 // Encodes the sentences first..end-1; `maps` has two maps (K, S, S) for each of them.
 static int encode_sentences(const struct batch *batch, int64_t first, int64_t end, float *x, float *maps,
                             struct discarded discarded) {
@@ -90,6 +99,7 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
         float *map = maps;
         for (int64_t sentence = first; sentence < end; sentence++) {
             int64_t count = source_length(args, sentence), begin = args->source_offsets[sentence] - from;
+            for (int64_t i = 0; i < count; i++) turn_query_and_key(encoder, self, i, inner + (begin + i) * 3 * width);
             int64_t size = self->heads * count * count;
             const float *previous = map + (l + 1) % 2 * size;
             if (attend_sentence(self, count, width, inner + begin * 3 * width, l ? previous : NULL, map + l % 2 * size,
@@ -103,7 +113,9 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
     apply_norm(&encoder->final_norm, width, tokens, x, x);
     for (int64_t l = 0; l < args->decoder.layers; l++) {
         const struct attention *cross = &args->decoder.layer[l].cross_attention;
-        apply_linear(&cross->k_proj, x, tokens, NULL, cross_memory(batch, l, 0, first));
+        float *keys = cross_memory(batch, l, 0, first);
+        apply_linear(&cross->k_proj, x, tokens, NULL, keys);
+        turn_heads(&cross->key_norm, NULL, tokens * cross->heads, width / cross->heads, keys);
         apply_linear(&cross->v_proj, x, tokens, NULL, cross_memory(batch, l, 1, first));
     }
     return 0;

@@ -1,5 +1,6 @@
 // The version and layout that interface.py checks before it calls a function of the library.
 #include "fused_arguments.h"
+#include "norm.h"
 #include "step.h"
 #include "translation.h"
 
@@ -14,8 +15,8 @@
 
 EXPORTED const struct {
     int64_t version;                // changes whenever the meaning of a call changes
-    int64_t fused_arguments, step, translation;  // sizes of the structs in bytes
+    int64_t fused_arguments, step, vectors, translation;  // sizes of the structs in bytes
     int64_t sources;                // checksum of the files in this folder, or 0
     const char *compiler;
-} ea_fairseq_interface = {6, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct translation), SOURCES,
-                          COMPILER};
+} ea_fairseq_interface = {7, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
+                          sizeof(struct translation), SOURCES, COMPILER};

@@ -6,14 +6,17 @@ from zlib import crc32
 
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 
-VERSION = 6  # must equal the version in interface.c
+VERSION = 7  # must equal the version in interface.c
 
+LAYOUT = ("fused_arguments", "step", "vectors", "translation")  # structs whose sizes a library tells
 FUNCTIONS = {
     "evolve": STRUCTS["fused_arguments"],
     "evolve_backward": STRUCTS["fused_arguments"],
     "attend": STRUCTS["fused_arguments"],
     "attend_backward": STRUCTS["fused_arguments"],
     "decode": STRUCTS["step"],
+    "norm": STRUCTS["vectors"],
+    "norm_backward": STRUCTS["vectors"],
     "translate": STRUCTS["translation"],
 }
 
@@ -22,7 +25,7 @@ class Interface(Structure):
     """The struct ``ea_fairseq_interface`` of interface.c."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("version", "fused_arguments", "step", "translation", "sources")),
+        *((name, c_int64) for name in ("version", *LAYOUT, "sources")),
         ("compiler", c_char_p),
     ]
 
@@ -37,9 +40,8 @@ class Interface(Structure):
 
     def fits(self, sources: int) -> bool:
         """Whether the library may be called, given the checksum of the C files beside it, 0 if there are none."""
-        layout = self.version, self.fused_arguments, self.step, self.translation
-        sizes = (sizeof(STRUCTS[name]) for name in ("fused_arguments", "step", "translation"))
-        return layout == (VERSION, *sizes) and (not sources or self.sources in (0, sources))
+        layout = all(getattr(self, name) == sizeof(STRUCTS[name]) for name in LAYOUT)
+        return self.version == VERSION and layout and (not sources or self.sources in (0, sources))
 
 
 def checksum(sources: Path) -> int:

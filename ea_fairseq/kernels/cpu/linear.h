@@ -5,6 +5,7 @@
 #else
 #include "matmul.h"
 #endif
+#include "norm_vector.h"
 #include "rows.h"
 #include "translation.h"
 
@@ -49,13 +50,17 @@ static void apply_linear(const struct linear *layer, const float *x, int64_t row
 }
 #endif
 
-// y = layer norm of x, both (rows, width), which may be the same; without a norm, y = x.
+// y = norm of x, both (rows, width), which may be the same; without a norm, y = x.
 static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, const float *x, float *y) {
     if (!norm->weight) {
         if (x != y) memcpy(y, x, 4 * rows * width);
         return;
     }
     for (int64_t row = 0; row < rows; row++, x += width, y += width) {
+        if (norm->is_rms) {
+            normalize(norm->weight, norm->eps, width, x, y);
+            continue;
+        }
         vec sum = {0}, squares = {0};
         for (int64_t i = 0; i < width; i += LANES) sum += masked_load(x, i, width - i, 0);
         float mean = reduce_sum(sum) / width;
@@ -65,9 +70,19 @@ static void apply_norm(const struct norm *norm, int64_t width, int64_t rows, con
         }
         float scale = 1 / sqrtf(reduce_sum(squares) / width + (float)norm->eps);
         for (int64_t i = 0; i < width; i += LANES) {
-            vec weight = masked_load(norm->weight, i, width - i, 0), bias = masked_load(norm->bias, i, width - i, 0);
+            vec weight = masked_load(norm->weight, i, width - i, 0);
+            vec bias = norm->bias ? masked_load(norm->bias, i, width - i, 0) : (vec){0};
             masked_store(y, i, width - i, (masked_load(x, i, width - i, 0) - mean) * scale * weight + bias, 0);
         }
+    }
+}
+
+// Normalizes each head of a query or key x (heads, width), and rotates its pairs (i, i + width / 2) by their angles, of
+// which `rotation` has cosines and sines, (2, width / 2), or is NULL.
+static void turn_heads(const struct norm *norm, const float *rotation, int64_t heads, int64_t width, float *x) {
+    for (int64_t head = 0; head < heads; head++, x += width) {
+        if (norm->weight) normalize(norm->weight, norm->eps, width, x, x);
+        if (rotation) rotate(rotation, width, 1, x, x);
     }
 }
 
@@ -76,6 +91,23 @@ static void apply_relu(float *x, int64_t count) {
         vec values = masked_load(x, i, count - i, 0);
         masked_store(x, i, count - i, where(relu_passes(values), values), 0);
     }
+}
+
+INLINE vec sigmoid(vec x) {
+    vec power = exponential(blend(x > 0, -x, x));
+    return blend(x > 0, splat(1.0f), power) / (power + 1.0f);
+}
+
+// Gates hidden units: of x (rows, gates or units, width) remain the units (rows, width), times the activation of gates.
+static void apply_gates(enum activation activation, int64_t rows, int64_t width, float *x) {
+    const float *gates = x;
+    for (int64_t row = 0; row < rows; row++, gates += 2 * width, x += width)
+        for (int64_t i = 0; i < width; i += LANES) {
+            vec gate = masked_load(gates, i, width - i, 0), units = masked_load(gates, width + i, width - i, 0);
+            // The tanh form of GELU, x / 2 (1 + tanh(z / 2)), is x times the sigmoid of z.
+            vec z = activation == GEGLU ? 1.59576912f * (gate + 0.044715f * gate * gate * gate) : gate;
+            masked_store(x, i, width - i, gate * sigmoid(z) * units, 0);
+        }
 }
 
 // The sum of a token's embedding and that of its position, which counts from 0.
@@ -113,6 +145,9 @@ INLINE void add_sublayer_output(const struct hidden_states *states, const struct
 // The feed-forward network; `inner` is a buffer (rows, outputs of fc1).
 static void feed_forward(const struct layer *layer, const struct hidden_states *states, float *inner) {
     apply_linear(&layer->fc1, sublayer_input(states, &layer->norm), states->rows, NULL, inner);
-    apply_relu(inner, states->rows * layer->fc1.outputs);
+    if (layer->activation == RELU)
+        apply_relu(inner, states->rows * layer->fc1.outputs);
+    else
+        apply_gates(layer->activation, states->rows, layer->fc2.inputs, inner);
     add_sublayer_output(states, &layer->norm, &layer->fc2, inner);
 }

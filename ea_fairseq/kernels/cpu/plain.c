@@ -2,4 +2,5 @@
 #define LANES 8
 #define SET plain
 #include "attention_backward.h"
+#include "norm_rows.h"
 #include "translate.h"

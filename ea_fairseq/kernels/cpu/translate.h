@@ -54,11 +54,19 @@ static int decoder_step(struct translator *translator) {
         const struct layer *layer = &decoder->layer[l];
         for (int is_cross = 0; is_cross < 2; is_cross++) {
             const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
-            const float *query = translator->inner;
+            float *query = translator->inner;
             float *attended = translator->attended;
             apply_linear(&attention->in_proj, sublayer_input(&states, &attention->norm), states.rows, NULL,
                          translator->inner);
             for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++) {
+                for (int64_t row = 0; row < beam->rows; row++) {
+                    float *projected = query + row * attention->in_proj.outputs;
+                    if (is_cross)
+                        turn_heads(&attention->query_norm, NULL, attention->heads, states.width / attention->heads,
+                                   projected);
+                    else
+                        turn_query_and_key(decoder, attention, beam->step, projected);
+                }
                 if (attend_in_step(batch, beam, l, is_cross, query, attended)) return 1;
                 query += beam->rows * attention->in_proj.outputs;
                 attended += beam->rows * states.width;

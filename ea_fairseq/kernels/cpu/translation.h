@@ -18,22 +18,28 @@ struct linear {
     const float *bias;  // (outputs), or NULL
 };
 
+// Layer norm, or root mean square norm, which has no mean.
 struct norm {
-    const float *weight, *bias;  // (width), or NULL without a norm
+    const float *weight, *bias;  // (width); no weight: no norm
+    int64_t is_rms;
     double eps;
 };
+
+enum activation { RELU, SWIGLU, GEGLU };  // of a feed-forward network; the last two gate its hidden units
 
 struct attention {
 #include "evolution_fields.h"
     struct linear in_proj;      // to queries, keys and values; in encoder-decoder attention to queries
     struct linear k_proj, v_proj;  // of the encoder's output; only in encoder-decoder attention
     struct linear out_proj;
+    struct norm query_norm, key_norm;  // of each head
     struct norm norm;
 };
 
 struct layer {
     struct attention self_attention, cross_attention;  // the second only in a decoder
-    struct linear fc1, fc2;
+    int64_t activation;
+    struct linear fc1, fc2;  // with gates, fc1 has those first, then as many hidden units
     struct norm norm;  // of the feed-forward network
 };
 
@@ -41,6 +47,7 @@ struct stack {
     int64_t layers, width, normalize_before;
     const struct layer *layer;
     const float *embeddings, *positions;  // (symbols, width), scaled; (longest sentence, width) or NULL
+    const float *rotations;  // of pairs in a head, (longest sentence, cosine or sine, head_dim / 2), or NULL
     struct norm embedding_norm, final_norm;
 };
 

@@ -1,0 +1,23 @@
+"""Root mean square norm: Zhang and Sennrich, Root Mean Square Layer Normalization, NeurIPS 2019."""
+
+from torch import Tensor, nn
+
+from ea_fairseq.kernels.dispatch import is_native
+from ea_fairseq.kernels.norm import norm
+
+EPSILON = 1e-6
+
+
+class RMSNorm(nn.RMSNorm):
+    """torch's norm of vectors (..., C), in native code where that is possible."""
+
+    eps: float
+
+    def __init__(self, width: int, eps: float = EPSILON):
+        super().__init__(width, eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., C) -> (..., C)"""
+        if is_native(x):
+            return norm(x, self.weight.unsqueeze(0), None, 1, x.size(-1), self.eps)
+        return super().forward(x)

@@ -1,0 +1,58 @@
+"""Depth-Attention: Zeng et al., 2026 (arXiv 2606.05014).
+
+p_i = softmax_i(q_l . k_i / sqrt(d)) over this layer l and layers i below, and v_l <- sum_i p_i v_i, all of one word and
+head, in self-attentions; v_i are mixed themselves.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.layers_below import LayersBelowAttention
+from ea_fairseq.attention.mechanism import LayerContext
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.options import Options, option, whole
+
+
+@dataclass(frozen=True)
+class DepthOptions(Options):
+    """The flag of Depth-Attention."""
+
+    depth_every: int = option(
+        1,
+        whole(1),
+        "one layer in so many, from the first, is read by the layers above it",
+        "a whole number from 1 up",
+        "N",
+    )
+
+
+@register_mechanism("depth_attention")
+class DepthAttention(LayersBelowAttention):
+    """Self-attention whose values attend to those of the same word in the layers below; no parameters."""
+
+    options = DepthOptions
+    title = "Depth-Attention"
+    marker = "depth"
+    fused = Attention.fused
+
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, depth_every: int = 1, **kwargs: Any):
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
+        self.is_read = self.layer % depth_every == 0
+
+    @classmethod
+    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
+        """The attention of a layer, from the options."""
+        if context.kind != "cross":
+            kwargs["depth_every"] = options.depth_every
+        return super().build(options, context, embed_dim, num_heads, **kwargs)
+
+    def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
+        """This layer's keys beside sum_i p_i v_i; these join what is passed on if layers above read them."""
+        keys, values = layers.split([self.key_dim, self.head_dim], dim=-1)
+        weights = ((queries * self.scaling * keys).sum(-1, keepdim=True)).softmax(0)
+        mixed = torch.cat([keys[-1], (weights * values).sum(0)], dim=-1)
+        return mixed, torch.cat([layers[:-1], mixed.unsqueeze(0)]) if self.is_read else layers[:-1]

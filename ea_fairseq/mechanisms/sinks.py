@@ -1,0 +1,66 @@
+"""Attention sinks: a key without a value, as in GPT-OSS (OpenAI, 2025) and DeepSeek-V4.
+
+A_tj = exp(logits_tj) / (exp(s_h) + sum_j' exp(logits_tj')) in all three attentions; s_h is learned, or 0 ("softmax off
+by one", Miller, Attention Is Off By One, 2023).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.mechanism import LayerContext
+from ea_fairseq.attention.registry import register_mechanism
+from ea_fairseq.kernels.masks import probabilities
+from ea_fairseq.options import Options, one_of, option
+
+
+@dataclass(frozen=True)
+class SinkOptions(Options):
+    """The flag of attention sinks."""
+
+    sink: str = option(
+        "learned",
+        one_of("learned", "one"),
+        "the logit of the sink: learned for each head, or 0, which adds one to the softmax's sum",
+        "learned or one",
+        "LOGIT",
+    )
+
+
+@register_mechanism("sink_attention")
+class SinkAttention(Attention):
+    """Attention whose softmax also has a sink, so that probabilities sum to less than 1.
+
+    Parameters are fairseq's plus ``sinks`` (K), zeros at the start; with ``--sink one`` these are an empty buffer.
+    """
+
+    options = SinkOptions
+    title = "attention with sinks"
+    adds = "sinks"
+
+    def __init__(self, embed_dim: int, num_heads: int, *args: Any, sink: str = "learned", **kwargs: Any) -> None:
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
+        if sink == "learned":
+            self.sinks: Tensor = nn.Parameter(torch.zeros(num_heads))
+        else:
+            self.register_buffer("off_by_one", torch.empty(0))
+
+    @classmethod
+    def build(
+        cls, options: SinkOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
+    ) -> Attention:
+        """The attention of a layer, from the options."""
+        return super().build(options, context, embed_dim, num_heads, sink=options.sink, **kwargs)
+
+    def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
+        """The softmax over keys and the sink, (B, K, T, S)."""
+        sinks = getattr(self, "sinks", logits.new_zeros(self.num_heads))
+        return probabilities(logits, inputs.masks, sinks)
+
+    def start_from_plain(self, options: SinkOptions) -> str:
+        """At 0, which takes its part of the probabilities from the first update on."""
+        return "at 0"
