@@ -39,6 +39,7 @@ CONTENTS = {
         "docs/terms",
         "docs/layers",
         "docs/encoders",
+        "docs/t5",
         "docs/time-series",
         "docs/graphs",
         "docs/images",

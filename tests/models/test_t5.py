@@ -59,6 +59,7 @@ def test_sizes_are_the_published_ones():
     assert count("t5_large") == 737_668_096
     assert count("t5_1_1_small") == 76_961_152
     assert count("t5_1_1_base") == 247_577_856
+    assert count("t5_1_1_large") == 783_150_080
     assert count("ea_t5_base") == 222_903_552 + 15_696
     assert count("ea_t5_base", ea_in=EVERYWHERE) == 222_903_552 + 47_088
 
