@@ -254,9 +254,13 @@ class Chains:
 
 
 def convolution(channels: int, width: int, kernel: int, stride: int) -> nn.Conv2d:
-    """A convolution without bias, initialised as in He et al., Delving Deep into Rectifiers, ICCV 2015."""
+    """A convolution without bias, initialised as in He et al., Delving Deep into Rectifiers, ICCV 2015.
+
+    Its weight and output have the channels of a pixel side by side in memory, which is faster on CPUs and GPUs.
+    """
     conv = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    conv.weight = nn.Parameter(conv.weight.detach().contiguous(memory_format=torch.channels_last))
     return conv
 
 

@@ -222,7 +222,8 @@ def attend(attention, queries, keys, kind, previous, real_queries, real_keys, or
     weights = torch.zeros_like(logits)
     for head in range(len(logits)):
         for t in range(len(queries)):
-            powers = {s: math.exp(logits[head, t, s]) for s in range(len(keys)) if not masked[t, s]}
+            visible = {s: logits[head, t, s].item() for s in range(len(keys)) if not masked[t, s]}
+            powers = {s: math.exp(logit - max(visible.values())) for s, logit in visible.items()}
             if attn_mask is not None:
                 powers = {s: power * math.exp(attn_mask[t, s]) for s, power in powers.items()}
             for s, power in powers.items():
