@@ -147,12 +147,7 @@ def test_what_cannot_be_made_is_refused_in_one_sentence(home, tmp_path):
 def test_fairseq_takes_the_flags_of_recipes_whose_updates_are_their_epochs(task):
     flags = Recipe.find(f"t5-{task}/ea_t5_small").flags("train")
     args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
-    assert (args.arch, args.optimizer, args.scale_parameter, args.ea_in) == (
-        "ea_t5_small",
-        "adafactor",
-        True,
-        "encoder",
-    )
+    assert (args.arch, args.optimizer, args.scale_parameter) == ("ea_t5_small", "adafactor", True)
     sentences, _, _ = KNOWN[task].counts
     assert args.max_update == args.max_epoch * math.ceil(sentences / args.batch_size)
 
