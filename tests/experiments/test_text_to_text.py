@@ -23,6 +23,7 @@ from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.results import Results, read_predictions
 from forked import run_forked_well
+from t5 import ROWS as ROWS_OF_T5
 from t5 import TEXT, write_t5
 
 ROWS = {"train": 48, "valid": 8, "test": 7}
@@ -89,6 +90,7 @@ def test_a_training_from_published_weights_is_evaluated_by_its_words(home):
     text = run_well("ea-fairseq", "evaluate", "--cpu", data, folder, cwd=home)
     results = Results.read(folder / "evaluation")
     assert results.task == "text_to_text" and results.search == {"beam": 1, "lenpen": 1.0}
+    assert results.family == "ea_transformer" and results.parameters > 16 * ROWS_OF_T5
     assert list(results.scores) == ["accuracy"] and results.scores["accuracy"].detail.startswith("7 examples")
     labels, predictions = read_predictions(folder / "evaluation")
     correct = sum(label == prediction for label, prediction in zip(labels, predictions, strict=True))
