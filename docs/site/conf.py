@@ -40,6 +40,7 @@ CONTENTS = {
         "docs/terms",
         "docs/layers",
         "docs/encoders",
+        "docs/t5",
         "docs/time-series",
         "docs/graphs",
         "docs/images",

@@ -19,6 +19,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
+from ea_fairseq.models.layer_options import GATES, LayerOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options
 
@@ -165,7 +166,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
         limits |= dict.fromkeys(OTHER_POSITIONS.get(side, ()), limits[positions])
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
-    ours: tuple[type[Options], ...] = TermOptions, EncoderOptions, DCTransformerOptions, GraphOptions
+    ours: tuple[type[Options], ...] = TermOptions, LayerOptions, EncoderOptions, DCTransformerOptions, GraphOptions
     of_images: tuple[type[Options], ...] = VitOptions, ConvImageOptions, ResNetOptions
     for options_of in (*ours, *of_images, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
@@ -192,6 +193,8 @@ def require_stored_elements(options: dict, parameters: dict[str, Tensor]) -> Non
             continue
         layers, width, inner = (options.get(name) or default for name, default in stack.items())
         side = "decoder" if "decoder_layers" in stack else "encoder"
+        if options.get("ffn") in GATES:
+            inner = options.get("gated_ffn_dim") or inner
         if layers * (2 * width * inner + min_projection_elements(options, side, width)) > stored:
             raise UserError(
                 f"{next(iter(stack))} is {layers:,}, which needs more than the {stored:,} elements of the parameters"
@@ -200,9 +203,11 @@ def require_stored_elements(options: dict, parameters: dict[str, Tensor]) -> Non
 
 def min_projection_elements(options: dict, side: str, width: int) -> int:
     """Returns a lower bound for the elements of an attention's projection; a branch may take part of the width."""
+    share, heads = options.get("attention_share"), options.get(f"{side}_attention_heads") or 8
+    if head_dim := options.get("head_dim"):
+        return heads * head_dim * width // 2
     if not options.get("full_width_heads"):
         return width * width // 4
-    share, heads = options.get("attention_share"), options.get(f"{side}_attention_heads") or 8
     return int(heads * width * width * (0.25 if share is None else float(share)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ea_fairseq.data import manifest
 from ea_fairseq.data.labels import Classes, Scores, write_numbers
-from ea_fairseq.data.manifest import Layout, SentenceLayout
+from ea_fairseq.data.manifest import Layout, SentenceLayout, TextLayout
 from ea_fairseq.data.tables import LABELS
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.errors import UserError
@@ -20,6 +20,7 @@ OF_PAIRS = (
     *("source_lang", "target_lang", "tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models"),
     "tags",
 )
+OF_TEXT = ("tokenizer", "normalize", "dash_splits", "lowercase", "subword", "models")
 OF_SENTENCES = ("task", "inputs", "tokenizer", "normalize", "lowercase", "subword", "models", "classes")
 LABEL = "label"
 
@@ -101,6 +102,36 @@ def binarize(
     write_texts(output, layout, folders, dictionaries, workers)
     more = dict(zip(("source_lang", "target_lang"), languages, strict=True)) | {"tags": tags}
     description.write(output, layout, folders, more, preparation)
+
+
+def binarize_text(
+    output: Path,
+    *,
+    folders: dict[str, TextFolder],
+    dictionary: Path | None,
+    threshold: int,
+    workers: int,
+    description: Description,
+) -> None:
+    """Writes plain text as data for span_corruption and masked_lm to a new folder.
+
+    Args:
+        folders: of the text, by split.
+        dictionary: of fairseq; None for one of the training text.
+        threshold: how often a word of that must occur.
+
+    Raises:
+        UserError: where the dictionary is none.
+    """
+    quiet_fairseq()
+    from ea_fairseq.data.binary_text import make_dictionary
+
+    layout = TextLayout(folders["train"].languages)
+    texts = [folders["train"].file(side) for side in layout.sides]
+    words = read_dictionary(dictionary) if dictionary else make_dictionary(texts, workers, threshold)
+    output.mkdir()
+    write_texts(output, layout, folders, [words], workers)
+    description.write(output, layout, folders, {}, OF_TEXT)
 
 
 def binarize_sentences(

@@ -44,6 +44,18 @@ class SentenceLayout(Layout):
         return f"{side}/dict.txt"
 
 
+class TextLayout(Layout):
+    """The names of files in a folder of plain text, which has one side."""
+
+    def text(self, split: str, side: str) -> str:
+        """Of the sentences, without .bin and .idx."""
+        return split
+
+    def dictionary(self, side: str) -> str:
+        """Of the dictionary."""
+        return "dict.txt"
+
+
 def count_tokens(data_bin: Path, layout: Layout, split: str) -> tuple[int, dict[str, int]]:
     """The number of pairs of a binarised split, and of tokens of each side without ``</s>``.
 

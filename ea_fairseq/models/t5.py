@@ -49,6 +49,7 @@ SIZES: dict[str, tuple[int, int, int, int]] = {  # layers of each stack, width, 
     "base": (12, 768, 12, 3072),
     "small": (6, 512, 8, 2048),
     "large": (24, 1024, 16, 4096),
+    "tiny": (4, 256, 4, 1024),  # T5-Efficient-Tiny of Tay et al., Scale Efficiently, ICLR 2022
     "1_1_base": (12, 768, 12, 2048),
     "1_1_small": (8, 512, 6, 1024),
     "1_1_large": (24, 1024, 16, 2816),

@@ -89,6 +89,8 @@ def translate(
     sentences, length = source.shape
     beam = generator.beam_size
     bos = generator.eos if bos_token is None else bos_token
+    if (start := generator.model.single_model.decoder.start_token) is not None:  # of --start-with-padding
+        bos = start
     prefix = source.new_empty(sentences, 0) if prefix is None else prefix
     suppressed = generator.token_indices_to_suppress
     suppressed = source.new_empty(0) if suppressed is None else suppressed

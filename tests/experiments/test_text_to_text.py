@@ -1,12 +1,14 @@
 """Labelled sentences as T5 has them: prepare glue --text-to-text, a training, and evaluate, which reads words."""
 
 import json
+import math
 import random
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from fairseq import options
 from fairseq.data import Dictionary, data_utils
 
 from commands import PLUGIN, run, run_well
@@ -17,9 +19,11 @@ from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.text_to_text import word_for
 from ea_fairseq.experiments.runs import t5_import
 from ea_fairseq.experiments.runs.binarised import TextToTextData, read_data
+from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.results import Results, read_predictions
 from forked import run_forked_well
+from t5 import ROWS as ROWS_OF_T5
 from t5 import TEXT, write_t5
 
 ROWS = {"train": 48, "valid": 8, "test": 7}
@@ -43,8 +47,8 @@ def home(tmp_path_factory) -> Path:
         monkeypatch.setattr(sys, "argv", ["import-t5", str(write_t5(home / "files", "1.0")), str(home / "t5")])
         t5_import.main()
     write_tables(home / "tables", ("often", "away"))
-    options = ["--task", "when", "--tsv", home / "tables", "--text-to-text", home / "t5", "--workers", 1]
-    prepared("glue", *options, home / "data")
+    flags = ["--task", "when", "--tsv", home / "tables", "--text-to-text", home / "t5", "--workers", 1]
+    prepared("glue", *flags, home / "data")
     return home
 
 
@@ -86,6 +90,7 @@ def test_a_training_from_published_weights_is_evaluated_by_its_words(home):
     text = run_well("ea-fairseq", "evaluate", "--cpu", data, folder, cwd=home)
     results = Results.read(folder / "evaluation")
     assert results.task == "text_to_text" and results.search == {"beam": 1, "lenpen": 1.0}
+    assert results.family == "ea_transformer" and results.parameters > 16 * ROWS_OF_T5
     assert list(results.scores) == ["accuracy"] and results.scores["accuracy"].detail.startswith("7 examples")
     labels, predictions = read_predictions(folder / "evaluation")
     correct = sum(label == prediction for label, prediction in zip(labels, predictions, strict=True))
@@ -131,10 +136,25 @@ def test_glues_labels_have_t5s_words():
 
 
 def test_what_cannot_be_made_is_refused_in_one_sentence(home, tmp_path):
-    options = ["--task", "when", "--tsv", home / "tables"]
-    assert_one_sentence(prepare("glue", *options, "--text-to-text", tmp_path, tmp_path / "out"), "import-t5")
+    flags = ["--task", "when", "--tsv", home / "tables"]
+    assert_one_sentence(prepare("glue", *flags, "--text-to-text", tmp_path, tmp_path / "out"), "import-t5")
     both = ["--text-to-text", home / "t5", "--vocabulary", home / "t5"]
-    assert_one_sentence(prepare("glue", *options, *both, tmp_path / "out"), "leave one of them out")
+    assert_one_sentence(prepare("glue", *flags, *both, tmp_path / "out"), "leave one of them out")
     tables = write_tables(tmp_path / "tables", ("7", "8"))
-    options = ["--task", "when", "--tsv", tables, "--text-to-text", home / "t5", "--workers", 1]
-    assert_one_sentence(prepare("glue", *options, tmp_path / "out"), "cannot write the label 7")
+    flags = ["--task", "when", "--tsv", tables, "--text-to-text", home / "t5", "--workers", 1]
+    assert_one_sentence(prepare("glue", *flags, tmp_path / "out"), "cannot write the label 7")
+
+
+@pytest.mark.parametrize("task", ["cola", "mrpc", "rte", "sts-b"])
+def test_fairseq_takes_the_flags_of_recipes_whose_updates_are_their_epochs(task):
+    flags = Recipe.find(f"t5-{task}/ea_t5_small").flags("train")
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+    assert (args.arch, args.optimizer, args.scale_parameter) == ("ea_t5_small", "adafactor", True)
+    sentences, _, _ = KNOWN[task].counts
+    assert args.max_update == args.max_epoch * math.ceil(sentences / args.batch_size)
+
+
+def test_fairseq_takes_the_flags_of_the_pre_training():
+    flags = Recipe.find("t5-text/t5_small").flags("train")
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+    assert (args.task, args.tokens_per_sample, args.noise_density) == ("span_corruption", 568, 0.15)

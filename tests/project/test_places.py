@@ -99,6 +99,7 @@ IN_ODD_FOLDERS = {
     "prepare-planetoid.sh": ["--graphs", "corpus", "cora", "a:b/out"],
     "prepare-rationales.sh": ["--documents", "corpus", "a:b/out"],
     "prepare-sst5.sh": ["--dry-run", "a:b/out"],
+    "prepare-text.sh": ["--dry-run", "corpus", "a:b/out"],
     "prepare-uea.sh": ["--dry-run", "JapaneseVowels", "a:b/out"],
     "prepare-wmt14-ende.sh": ["--dry-run", "a:b/out"],
     "prepare-wmt14-enfr.sh": ["--dry-run", "a:b/out"],

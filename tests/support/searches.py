@@ -27,6 +27,7 @@ MODELS = {
     },
     "gates of T5, no biases, norms after": {"norm": "rms", "ffn": "geglu", "no_biases": True, **T5_SCALES},
     "QK-norm, layer norms without biases": {"qk_norm": True, "no_biases": True, "encoder_normalize_before": True},
+    "padding before the first word": {"start_with_padding": True, "final_dropout": True},
     "rotary positions beside others": {"relative_positions": "rope", "encoder_learned_pos": True},
 }
 

@@ -10,14 +10,15 @@ from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
-from ea_fairseq.attention.registry import FAMILIES, PLAIN
+from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.errors import UserError, flags_refused
-from ea_fairseq.models import roberta
+from ea_fairseq.models import roberta, t5, transformer
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.series.description import SeriesDescription
 
 ENCODERS = ("roberta", *roberta.MODELS)  # models that are an encoder alone
+TRANSLATING = (PLAIN["base"], *transformer.MODELS, *t5.MODELS)
 PREDICTING = ["--task", "time_series_prediction", "--criterion", "sentence_prediction"]
 CLASSIFYING = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
 POSITIONS = 512  # that an encoder has unless flags say otherwise, as in fairseq's sentence_prediction
@@ -49,11 +50,11 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
         UserError: where the architecture is no Transformer.
     """
     arch = arch_of(flags)
-    if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (PLAIN["base"], *FAMILIES, *ENCODERS):
+    if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (*TRANSLATING, *ENCODERS):
         raise UserError(
             f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another that docs/models.md, docs/encoders.md or docs/time-series.md names, or give the --user-dir that "
-            "brings it."
+            "another that docs/models.md, docs/encoders.md, docs/t5.md or docs/time-series.md names, or give the "
+            "--user-dir that brings it."
         )
     if "--task" not in flags and (is_encoder(arch) or is_of_series(arch)):
         flags = [*(CLASSIFYING if is_encoder(arch) else PREDICTING), *flags]

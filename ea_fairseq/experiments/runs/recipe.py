@@ -145,7 +145,7 @@ class Recipe:
             if not start.is_file() and last_value(START, others) is None:
                 raise UserError(
                     f"{self.place} starts from {start}, which is not there: make it as docs/encoder-experiments.md "
-                    f"says, or name another with {START} after the recipe."
+                    f"or docs/t5.md says, or name another with {START} after the recipe."
                 )
             flags[place] = str(start)
         return flags + others

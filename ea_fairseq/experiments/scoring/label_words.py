@@ -4,6 +4,7 @@ import math
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from fairseq.models.transformer import TransformerModel
 
@@ -59,8 +60,10 @@ class LabelWords(Outcome):
         return str(number), str(classes.index(prediction) if prediction in classes else wrong)
 
     def describe(self, model: TransformerModel) -> Description:
-        """What tables say of the model."""
-        return described(model)
+        """What tables say of the model; parameters are all of them, as papers count those of T5."""
+        found = described(model)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return replace(found, cost=replace(found.cost, parameters=parameters))
 
     def scores(self) -> dict[str, Score]:
         """Those that GLUE reports of the task; of others the accuracy, and correlations where labels are scores."""

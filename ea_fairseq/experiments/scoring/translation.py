@@ -11,6 +11,7 @@ from pathlib import Path
 from fairseq.models.transformer import TransformerModel
 
 from ea_fairseq.analysis.cost import cost
+from ea_fairseq.attention.attention import Attention
 from ea_fairseq.data.manifest import Layout, count_tokens
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import DataBin
@@ -120,6 +121,8 @@ def described(model: TransformerModel) -> Description:
     """What tables say of a model that translates."""
     found = {name: getattr(model.args, name) for name in SETTINGS}
     family = model.family if isinstance(model, MechanismTransformer) else None
+    if family and family.attention is Attention:  # a baseline, such as a plain T5
+        family = None
     if family:
         found |= asdict(family.attention.options.from_namespace(model.args))
     return Description(family.name if family else None, found, cost(model))
