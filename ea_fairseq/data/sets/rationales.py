@@ -98,5 +98,5 @@ training: ea-fairseq rationales compares the trained model with them. If interru
         *VOCABULARY,
     ),
     task=Task("documents"),
-    defaults={"tokenizer": "none", "tsv": None},
+    defaults={"tokenizer": "none", "tsv": None, "text_to_text": None},
 )
