@@ -71,7 +71,7 @@ def test_law_holds(arch, law):
     law(build_t5(arch, "ea_transformer", ea_in=EVERYWHERE, share_all_embeddings=False), seed=3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ROWS)
 def test_each_mechanism_decodes_step_by_step_and_learns(family):
     heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)  # as some mechanisms want
     model = build_t5("t5_1_1_small", family, ea_in=EVERYWHERE, **heads)
