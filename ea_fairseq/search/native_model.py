@@ -14,6 +14,8 @@ from ea_fairseq.attention.beam import room_for
 from ea_fairseq.attention.query_key import rotations
 from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
+from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
+from ea_fairseq.mechanisms.gated import GatedAttention
 
 ACTIVATIONS = ("plain", "swiglu", "geglu")  # by the enum in translation.h
 PANEL = 64  # outputs of a linear layer that are stored side by side, as in translation.h
@@ -110,6 +112,8 @@ class NativeModel:
             heads=heads,
             kernel=1,
             scale=attention.scaling,
+            gates=self.gates(attention),
+            is_exclusive=isinstance(attention, ExclusiveAttention),
             out_proj=self.linear(attention.out_proj),
             **self.head_norms(attention),
             norm=self.norm(norm),
@@ -124,6 +128,12 @@ class NativeModel:
             struct.weight, struct.bias = self.address(fused.conv.weight), self.address(fused.conv.bias)
             struct.beta = self.address(by_head(heads, device, fused.beta))
         return struct
+
+    def gates(self, attention: Attention) -> Structure:
+        """The struct of a gated attention's gates; without a weight for others."""
+        if not isinstance(attention, GatedAttention):
+            return STRUCTS["linear"]()
+        return self.pack(attention.gates.weight.flatten(0, 1), None)
 
     def head_norms(self, attention: Attention) -> dict[str, Structure]:
         """The structs of the norms of queries and keys."""

@@ -14,9 +14,12 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
+from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
+ADJUSTED = (GatedAttention, ExclusiveAttention)  # whose outputs native code changes before they are projected
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
 OTHER_LAYERS = "a linear layer or a layer norm is not of torch's own class"
 
@@ -112,7 +115,7 @@ def is_supported(attention: Attention) -> bool:
         and attention.convolutions is None
         and attention.width("q") == attention.width("v") == attention.embed_dim
         and attention.fused is not None
-        and attention.can_fuse_values
+        and (attention.can_fuse_values or attention_class in ADJUSTED)
         and attention.bias_k is None
         and not attention.add_zero_attn
     )

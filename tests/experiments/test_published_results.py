@@ -8,23 +8,26 @@ import pytest
 from matplotlib.figure import Figure
 
 from commands import ROOT
+from ea_fairseq.experiments.rationales.results import RationaleResults
 from ea_fairseq.experiments.reports.comparison import find_results
+from ea_fairseq.experiments.reports.rationale_tables import rationale_files
 from ea_fairseq.experiments.reports.results_page import SECTION, write_results_page
 from ea_fairseq.experiments.reports.seed_range import is_alike, seed_range
 from ea_fairseq.experiments.scoring.results import Results
 
 DOCS = ROOT / "docs"
-# Of pages, by the names of their folders.
+# Of pages with results.json files, by the names of their folders.
 SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-results": None, "graph-results": None}
+RATIONALES = "rationale-results"  # a page with rationales.json files, and without figures
 
 
-@pytest.fixture(scope="module", params=SCORES)
+@pytest.fixture(scope="module", params=[*SCORES, RATIONALES])
 def made(request, tmp_path_factory) -> Path:
     """A results page, those of its sections beneath it, and its figures, drawn but empty."""
     page = tmp_path_factory.mktemp("docs") / f"{request.param}.md"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda _, path, **options: path.touch())
-        write_results_page(page, DOCS / request.param, SCORES[request.param])
+        write_results_page(page, DOCS / request.param, SCORES.get(request.param))
     return page
 
 
@@ -44,7 +47,7 @@ def test_every_figure_of_the_pages_is_there(made):
         for name, text in pages(made).items()
         for figure in re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
     }
-    assert figures and all(figure.is_file() for figure in figures)
+    assert bool(figures) is (made.stem != RATIONALES) and all(figure.is_file() for figure in figures)
     assert {path.name for path in made.parent.glob("figures/*")} <= {figure.name for figure in figures}
 
 
@@ -66,6 +69,13 @@ def test_every_result_has_clean_commits_and_commands_to_repeat_it(folder):
         assert evaluate.startswith(("bash scripts/evaluate.sh", "ea-fairseq evaluate"))
         assert result.commit and not result.commit.endswith("+")
         assert not re.search(r'[\s"=]/\w', (result.folder / "results.json").read_text())
+
+
+def test_every_rationale_was_found_by_a_clean_commit():
+    for path in rationale_files([DOCS / RATIONALES]):
+        found = RationaleResults.read(path)
+        assert found.commit and not found.commit.endswith("+")
+        assert not re.search(r'[\s"=]/\w', path.read_text())
 
 
 def of_seeds() -> list[Results]:

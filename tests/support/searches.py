@@ -19,6 +19,9 @@ MODELS = {
     "realformer": {"arch": "realformer", **TINY},
     "no convolution in the first layer": {"ea_start": "plain", **SKIPS},
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
+    "gates of heads": {"arch": "gated_attention", **sizes(embed_dim=44, ffn_embed_dim=20)},
+    "gates of channels": {"arch": "gated_attention", "gate": "channel", **TINY},
+    "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "modern": {"arch": "modern_transformer", **TINY},
     "modern, evolving, heads of 22": {
         **SKIPS,

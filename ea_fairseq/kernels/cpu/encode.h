@@ -95,7 +95,8 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
     for (int64_t l = 0; l < encoder->layers; l++) {
         const struct layer *layer = &encoder->layer[l];
         const struct attention *self = &layer->self_attention;
-        apply_linear(&self->in_proj, sublayer_input(&states, &self->norm), tokens, NULL, inner);
+        const float *input = sublayer_input(&states, &self->norm);
+        apply_linear(&self->in_proj, input, tokens, NULL, inner);
         float *map = maps;
         for (int64_t sentence = first; sentence < end; sentence++) {
             int64_t count = source_length(args, sentence), begin = args->source_offsets[sentence] - from;
@@ -107,6 +108,7 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
                 return 1;
             map += 2 * size;
         }
+        adjust_outputs(self, tokens, width, input, inner + 2 * width, 3 * width, inner, attended);
         add_sublayer_output(&states, &self->norm, &self->out_proj, attended);
         feed_forward(layer, &states, inner);
     }

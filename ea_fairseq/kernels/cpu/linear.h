@@ -98,7 +98,7 @@ INLINE vec sigmoid(vec x) {
     return blend(x > 0, splat(1.0f), power) / (power + 1.0f);
 }
 
-// Gates hidden units: of x (rows, gates or units, width) remain the units (rows, width), times the activation of gates.
+// Of x (rows, gates or units, width) remain the units (rows, width), times the activation of their gates.
 static void apply_gates(enum activation activation, int64_t rows, int64_t width, float *x) {
     const float *gates = x;
     for (int64_t row = 0; row < rows; row++, gates += 2 * width, x += width)
@@ -107,6 +107,31 @@ static void apply_gates(enum activation activation, int64_t rows, int64_t width,
             // The tanh form of GELU, x / 2 (1 + tanh(z / 2)), is x times the sigmoid of z.
             vec z = activation == GEGLU ? 1.59576912f * (gate + 0.044715f * gate * gate * gate) : gate;
             masked_store(x, i, width - i, gate * sigmoid(z) * units, 0);
+        }
+}
+
+// Gates outputs of attention y (rows, width) by the tokens x that queries are projected from, or removes their part
+// along their own values, which lie `stride` floats apart. `buffer` is (rows, outputs of the gates); it may be where
+// the values are, because no attention does both.
+static void adjust_outputs(const struct attention *attention, int64_t rows, int64_t width, const float *x,
+                           const float *values, int64_t stride, float *buffer, float *y) {
+    int64_t heads = attention->heads, each = width / heads, gates = attention->gates.outputs;
+    if (attention->gates.weight) {
+        apply_linear(&attention->gates, x, rows, NULL, buffer);
+        for (int64_t head = 0; head < rows * heads; head++)
+            for (int64_t i = 0; i < each; i += LANES) {
+                const float *gate = buffer + head * (gates / heads);
+                vec weight = sigmoid(gates == heads ? splat(*gate) : masked_load(gate, i, each - i, 0));
+                int64_t index = head * each + i;
+                masked_store(y, index, each - i, masked_load(y, index, each - i, 0) * weight, 0);
+            }
+    }
+    for (int64_t row = 0; attention->is_exclusive && row < rows; row++)
+        for (int64_t head = 0; head < heads; head++) {
+            const float *value = values + row * stride + head * each;
+            float *output = y + row * width + head * each, square = dot(value, value, each);
+            float along = dot(output, value, each) / (square > 1e-8f ? square : 1e-8f);
+            for (int64_t i = 0; i < each; i++) output[i] -= along * value[i];
         }
 }
 

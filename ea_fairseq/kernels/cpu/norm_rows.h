@@ -19,8 +19,10 @@ static int norm_rows(const void *argument, int64_t task) {
         for (int64_t i = 0; i < args->vectors; i++) {
             const float *from = x + i * width;
             float *to = y + i * width;
-            if (args->weight)
-                normalize(args->weight + i * args->groups / args->vectors * width, args->eps, width, from, to), from = to;
+            if (args->weight) {
+                normalize(args->weight + i * args->groups / args->vectors * width, args->eps, width, from, to);
+                from = to;
+            }
             if (rotation) rotate(rotation, width, 1, from, to);
         }
         memcpy(y + changed, x + changed, 4 * (args->row_width - changed));

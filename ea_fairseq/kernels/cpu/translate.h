@@ -54,10 +54,9 @@ static int decoder_step(struct translator *translator) {
         const struct layer *layer = &decoder->layer[l];
         for (int is_cross = 0; is_cross < 2; is_cross++) {
             const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
-            float *query = translator->inner;
-            float *attended = translator->attended;
-            apply_linear(&attention->in_proj, sublayer_input(&states, &attention->norm), states.rows, NULL,
-                         translator->inner);
+            float *query = translator->inner, *attended = translator->attended;
+            const float *input = sublayer_input(&states, &attention->norm);
+            apply_linear(&attention->in_proj, input, states.rows, NULL, translator->inner);
             for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++) {
                 for (int64_t row = 0; row < beam->rows; row++) {
                     float *projected = query + row * attention->in_proj.outputs;
@@ -71,6 +70,8 @@ static int decoder_step(struct translator *translator) {
                 query += beam->rows * attention->in_proj.outputs;
                 attended += beam->rows * states.width;
             }
+            adjust_outputs(attention, states.rows, states.width, input, translator->inner + 2 * states.width,
+                           3 * states.width, translator->inner, translator->attended);
             add_sublayer_output(&states, &attention->norm, &attention->out_proj, translator->attended);
         }
         feed_forward(layer, &states, translator->inner);
