@@ -58,8 +58,11 @@ class SinkAttention(Attention):
 
     def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
         """The softmax over keys and the sink, (B, K, T, S)."""
-        sinks = getattr(self, "sinks", logits.new_zeros(self.num_heads))
-        return probabilities(logits, inputs.masks, sinks)
+        return probabilities(logits, inputs.masks, self.sink_logits(logits))
+
+    def sink_logits(self, like: Tensor) -> Tensor:
+        """The logits of the sinks, (K), zeros of the type of ``like`` if they are not learned."""
+        return getattr(self, "sinks", like.new_zeros(self.num_heads))
 
     def start_from_plain(self, options: SinkOptions) -> str:
         """At 0, which takes its part of the probabilities from the first update on."""

@@ -14,8 +14,10 @@ from ea_fairseq.attention.beam import room_for
 from ea_fairseq.attention.query_key import rotations
 from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
+from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
+from ea_fairseq.mechanisms.sinks import SinkAttention
 
 ACTIVATIONS = ("plain", "swiglu", "geglu")  # by the enum in translation.h
 PANEL = 64  # outputs of a linear layer that are stored side by side, as in translation.h
@@ -101,8 +103,7 @@ class NativeModel:
 
     def attention(self, attention: Attention, norm: nn.LayerNorm) -> Structure:
         """The struct of an attention and the norm of its sub-layer."""
-        fused, heads = attention.fused, attention.num_heads
-        assert fused is not None
+        fused, heads = attention.fused or FusedLogits(), attention.num_heads
         query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
         if attention.encoder_decoder_attention:
             projections = {"in_proj": [query], "k_proj": [key], "v_proj": [value]}
@@ -120,6 +121,8 @@ class NativeModel:
             **{name: self.linear(*layers) for name, layers in projections.items()},
         )
         device = query.weight.device
+        if isinstance(attention, SinkAttention):
+            struct.sinks = self.address(attention.sink_logits(query.weight))
         if fused.has_skip:
             struct.mix = self.address(by_head(heads, device, fused.own_weight, fused.previous_weight))
         if fused.conv is not None:

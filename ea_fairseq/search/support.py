@@ -16,10 +16,11 @@ from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
+from ea_fairseq.mechanisms.sinks import SinkAttention
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
-ADJUSTED = (GatedAttention, ExclusiveAttention)  # whose outputs native code changes before they are projected
+BESIDE_KERNELS = (GatedAttention, ExclusiveAttention, SinkAttention)  # what translation supports, but no other kernel
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
 OTHER_LAYERS = "a linear layer or a layer norm is not of torch's own class"
 
@@ -114,8 +115,7 @@ def is_supported(attention: Attention) -> bool:
         and attention.dot_product_only
         and attention.convolutions is None
         and attention.width("q") == attention.width("v") == attention.embed_dim
-        and attention.fused is not None
-        and (attention.can_fuse_values or attention_class in ADJUSTED)
+        and (attention_class in BESIDE_KERNELS or (attention.fused is not None and attention.can_fuse_values))
         and attention.bias_k is None
         and not attention.add_zero_attn
     )

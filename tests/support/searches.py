@@ -21,6 +21,8 @@ MODELS = {
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
     "gates of heads": {"arch": "gated_attention", **sizes(embed_dim=44, ffn_embed_dim=20)},
     "gates of channels": {"arch": "gated_attention", "gate": "channel", **TINY},
+    "sinks": {"arch": "sink_attention", **TINY},
+    "sinks of one": {"arch": "sink_attention", "sink": "one", **TINY},
     "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "modern": {"arch": "modern_transformer", **TINY},
     "modern, evolving, heads of 22": {
@@ -41,6 +43,8 @@ def model_of(name: str = "evolving"):
     model = make_varied(build(**options) if "arch" in options else build_loud(**options))
     with torch.no_grad():
         model.decoder.output_projection.weight[WORDS.eos()] *= 4  # so that it is likely here and unlikely there
+        for parameter in (parameter for name, parameter in model.named_parameters() if name.endswith(".sinks")):
+            parameter.normal_()
     model.make_generation_fast_(need_attn=False)
     return model
 

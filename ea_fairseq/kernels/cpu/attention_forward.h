@@ -99,7 +99,7 @@ static int attend_tile(const void *argument, int64_t task) {
             compute_logits(pass, &tile, map, first, row, is_padded(args, &tile, row) ? 0 : end, logits, 0);
             for (int64_t out = 0; out < block_heads; out++) {
                 float *head_row = logits + out * tile.columns;
-                softmax(args, &tile, head_row, end,
+                softmax(args, &tile, first + out, head_row, end,
                         args->logsumexp + map_index(args, &tile, first + out, row) / args->keys);
                 memcpy(probabilities + out * rows_size + (row - tile.begin) * tile.columns, head_row, 4 * tile.columns);
             }

@@ -127,8 +127,10 @@ INLINE void evolve_heads(const struct step *args, const struct row *row, int64_t
 }
 
 // Replaces a row of logits by its softmax over visible keys (EA eq. 5); uniform over all keys if none is visible.
-INLINE void softmax_row(const struct step *args, const struct row *row, float *x) {
-    float shift, total = softmax_numerators(x, row->visible, args->keys, &shift);
+INLINE void softmax_row(const struct step *args, const struct row *row, int64_t head) {
+    const float *sink = args->sinks ? args->sinks + head : NULL;
+    float *x = row->logits + head * row->columns, shift;
+    float total = softmax_numerators(x, row->visible, args->keys, sink, &shift);
     for (int64_t s = 0; s < args->keys; s += LANES)
         store(x + s, total == 0 ? splat(1.0f / args->keys) : load(x + s) / total);
 }
@@ -169,7 +171,7 @@ static void decode_row(const struct step *args, struct row *row) {
         }
     }
     write_map(args, row, args->logits);
-    for (int64_t head = 0; head < args->heads; head++) softmax_row(args, row, row->logits + head * row->columns);
+    for (int64_t head = 0; head < args->heads; head++) softmax_row(args, row, head);
     write_map(args, row, args->probabilities);
     attend_row(args, row);
 }

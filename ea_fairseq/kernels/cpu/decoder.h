@@ -119,6 +119,7 @@ static int attend_in_step(const struct batch *batch, struct beam *beam, int64_t 
         .weight = attention->weight,
         .bias = attention->bias,
         .beta = attention->beta,
+        .sinks = attention->sinks,
         .conv_input = cache + 2 * layout.keys + (is_cross ? layout.self_rows : 0),
         .conv_slots = args->beam_size,
         .capacity = is_cross ? source_length(args, beam->sentence) : beam->capacity,

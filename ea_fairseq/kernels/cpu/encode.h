@@ -54,6 +54,7 @@ static int attend_sentence(const struct attention *attention, int64_t tokens, in
         .weight = attention->weight,
         .bias = attention->bias,
         .beta = attention->beta,
+        .sinks = attention->sinks,
         .logits = logits,
         .head_dim = width / attention->heads,
         .query_stride = 3 * width,

@@ -4,3 +4,4 @@
     double scale;                 // factor of scores
     const float *mix;             // (2, heads): weights of scores and of previous logits; NULL without previous logits
     const float *weight, *bias, *beta;  // (heads, heads, kernel, kernel), (heads), (heads); NULL without a convolution
+    const float *sinks;  // (heads): the logits of a key without a value, or NULL; translation alone has them

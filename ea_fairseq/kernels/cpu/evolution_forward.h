@@ -42,14 +42,15 @@ INLINE void store_row(const struct fused_arguments *args, void *map, int64_t ind
 
 // Replaces a row of logits by its softmax over visible keys (EA eq. 5); uniform over all keys if none is visible.
 // Returns the end of the last vector that is not zero, and writes the row's logsumexp unless that is NULL.
-INLINE int64_t softmax(const struct fused_arguments *args, const struct tile *tile, float *row, int64_t end,
-                       float *logsumexp) {
+INLINE int64_t softmax(const struct fused_arguments *args, const struct tile *tile, int64_t head, float *row,
+                       int64_t end, float *logsumexp) {
     if (!end) {
         for (int64_t s = 0; s < tile->columns; s++) row[s] = 1.0f / args->keys;
         if (logsumexp) *logsumexp = -INFINITY;
         return tile->columns;
     }
-    float shift, total = softmax_numerators(row, tile->visible, end, &shift);
+    const float *sink = args->sinks ? args->sinks + head : NULL;
+    float shift, total = softmax_numerators(row, tile->visible, end, sink, &shift);
     for (int64_t s = 0; s < end; s += LANES) store(row + s, load(row + s) * (1 / total));
     if (logsumexp) *logsumexp = shift + logf(total);
     return end;
@@ -129,7 +130,8 @@ INLINE int forward_tile(const struct pass *pass, int64_t task, int bf16) {
             for (int64_t out = 0; out < HEAD_BLOCK && first + out < args->heads; out++) {
                 float *head_row = logits + out * tile.columns;
                 int64_t index = map_index(args, &tile, first + out, row);
-                store_row(args, args->probabilities, index, head_row, softmax(args, &tile, head_row, end, NULL), bf16);
+                int64_t stored = softmax(args, &tile, first + out, head_row, end, NULL);
+                store_row(args, args->probabilities, index, head_row, stored, bf16);
             }
         }
     }

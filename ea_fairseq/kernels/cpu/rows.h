@@ -50,8 +50,9 @@ INLINE vec mix_logits(vec own, vec previous, struct mix mix) {
 }
 
 // Replaces a row by the numerators of its softmax: e^(x - shift) for visible keys and 0 for others; `shift` is the
-// largest visible x. Returns their sum, which is 0 only if no key is visible.
-INLINE float softmax_numerators(float *row, const int32_t *visible, int64_t end, float *shift) {
+// largest visible x. Returns their sum, with the numerator of the sink unless that is NULL. Without a sink it is 0 only
+// if no key is visible.
+INLINE float softmax_numerators(float *row, const int32_t *visible, int64_t end, const float *sink, float *shift) {
     vec largest = splat(-INFINITY), total = {0};
     for (int64_t s = 0; s < end; s += LANES)
         largest = vec_max(largest, blend(load_ivec(visible + s), load(row + s), largest));
@@ -61,5 +62,5 @@ INLINE float softmax_numerators(float *row, const int32_t *visible, int64_t end,
         total += x;
         store(row + s, x);
     }
-    return reduce_sum(total);
+    return reduce_sum(total) + (sink ? expf(*sink - *shift) : 0);
 }
