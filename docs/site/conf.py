@@ -66,6 +66,7 @@ CONTENTS = {
         "docs/encoder-results",
         "docs/time-series-results",
         "docs/graph-results",
+        "docs/rationale-results",
         "docs/site/checkpoints",
     ],
     "API": ["docs/site/models-api", "docs/site/attention-api", "docs/site/mechanisms-api", "docs/site/training-api"],

@@ -113,7 +113,8 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
         if DETAILS in section.text:
             story.append(section.text.partition(DETAILS)[0].strip())
             story += [replace(table, notes=[]).markdown().strip() for table in tables[:1]]
-            story.append(f"[More on this, with learning curves, commands and versions]({place})")
+            curves = "learning curves, " if comparison else ""
+            story.append(f"[More on this, with {curves}commands and versions]({place})")
         else:
             others.append(f"- [{section.title}]({place})")
     story += ["## More results", "\n".join(others)] if others else []
