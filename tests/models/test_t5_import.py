@@ -43,6 +43,46 @@ def ids_of_t5(files: Path, words: Dictionary) -> torch.Tensor:
     return torch.tensor([pieces.index(word) if word in pieces else next(unused) for word in words.symbols])
 
 
+# Logits of the tokens 4, 30 and 130 after each of STARTS, which transformers 5.24 gave for the T5s of regular_t5.
+SOURCE, STARTS = [5, 9, 12, 40, 7, 1], [0, 4, 8, 6]
+LOGITS_OF_TRANSFORMERS: dict[str, list[list[float]]] = {
+    "1.0": [
+        [-0.0298184, 0.0083275, 0.0448448],
+        [0.0981077, -0.045066, -0.1330973],
+        [-0.0399479, 0.0620777, 0.0184302],
+        [-0.0383213, 0.0209234, 0.0492727],
+    ],
+    "1.1": [
+        [-0.1479659, 0.198772, 0.0937523],
+        [0.0904157, 0.0375741, -0.1873634],
+        [0.230633, -0.3487436, -0.1142988],
+        [-0.1065087, 0.1466048, 0.0646018],
+    ],
+}
+
+
+def regular_t5(version: str) -> dict[str, torch.Tensor]:
+    """A T5 whose parameters are sines, which need no random numbers."""
+    shapes = {name: tensor.shape for name, tensor in random_t5(version).items()}
+    return {
+        name: (0.7 * (1.7 * torch.arange(shape.numel(), dtype=torch.float64) + place).sin()).float().view(shape)
+        for place, (name, shape) in enumerate(shapes.items())
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_logits_are_those_that_transformers_gave(version, tmp_path, monkeypatch):
+    """Where that library is not installed, too."""
+    files = write_t5(tmp_path / "files", version, regular_t5(version))
+    hub = EAT5Model.from_pretrained(imported(files, tmp_path / "out", monkeypatch))
+    places = ids_of_t5(files, hub.src_dict).argsort()  # of T5's ids in the dictionary
+    previous = places[[1, *STARTS[1:]]].unsqueeze(0)  # fairseq's batches begin with </s>
+    with torch.no_grad():
+        found, _ = hub.models[0].double()(places[SOURCE].unsqueeze(0), torch.tensor([len(SOURCE)]), previous)
+    expected = torch.tensor(LOGITS_OF_TRANSFORMERS[version], dtype=torch.float64)
+    assert_close(found[0][:, places[[4, 30, 130]]], expected, 1e-5)
+
+
 @needs_transformers
 def test_logits_are_t5s(t5):
     files, out = t5
