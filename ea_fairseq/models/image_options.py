@@ -1,5 +1,6 @@
 """Flags of models of images."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -17,6 +18,18 @@ def depth(text: str) -> int:
     if number not in DEPTHS:
         raise ValueError(text)
     return number
+
+
+def multiple_of_four(most: int) -> Callable[[str], int]:
+    """A parser of whole numbers from 4 that four divides; it raises ValueError for others."""
+
+    def parse(text: str) -> int:
+        number = whole(4, most)(text)
+        if number % 4:
+            raise ValueError(text)
+        return number
+
+    return parse
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,30 @@ class ConvImageOptions(PatchOptions):
                 f"--pruned-heads must leave each layer at least one of {self.encoder_attention_heads} heads"
             )
         return left
+
+
+@dataclass(frozen=True)
+class ConvTransformerImageOptions(ImageOptions):
+    """Options of convolutions beside attention; defaults are PA's for CIFAR-10.
+
+    Raises:
+        UserError: naming the flag, if a value is out of range.
+    """
+
+    dropout: float = option(0.2, fraction, "dropout", "a number from 0 to 1", "F")
+    attention_dropout: float = option(0.2, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
+    encoder_layers: int = option(
+        12, multiple_of_four(1000), "layers, in four stages", "a multiple of 4 up to 1000", "N"
+    )
+    encoder_embed_dim: int = option(
+        64, multiple_of_four(MOST), "channels of the first of four stages; others have more", "a multiple of 4", "N"
+    )
+    encoder_attention_heads: int = option(
+        4, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
+    )
+    attention_stages: int = option(
+        2, whole(0, 4), "the last stages, of which attention computes half of the channels", "from 0 to 4", "N"
+    )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.layer_options import LayerOptions
+from ea_fairseq.options import require_defaults
 
 
 class MechanismLayer(nn.Module):
@@ -288,6 +289,18 @@ def build_attention(
     if parts.no_scale_attention:
         attention.scaling, attention.is_plain = 1.0, False
     return attention
+
+
+def refuse_idle_attention(args: Any, attention: type[Attention], reason: str, instead: str) -> None:
+    """Refuses what acts on attentions, in a model that has none; ``instead`` is the name of such a model.
+
+    Raises:
+        UserError: naming the flag, or the architecture if a mechanism has nothing to act on.
+    """
+    if attention is not Attention:
+        raise UserError(f"{reason}: use --arch {instead} for such a model")
+    for kind in (TermOptions, ConvolutionOptions):
+        require_defaults(kind.from_namespace(args), reason)
 
 
 def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:

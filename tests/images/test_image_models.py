@@ -75,6 +75,12 @@ CASES = {  # base, family, options, oracle
         EVOLVING,
     ),
     "CONV-SA, pruned": ("conv_image_small", "ea_transformer", {"encoder_layers": 3, "pruned_heads": "0,1,1"}, EVOLVING),
+    "convolutions in the first stage alone": (
+        "conv_transformer_image",
+        "ea_transformer",
+        {"attention_stages": 3, "encoder_layers": 4},
+        EVOLVING,
+    ),
     "AA in both": ("aa_resnet_20", "ea_transformer", {"augment": "both"}, EVOLVING),
 }
 
@@ -109,6 +115,9 @@ def test_other_images_of_a_batch_change_nothing(base, family):
 def test_the_order_of_heads_means_nothing(base, family):
     """A model whose heads, with all that is theirs, change places stays the same."""
     model, images = build_tiny(base, family), draw(2, IMAGES[base])
+    for module in model.modules():
+        if isinstance(module, Attention) and isinstance(module.out_proj, torch.nn.Identity):
+            module.out_proj = torch.nn.Linear(module.embed_dim, module.embed_dim)
     permuted, attentions = copy.deepcopy(model), []
     for module in permuted.modules():
         if isinstance(module, PixelAttention):
