@@ -5,15 +5,17 @@ import math
 import pytest
 import torch
 
+from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.search.support import unsupported_reasons
-from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
+from laws import FURTHER_LAWS, LAWS, assert_close, assert_decodes_stepwise, draw_padded, scores
 from mechanisms import ROWS
 from model_checks import assert_loss_changes_along_its_gradient, assert_torch_counts_the_same, loss_of
 from tiny import TINY, build, make_loud, random_tokens, sizes
 
 PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-NAMES = ("attention", "delta", "hyper", "mhc", "dense")
+NAMES = ("attention", "delta", "hyper", "mhc", "dense", "mudd")
 each = pytest.mark.parametrize("name", NAMES)
 
 
@@ -95,7 +97,7 @@ def end(name, reader, streams):
     return sum(streams)
 
 
-@each
+@pytest.mark.parametrize("name", NAMES[:-1])
 @torch.no_grad()
 def test_an_encoder_equals_loops(name):
     """Norms, attentions and networks are the model's; what is between them is of one word after another."""
@@ -132,6 +134,42 @@ def test_an_encoder_equals_loops(name):
     else:
         x = torch.stack([end(name, getattr(encoder.connections, "reader", None), streams) for streams in words])
     torch.testing.assert_close(found, encoder.layer_norm(x), rtol=0, atol=1e-10)
+
+
+def ways(module, vectors):
+    """What each way reads of one word's X_i (C,)."""
+    hidden = module.first.weight @ rms(vectors[-1])
+    hidden = torch.stack([x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in hidden])
+    dynamic, found = module.second.weight @ hidden, []
+    for c, static in enumerate(module.bias):
+        weights = [static[i] + dynamic[c * len(vectors) + i] for i in range(len(vectors))]
+        found.append(sum(weight * x for weight, x in zip(weights, vectors, strict=True)))
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["ea_transformer", "gated_attention"])
+def test_an_encoder_with_mudd_equals_loops(family):
+    """Attentions are as they are without connections, of three tensors of words."""
+    model = build_with("mudd", family, encoder_layers=3).double().eval()
+    plain = build(family, **{**TINY, **PRE_NORM, **ROWS[family].options, "encoder_layers": 3}).double().eval()
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".connections." not in k})
+    encoder, tokens = model.encoder, random_tokens(torch.Generator().manual_seed(2), 1, 4)
+    outputs, passed = [encoder.forward_embedding(tokens)[0][0]], None
+    for layer in plain.encoder.layers:
+        query = key = value = x = outputs[0]
+        if len(outputs) > 1:
+            of_words = [
+                ways(encoder.connections.mixtures[len(outputs) - 2], [*xs]) for xs in zip(*outputs, strict=True)
+            ]
+            query, key, value, x = map(torch.stack, zip(*of_words, strict=True))
+        tensors = [layer.self_attn_layer_norm(tensor).unsqueeze(1) for tensor in (query, key, value)]
+        y, _, passed = layer.self_attn(*tensors, need_weights=False, previous=passed)
+        x = x + y[:, 0]
+        outputs.append(x + layer.fc2(layer.activation_fn(layer.fc1(layer.final_layer_norm(x)))))
+    last = [ways(encoder.connections.mixtures[-1], [*xs])[0] for xs in zip(*outputs, strict=True)]
+    found = encoder(tokens)["encoder_out"][0][:, 0]
+    torch.testing.assert_close(found, encoder.layer_norm(torch.stack(last)), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
@@ -174,23 +212,27 @@ def test_torchs_own_counter_of_flops_agrees(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "printed"), [("attention", 10_240), ("delta", 9_600), ("hyper", 29_580), ("mhc", 466_740), ("dense", 54)]
+    ("name", "printed"),
+    [("attention", 10_240), ("delta", 9_600), ("hyper", 29_580), ("mhc", 466_740), ("dense", 54), ("mudd", 38_006)],
 )
 def test_parameters_of_lite_size(name, printed):
-    """2 C a sub-layer, and at the end; (n + 2)(C + n) + 2; (2 + n) n (n C + 1) + 3, and n (n C + 1) + 1; l + 1."""
+    """2 C a sub-layer, and at the end; (n + 2)(C + n) + 2; (2 + n) n (n C + 1) + 3, and n (n C + 1) + 1; l + 1;
+
+    4 m (C + 4 m + 1) with m = l + 1 and, after the last layer, m (4 C + 4 m + 1).
+    """
     models = (build("ea_transformer_lite", **PRE_NORM, connections=kind) for kind in (name, "residual"))
     counts = [sum(map(torch.numel, model.parameters())) for model in models]
     assert counts[0] - counts[1] == printed
 
 
-@pytest.mark.parametrize("name", ["hyper", "dense"])
+@pytest.mark.parametrize("name", ["hyper", "dense", "mudd"])
 def test_a_model_starts_as_with_sums(name):
     """The norm at the end takes n times the sum for the sum, but for its epsilon."""
     plain = make_loud(build("ea_transformer", **TINY, **PRE_NORM)).double()
     model = build("ea_transformer", **TINY, **PRE_NORM, connections=name).double()
     model.load_state_dict(plain.state_dict() | {k: v for k, v in model.state_dict().items() if ".connections." in k})
     _, source, target = draw_padded(plain, seed=4)
-    assert_close(scores(model, source, target), scores(plain, source, target), 1e-12 if name == "dense" else 1e-3)
+    assert_close(scores(model, source, target), scores(plain, source, target), 1e-3 if name == "hyper" else 1e-12)
 
 
 def test_attention_residuals_start_as_means():
@@ -204,7 +246,32 @@ def test_fairseqs_search_translates_and_the_reason_is_given(name):
     assert f"native code does not support --connections {name}" in {*unsupported_reasons(build_with(name).eval())}
 
 
-def test_without_norms_before_sub_layers_they_are_refused():
-    with pytest.raises(UserError, match="--connections hyper needs norms before sub-layers"):
-        build("ea_transformer", **TINY, connections="hyper")
+@each
+def test_layers_that_are_read_must_not_be_dropped(name):
+    options = {**TINY, **PRE_NORM, "connections": name, "encoder_layerdrop": 0.5}
+    if name in ("dense", "mudd"):
+        with pytest.raises(UserError, match=f"--connections {name} reads all layers, and --encoder-layerdrop"):
+            build("ea_transformer", **options)
+    else:
+        build("ea_transformer", **options)
+
+
+@pytest.mark.parametrize("family", [name for name in ROWS if name in FAMILIES])
+def test_mudd_goes_with_every_mechanism_that_has_no_branch(family):
+    if FAMILIES[family].attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
+        with pytest.raises(UserError, match="--connections mudd gives attention three inputs, and a convol"):
+            build_with("mudd", family)
+    else:
+        assert_decodes_stepwise(build_with("mudd", family), seed=3)
+
+
+def test_mudd_has_no_inputs_for_convolved_projections():
+    with pytest.raises(UserError, match="three inputs, and --conv-projections convolve one"):
+        build("ea_transformer", **TINY, **PRE_NORM, connections="mudd", conv_projections="q,k")
+
+
+@pytest.mark.parametrize("name", ["hyper", "mudd"])
+def test_without_norms_before_sub_layers_they_are_refused(name):
+    with pytest.raises(UserError, match=f"--connections {name} needs norms before sub-layers"):
+        build("ea_transformer", **TINY, connections=name)
     build("ea_transformer", **sizes(layers=1), connections="dense")
