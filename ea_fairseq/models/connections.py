@@ -3,8 +3,8 @@
 A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm) and ``write``
 (state, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
 
-- ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031). ``delta``: Luo et al., Delta Attention
-  Residuals, 2026 (arXiv 2605.18855).
+- ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
+  al., Delta Attention Residuals, 2026 (arXiv 2605.18855).
 - ``hyper``: Zhu et al., Hyper-Connections, ICLR 2025 (arXiv 2409.19606), dynamic. ``mhc``: Xie et al.,
   Manifold-Constrained Hyper-Connections, 2025 (arXiv 2512.24880), as in DeepSeek-V4.
 - ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), of layers, not of sub-layers; ``mudd``,
@@ -25,9 +25,11 @@ from ea_fairseq.models.mudd import WAYS, MultiwayMixture
 class AttentionResidual(nn.Module):
     """A sub-layer reads a mean of the embedding and all outputs s_i before it: h = sum_i p_i s_i,
 
-    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i. Parameters are ``query`` (C), w, zeros at the start, and
-    those of ``norm``.
+    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i; in blocks, s_i is the sum of a block's outputs, so far.
+    Parameters are ``query`` (C), w, zeros at the start, and those of ``norm``.
     """
+
+    begins_block = True  # whether its output is another s_i, and not added to the last
 
     def __init__(self, width: int, layer: int = 0, streams: int = 1):
         super().__init__()
@@ -39,8 +41,10 @@ class AttentionResidual(nn.Module):
         return (weights * state).sum(0)
 
     def write(self, state: Tensor, y: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C)"""
-        return torch.cat([state, y.unsqueeze(0)])
+        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C); (n, T, B, C) within a block."""
+        if self.begins_block:
+            return torch.cat([state, y.unsqueeze(0)])
+        return torch.cat([state[:-1], state[-1:] + y])
 
 
 class DeltaResidual(AttentionResidual):

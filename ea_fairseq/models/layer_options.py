@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.connections import CONNECTIONS, Stack
+from ea_fairseq.models.connections import CONNECTIONS, AttentionResidual, Stack
 from ea_fairseq.models.mudd import separate_inputs
 from ea_fairseq.options import Options, one_of, option, whole
 
@@ -75,8 +75,20 @@ class LayerOptions(Options):
         "NAME",
     )
     streams: int = option(4, whole(1, 64), "streams of --connections hyper and mhc", "a whole number from 1 to 64", "N")
+    residual_block: int = option(
+        1,
+        whole(1),
+        "sub-layers whose outputs are one sum for --connections attention",
+        "a whole number from 1",
+        "N",
+    )
     start_with_padding: bool = option(False, bool, "the decoder reads <pad>, not </s>, before the first token")
     final_dropout: bool = option(False, bool, "apply --dropout to the output of encoder and decoder, too")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.residual_block > 1 and self.connections != "attention":
+            raise UserError("--residual-block is for --connections attention: leave it out")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -131,8 +143,12 @@ class LayerOptions(Options):
             if layer:  # the first one reads the embedding
                 separate_inputs(module)
             return None
-        names = (name for name, _ in module.named_children() if name.endswith("_layer_norm"))
-        return nn.ModuleDict({name: CONNECTIONS[self.connections](width, layer, self.streams) for name in names})
+        names = [name for name, _ in module.named_children() if name.endswith("_layer_norm")]
+        connections = {name: CONNECTIONS[self.connections](width, layer, self.streams) for name in names}
+        for number, connection in enumerate(connections.values(), start=layer * len(names)):
+            if isinstance(connection, AttentionResidual):
+                connection.begins_block = number % self.residual_block == 0
+        return nn.ModuleDict(connections)
 
     def stack(self, width: int, layers: int, layerdrop: float) -> Stack:
         """What connects the layers of a stack.

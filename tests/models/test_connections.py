@@ -1,5 +1,6 @@
 """What connects sub-layers in place of sums: equations as plain loops, laws, sizes, starts."""
 
+import itertools
 import math
 
 import pytest
@@ -15,14 +16,17 @@ from model_checks import assert_loss_changes_along_its_gradient, assert_torch_co
 from tiny import TINY, build, make_loud, random_tokens, sizes
 
 PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-NAMES = ("attention", "delta", "hyper", "mhc", "dense", "mudd")
+BLOCK = 3  # sub-layers, and a layer of an encoder has two
+OPTIONS = {name: {"connections": name} for name in ("attention", "delta", "hyper", "mhc", "dense", "mudd")}
+OPTIONS["blocks"] = {"connections": "attention", "residual_block": BLOCK}
+NAMES = (*OPTIONS,)
 each = pytest.mark.parametrize("name", NAMES)
 
 
 def build_with(name, family="ea_transformer", **options):
     """A loud model whose connections are not as they start, of evolving attention."""
     given = {**TINY, **PRE_NORM, **ROWS[family].options, "streams": 3, **options}
-    model = make_loud(build(family, connections=name, **given))
+    model = make_loud(build(family, **OPTIONS[name], **given))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             if ".connections." in parameter_name:
@@ -69,7 +73,7 @@ def sinkhorn(matrix):
 
 def read(name, module, streams):
     """What a sub-layer reads of one word's streams, each (C,)."""
-    if name == "attention":
+    if name in ("attention", "blocks"):
         return softmax_mean(module, streams)
     if name == "delta":
         return sum(streams) + (softmax_mean(module, streams) if len(streams) > 1 else 0)
@@ -77,8 +81,11 @@ def read(name, module, streams):
     return sum(weight * h for weight, h in zip(weights, streams, strict=True))
 
 
-def write(name, module, streams, y):
-    if name in ("attention", "delta"):
+def write(name, module, streams, y, number):
+    """The streams after the output of a stack's sub-layer of this number."""
+    if name == "blocks" and number % BLOCK:
+        return [*streams[:-1], streams[-1] + y]
+    if name in ("attention", "delta", "blocks"):
         return [*streams, y]
     n = len(streams)
     if name == "hyper":
@@ -90,14 +97,14 @@ def write(name, module, streams, y):
 
 
 def end(name, reader, streams):
-    if name == "attention":
+    if name in ("attention", "blocks"):
         return softmax_mean(reader, streams)
     if name == "mhc":
         return sum(weight * h for weight, h in zip(gates(reader, streams), streams, strict=True))
     return sum(streams)
 
 
-@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "mudd"])
 @torch.no_grad()
 def test_an_encoder_equals_loops(name):
     """Norms, attentions and networks are the model's; what is between them is of one word after another."""
@@ -106,7 +113,7 @@ def test_an_encoder_equals_loops(name):
     x = encoder.forward_embedding(tokens)[0][0]
     found = encoder(tokens)["encoder_out"][0][:, 0]
     words = [[row] * (encoder.connections.streams if name in ("hyper", "mhc") else 1) for row in x]
-    outputs, passed = [x], None
+    outputs, passed, number = [x], None, itertools.count()
     for layer in encoder.layers:
         if name == "dense" and len(outputs) > 1:
             x = sum(w * out for w, out in zip(encoder.connections.weights[len(outputs) - 2], outputs, strict=True))
@@ -124,10 +131,8 @@ def test_an_encoder_equals_loops(name):
                 y, _, passed = layer.self_attn(h, h, h, need_weights=False, previous=passed)
             x = x + y[:, 0]
             if name != "dense":
-                words = [
-                    write(name, layer.connections[norm], streams, row)
-                    for streams, row in zip(words, y[:, 0], strict=True)
-                ]
+                module, index, rows = layer.connections[norm], next(number), y[:, 0]
+                words = [write(name, module, *both, index) for both in zip(words, rows, strict=True)]
         outputs.append(x)
     if name == "dense":
         x = sum(w * out for w, out in zip(encoder.connections.weights[-1], outputs, strict=True))
@@ -243,12 +248,13 @@ def test_attention_residuals_start_as_means():
 
 @each
 def test_fairseqs_search_translates_and_the_reason_is_given(name):
-    assert f"native code does not support --connections {name}" in {*unsupported_reasons(build_with(name).eval())}
+    reason = f"native code does not support --connections {OPTIONS[name]['connections']}"
+    assert reason in {*unsupported_reasons(build_with(name).eval())}
 
 
 @each
 def test_layers_that_are_read_must_not_be_dropped(name):
-    options = {**TINY, **PRE_NORM, "connections": name, "encoder_layerdrop": 0.5}
+    options = {**TINY, **PRE_NORM, **OPTIONS[name], "encoder_layerdrop": 0.5}
     if name in ("dense", "mudd"):
         with pytest.raises(UserError, match=f"--connections {name} reads all layers, and --encoder-layerdrop"):
             build("ea_transformer", **options)
@@ -268,6 +274,15 @@ def test_mudd_goes_with_every_mechanism_that_has_no_branch(family):
 def test_mudd_has_no_inputs_for_convolved_projections():
     with pytest.raises(UserError, match="three inputs, and --conv-projections convolve one"):
         build("ea_transformer", **TINY, **PRE_NORM, connections="mudd", conv_projections="q,k")
+
+
+def test_blocks_are_counted_over_layers_and_of_attention_residuals_alone():
+    model = build("ea_transformer", **TINY, **PRE_NORM, **OPTIONS["blocks"])
+    for stack in (model.encoder, model.decoder):
+        found = [one.begins_block for layer in stack.layers for one in layer.connections.values()]
+        assert found == [number % BLOCK == 0 for number in range(len(found))] and len(found) > BLOCK
+    with pytest.raises(UserError, match="--residual-block is for --connections attention"):
+        build("ea_transformer", **TINY, **PRE_NORM, connections="delta", residual_block=2)
 
 
 @pytest.mark.parametrize("name", ["hyper", "mudd"])
