@@ -71,8 +71,8 @@ def separate_inputs(layer: nn.Module) -> None:
     attention = layer.self_attn
     if not isinstance(attention, Attention) or layer.branch is not None:
         raise UserError(
-            "--connections mudd gives attention three inputs, and a convolution in or beside its place none"
+            "--connections mudd is for attentions alone, and not for a convolution beside them or in their place"
         )
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
-        raise UserError("--connections mudd gives attention three inputs, and --conv-projections convolve one")
+        raise UserError("--connections mudd gives attentions three inputs, and --conv-projections convolve one")
     attention.__class__, attention.is_plain = separated(type(attention)), False
