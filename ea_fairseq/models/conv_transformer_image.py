@@ -80,9 +80,9 @@ class ConvTransformerImageEncoder(ImageEncoder):
             raise UserError(f"images of {sides[0]} x {sides[1]} pixels are too small to be halved {STAGES - 1} times")
         if not options.attention_stages:
             refuse_idle_attention(args, attention, "--attention-stages 0 leaves no attention", "cnn_image")
-        widths = [options.encoder_embed_dim * factor for factor in WIDTHS]
+        widths = [options.stage_width * factor for factor in WIDTHS]
         self.stem, self.stem_norm = convolution(description.channels, widths[0], 3, 1), nn.BatchNorm2d(widths[0])
-        self.count, chains, reads, layers = options.encoder_layers // STAGES, Chains(attention), 0, []
+        self.count, chains, reads, layers = options.stage_layers, Chains(attention), 0, []
         for stage, width in enumerate(widths):
             grid, heads = Grid(*(side >> stage for side in sides)), options.encoder_attention_heads
             for _ in range(self.count):

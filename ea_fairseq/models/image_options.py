@@ -1,6 +1,5 @@
 """Flags of models of images."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -20,16 +19,12 @@ def depth(text: str) -> int:
     return number
 
 
-def multiple_of_four(most: int) -> Callable[[str], int]:
-    """A parser of whole numbers from 4 that four divides; it raises ValueError for others."""
-
-    def parse(text: str) -> int:
-        number = whole(4, most)(text)
-        if number % 4:
-            raise ValueError(text)
-        return number
-
-    return parse
+def channels(text: str) -> int:
+    """Parses a number of channels, of which quarters are taken; raises ValueError for others."""
+    number = whole(4, MOST)(text)
+    if number % 4:
+        raise ValueError(text)
+    return number
 
 
 @dataclass(frozen=True)
@@ -170,18 +165,22 @@ class ConvTransformerImageOptions(ImageOptions):
 
     dropout: float = option(0.2, fraction, "dropout", "a number from 0 to 1", "F")
     attention_dropout: float = option(0.2, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
-    encoder_layers: int = option(
-        12, multiple_of_four(1000), "layers, in four stages", "a multiple of 4 up to 1000", "N"
-    )
-    encoder_embed_dim: int = option(
-        64, multiple_of_four(MOST), "channels of the first of four stages; others have more", "a multiple of 4", "N"
+    stage_layers: int = option(3, whole(1, 250), "layers of each of four stages", "a whole number from 1 to 250", "N")
+    stage_width: int = option(
+        64, channels, "channels of the first stage; others have two or four times as many", "a multiple of 4", "N"
     )
     encoder_attention_heads: int = option(
         4, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
     )
     attention_stages: int = option(
-        2, whole(0, 4), "the last stages, of which attention computes half of the channels", "from 0 to 4", "N"
+        2, whole(0, 4), "how many stages, the last ones, have half of their channels from attention", "0 to 4", "N"
     )
+
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """Returns upper limits of layers and width: all layers but the first have a dense connection."""
+        dense = [len(x) for name, x in parameters.items() if name.endswith(".dense.weight") and x.dim() == 4]
+        return {"stage_layers": len(dense) // 4 + 1, "stage_width": max(dense, default=4) // 4}
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ TINY = {  # of an image's few pixels
         "dropout": 0.0,
     },
     "conv_transformer_image": {
-        "encoder_layers": 8,
-        "encoder_embed_dim": 8,
+        "stage_layers": 2,
+        "stage_width": 8,
         "encoder_attention_heads": 2,
         "dropout": 0.0,
         "attention_dropout": 0.0,
