@@ -18,5 +18,5 @@ EXPORTED const struct {
     int64_t fused_arguments, step, vectors, translation;  // sizes of the structs in bytes
     int64_t sources;                // checksum of the files in this folder, or 0
     const char *compiler;
-} ea_fairseq_interface = {7, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
+} ea_fairseq_interface = {8, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
                           sizeof(struct translation), SOURCES, COMPILER};
