@@ -67,7 +67,7 @@ class CachedModel:
         self.state = self.fingerprint.state()
         self.unsupported_reason = next(unsupported_reasons(model), None)
         self.packed: dict[str, NativeModel] = {}  # by the precision of linear layers
-        self.fastest: dict[tuple[int, str], str] = {}  # that precision or float32, by beam size
+        self.fastest: dict[tuple[int, tuple[str, ...]], str] = {}  # precision, by beam size and those requested
 
     def native(self, model: TransformerModelBase, precision: str) -> NativeModel:
         """The packed parameters, which are packed at the first call for each precision."""
