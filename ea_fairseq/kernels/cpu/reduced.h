@@ -33,11 +33,11 @@ static void round_rows(const float *x, int64_t rows, int64_t in, int64_t stride,
     for (int64_t row = 0; row < rows; row++, x += in, groups += stride) {
 #ifdef INT8
         ivec bits = {0};
-        for (int64_t i = 0; i < in; i += LANES)  // bits of positive floats are in the order of the numbers, NaN the last
+        for (int64_t i = 0; i < in; i += LANES)  // bits of positive floats are ordered as the numbers, NaN is the last
             bits = (ivec)_mm512_max_epi32((__m512i)bits, (__m512i)((ivec)masked_load(x, i, in - i, 0) & INT32_MAX));
-        vec largest = splat(0) + (vec)((ivec){0} + _mm512_reduce_max_epi32((__m512i)bits));
-        scales[row] = largest[0] / 127;
-        float inverse = largest[0] > 1e-30f ? 127 / largest[0] : 0;
+        float largest = ((vec)((ivec){0} + _mm512_reduce_max_epi32((__m512i)bits)))[0];
+        float inverse = largest > 1e-30f ? 127 / largest : 0;
+        scales[row] = largest / 127;
         // Adding 1.5 * 2^23 rounds to an integer, whose lowest byte is that of the sum.
         for (int64_t i = 0; i < GROUP * stride; i += LANES) {
             vec shifted = masked_load(x, i, max_int(0, in - i), 0) * inverse + (12582912.0f + 128.0f);
@@ -89,7 +89,7 @@ static void configure_tiles(void) {
 }
 
 // The outputs of a panel for all rows, whose buffer has room for a multiple of TILE_ROWS.
-static void multiply_panel(const struct product *product, int64_t rows) {
+static void multiply_panel_by_tiles(const struct product *product, int64_t rows) {
     const int64_t panel_bytes = 4 * PANEL, row_bytes = 4 * product->stride;
     __asm__ volatile("" ::: "memory");  // the compiler does not know that tiles are loaded from memory
     for (int64_t row = 0; row < rows; row += TILE_ROWS) {
@@ -119,9 +119,12 @@ static void multiply_panel(const struct product *product, int64_t rows) {
             write_outputs(product, row + i, (const sums *)total[i]);
     }
 }
+
+// Whether tiles are faster, most of which are empty for a few rows.
+INLINE int uses_tiles(int64_t rows) { return GROUP == 2 || rows > MAX_ROWS; }
 #else
 enum { TILE_ROWS = 1 };
-static void configure_tiles(void) {}
+#endif
 
 INLINE sums add_products(sums total, int32_t x, vec weight) {
 #ifdef INT8
@@ -164,7 +167,6 @@ static void multiply_panel(const struct product *product, int64_t rows) {
     case 1: multiply_rows(product, row, 1); break;
     }
 }
-#endif
 
 // y = x W^T + b, plus `residual` unless NULL, which may be y itself; x is (rows, inputs), y and residual are (rows,
 // outputs).
@@ -173,14 +175,25 @@ static void apply_linear(const struct linear *layer, const float *x, int64_t row
     int64_t rows_at_once = min_int(round_up(rows, TILE_ROWS), max_int(96, ROUNDED_BYTES / (4 * stride) / 96 * 96));
     int32_t groups[rows_at_once * stride] __attribute__((aligned(64)));
     float scales[rows_at_once];
-    configure_tiles();
+#ifdef TILES
+    int by_tiles = uses_tiles(rows);
+    if (by_tiles) configure_tiles();
+#endif
     for (int64_t row = 0; row < rows; row += rows_at_once) {
         int64_t count = min_int(rows_at_once, rows - row), from = row * layer->outputs;
         round_rows(x + row * layer->inputs, count, layer->inputs, stride, groups, scales);
         struct product product = {layer, stride, groups, scales, 0, residual ? residual + from : NULL, y + from};
-        for (; product.first < layer->outputs; product.first += PANEL) multiply_panel(&product, count);
+        for (; product.first < layer->outputs; product.first += PANEL) {
+#ifdef TILES
+            if (by_tiles) {
+                multiply_panel_by_tiles(&product, count);
+                continue;
+            }
+#endif
+            multiply_panel(&product, count);
+        }
     }
 #ifdef TILES
-    _tile_release();
+    if (by_tiles) _tile_release();
 #endif
 }
