@@ -152,7 +152,7 @@ def models() -> dict[str, str]:
 
     kinds = {
         "graphs": ("gat",),
-        "images": ("vit", "resnet", "conv_image"),
+        "images": ("vit", "resnet", "_image"),
         "time series": ("dc_transformer", "_lstm", "_gru", "_resnet"),
         "classifiers": ("_classifier",),
         "encoders": ("_roberta", "_bert"),

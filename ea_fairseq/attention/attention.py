@@ -19,6 +19,7 @@ from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import attend, join_heads, project
+from ea_fairseq.kernels.dispatch import is_native
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
@@ -31,7 +32,8 @@ RENAMED = {"hands_on_logits": "passes_logits", "hands_on_values": "passes_values
 class Attention(Mechanism, MultiheadAttention):
     """fairseq's multi-head attention, with steps that a mechanism can override.
 
-    This class itself is plain attention, computed by fairseq's own forward unless its maps are recorded.
+    This class itself is plain attention, computed by fairseq's own forward unless its maps are recorded, or it is
+    trained in bfloat16 on a CPU.
     """
 
     fused: FusedLogits | None = FusedLogits()
@@ -130,7 +132,8 @@ class Attention(Mechanism, MultiheadAttention):
             ValueError, TypeError, RuntimeError: if a tensor has a wrong size or type. Masks and previous logits may
                 have one row or column for all.
         """
-        if self.is_plain and self.recorded is None:
+        in_bfloat16 = query.is_cpu and torch.is_autocast_enabled("cpu")  # fairseq's takes twice as long as the kernel
+        if self.is_plain and self.recorded is None and not (in_bfloat16 and self.training and is_native(query)):
             if masks is not None:
                 key_padding_mask, attn_mask = masks.padded_keys, masks.attn_mask(query.dtype)
             elif attn_mask is not None and attn_mask.dtype is torch.bool:  # fairseq's decoding steps would add ones

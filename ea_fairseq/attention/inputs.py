@@ -47,6 +47,7 @@ class Inputs:
             no logits are passed on.
         first_values: values (S, B, C) that the layer below passes on, or what else it passes on in their place; None
             in the first layer, and where none are.
+        beside: probabilities (B, K, T, n) of what a mechanism has in the softmax beside the keys.
         q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; :meth:`split_heads` sets those that
             terms read.
     """
@@ -59,6 +60,7 @@ class Inputs:
     cache: AttentionCache | None = None
     previous: Tensor | None = None
     first_values: Tensor | None = None
+    beside: Tensor | None = None
     q: Tensor = field(init=False)
     k: Tensor = field(init=False)
     v: Tensor = field(init=False)

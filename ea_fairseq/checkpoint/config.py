@@ -18,7 +18,7 @@ from ea_fairseq.checkpoint.option_rules import rules
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
-from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
+from ea_fairseq.models.image_options import ConvImageOptions, ConvTransformerImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.layer_options import GATES, LayerOptions
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options
@@ -167,7 +167,7 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
     heads = [tensor.size(0) for name, tensor in parameters.items() if re.match(HEAD, name)]
     limits["num_classes"] = max(heads, default=1)
     ours: tuple[type[Options], ...] = TermOptions, LayerOptions, EncoderOptions, DCTransformerOptions, GraphOptions
-    of_images: tuple[type[Options], ...] = VitOptions, ConvImageOptions, ResNetOptions
+    of_images: tuple[type[Options], ...] = VitOptions, ConvImageOptions, ConvTransformerImageOptions, ResNetOptions
     for options_of in (*ours, *of_images, *(family.attention.options for family in FAMILIES.values())):
         limits |= options_of.limits(parameters)
     for name, limit in limits.items():

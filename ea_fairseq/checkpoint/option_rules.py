@@ -27,7 +27,7 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
 from ea_fairseq.models.graph_options import GraphOptions
-from ea_fairseq.models.image_options import ConvImageOptions, ResNetOptions, VitOptions
+from ea_fairseq.models.image_options import ConvImageOptions, ConvTransformerImageOptions, ResNetOptions, VitOptions
 from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.t5_options import T5Options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
@@ -218,7 +218,7 @@ def model_rules() -> dict[str, Rule]:
     """Rules for the options that a model is built from, by name."""
     options = (family.attention.options for family in FAMILIES.values())
     models = T5Options, EncoderOptions, ClassifierOptions, DCTransformerOptions, GraphOptions
-    of_images = VitOptions, ConvImageOptions, ResNetOptions
+    of_images = VitOptions, ConvImageOptions, ConvTransformerImageOptions, ResNetOptions
     ours = TermOptions, ConvolutionOptions, LayerOptions, *models, *of_images, *options
     found = {field.name: rule_for(field) for config in (TransformerConfig, *ours) for field in fields(config)}
     for part, config in PARTS.items():

@@ -119,7 +119,7 @@ def loss_and_grad_(log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: f
     loss = excess * nll - eps_i * log_probs.sum()
     probs = log_probs.exp_()
     probs.scatter_add_(1, target, probs.new_full(target.shape, -excess))
-    torch.sub(probs, eps_i, out=d_logits)
+    d_logits.copy_(probs.sub_(eps_i))  # torch.sub with an output of another dtype takes three times as long
     return loss, nll
 
 

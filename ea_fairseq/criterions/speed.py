@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.cpu.bernoulli import draw_fast
+from ea_fairseq.kernels.dropout import replace_dropout
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Speed(FairseqCriterion):
         """
         self.autocast = autocast_dtype(cfg)
         if cfg.fast_dropout:
-            draw_fast()
+            replace_dropout()
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
         """Loss, sample size and logged figures of a batch, as fairseq's."""

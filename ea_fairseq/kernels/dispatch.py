@@ -31,9 +31,9 @@ def is_fused(query: Tensor, exact: bool = False) -> bool:
     return False
 
 
-def is_native(query: Tensor) -> bool:
-    """Whether native code takes a whole attention of such queries."""
-    return is_fused(query, exact=True) and query.is_cpu and backend != "triton"
+def is_native(query: Tensor, exact: bool = True) -> bool:
+    """Whether native code takes a whole attention of such queries; if not ``exact``, maps of them, in bfloat16 too."""
+    return is_fused(query, exact) and query.is_cpu and backend != "triton"
 
 
 def backend_name(query: Tensor) -> str:

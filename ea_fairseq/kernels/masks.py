@@ -122,7 +122,8 @@ def probabilities(logits: Tensor, masks: AttentionMasks, sinks: Tensor | None = 
     """Softmax over the keys that are not masked, (B, K, T, S); of half precision in float32, as in fairseq.
 
     Args:
-        sinks: (K), a logit of each head that takes its part of the sum, without a probability in the result.
+        sinks: (K) or (B, K, T), a logit of each head or query that takes its part of the sum, without a probability in
+            the result.
     """
     dtype = torch.float64 if logits.dtype is torch.float64 else torch.float32
     if masks.float_mask is not None:
@@ -132,7 +133,8 @@ def probabilities(logits: Tensor, masks: AttentionMasks, sinks: Tensor | None = 
         logits = logits + additive
     if sinks is None:
         return logits.softmax(dim=-1, dtype=dtype)
-    logits = torch.cat([logits, sinks.type_as(logits)[:, None, None].expand(*logits.shape[:3], 1)], dim=-1)
+    of_queries = sinks if sinks.dim() == 3 else sinks[:, None].expand(logits.shape[:3])
+    logits = torch.cat([logits, of_queries.type_as(logits).unsqueeze(-1)], dim=-1)
     return logits.softmax(dim=-1, dtype=dtype)[..., :-1]
 
 

@@ -62,6 +62,7 @@ class PredictionOptions(Options):
     classifier={"pa_alpha": 0.1},
     graph={"pa_kernel_size": 1},
     aa_resnet={"pa_alpha": 0.5},
+    conv_transformer_image={"pa_alpha": 0.01},
 )
 class PredictiveAttention(Attention):
     """Encoder self-attention whose logits are mixed with what convolutions predict from those of the layer below.

@@ -24,7 +24,11 @@ class QuadraticOptions(Options):
 
 
 @register_mechanism(
-    "quadratic_transformer", base=DEFAULTS, lite=DEFAULTS, vit=IMAGE_DEFAULTS, aa_resnet=IMAGE_DEFAULTS, conv_image={}
+    "quadratic_transformer",
+    base=DEFAULTS,
+    lite=DEFAULTS,
+    conv_image={},
+    **dict.fromkeys(("vit", "aa_resnet", "conv_transformer_image"), IMAGE_DEFAULTS),
 )
 class QuadraticAttention(Attention):
     """Attention whose heads look, in self-attentions, at tokens around a learned distance, whatever the tokens are."""

@@ -12,18 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.registry import Family
-from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import DEPTHS, ResNetOptions
-from ea_fairseq.models.layer import build_attention
-from ea_fairseq.options import require_defaults
+from ea_fairseq.models.layer import build_attention, refuse_idle_attention
 
 STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
 
@@ -72,6 +69,19 @@ LAYOUTS = {
 }
 
 
+def attend_to_pixels(attention: Attention, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
+    """Self-attention of an image's pixels, row after row.
+
+    Returns:
+        An image (B, C', H, W) of x (B, C, H, W), and what the next attention takes as ``previous``.
+    """
+    tokens = x.flatten(2).permute(2, 0, 1)
+    attended, _, passed = attention(
+        tokens, tokens, tokens, need_weights=False, previous=previous, masks=AttentionMasks()
+    )
+    return attended.permute(1, 2, 0).unflatten(2, x.shape[2:]), passed
+
+
 class AugmentedConvolution(nn.Module):
     """A 3x3 convolution and self-attention over a pooled image, side by side (AA section 3.3).
 
@@ -104,22 +114,12 @@ class AugmentedConvolution(nn.Module):
     def forward(self, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
         """(B, C, H, W) -> (B, F, H', W'), and what the next attention takes as ``previous``."""
         convolved = self.conv(x)
-        # The pooled image as tokens, row after row.
+        # Attention of the pooled image; a chain of maps begins anew where their size changes.
         for _ in range(self.poolings):
             x = F.avg_pool2d(x, 3, 2, ceil_mode=True)
-        tokens, sides = x.flatten(2).permute(2, 0, 1), x.shape[2:]
-        # Attention; a chain of maps begins anew where their size changes.
-        attended, _, passed = self.self_attn(
-            tokens,
-            tokens,
-            tokens,
-            need_weights=False,
-            previous=NOTHING if self.begins else previous,
-            masks=AttentionMasks(),
-        )
-        # Back to an image, of the convolution's size.
-        attended = attended.permute(1, 2, 0).unflatten(2, sides)
-        if sides != convolved.shape[2:]:
+        attended, passed = attend_to_pixels(self.self_attn, x, NOTHING if self.begins else previous)
+        # Back to the convolution's size.
+        if attended.shape[2:] != convolved.shape[2:]:
             attended = F.interpolate(attended, convolved.shape[2:], mode="bilinear", align_corners=False)
         return torch.cat([convolved, attended], dim=1), passed
 
@@ -163,13 +163,9 @@ class ResNetEncoder(ImageEncoder):
         super().__init__()
         options = ResNetOptions.from_namespace(args)
         layout = self.layout = LAYOUTS[options.resnet_depth]
-        if options.augment == "none" and attention is not Attention:
-            raise UserError(
-                "--augment none leaves no attention: use --arch resnet_34, or another depth, for such a model"
-            )
         if options.augment == "none":
-            for kind in (TermOptions, ConvolutionOptions):
-                require_defaults(kind.from_namespace(args), "--augment none leaves no attention")
+            reason = "--augment none leaves no attention"
+            refuse_idle_attention(args, attention, reason, "resnet_34, or another depth,")
         self.chains, self.args, self.attention, self.options = Chains(attention), args, attention, options
         kernel, stride = STEMS["small" if layout.is_small else "large"]
         self.stem = convolution(description.channels, layout.widths[0], kernel, stride)

@@ -3,11 +3,12 @@
 A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm) and ``write``
 (state, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
 
-- ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031). ``delta``: Luo et al., Delta Attention
-  Residuals, 2026 (arXiv 2605.18855).
+- ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
+  al., Delta Attention Residuals, 2026 (arXiv 2605.18855).
 - ``hyper``: Zhu et al., Hyper-Connections, ICLR 2025 (arXiv 2409.19606), dynamic. ``mhc``: Xie et al.,
   Manifold-Constrained Hyper-Connections, 2025 (arXiv 2512.24880), as in DeepSeek-V4.
-- ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), of layers, not of sub-layers.
+- ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), of layers, not of sub-layers; ``mudd``,
+  too, see ``mudd.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +19,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.rms_norm import RMSNorm
+from ea_fairseq.models.mudd import WAYS, MultiwayMixture
 
 
 class AttentionResidual(nn.Module):
     """A sub-layer reads a mean of the embedding and all outputs s_i before it: h = sum_i p_i s_i,
 
-    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i. Parameters are ``query`` (C), w, zeros at the start, and
-    those of ``norm``.
+    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i; in blocks, s_i is the sum of a block's outputs, so far.
+    Parameters are ``query`` (C), w, zeros at the start, and those of ``norm``.
     """
+
+    begins_block = True  # whether its output is another s_i, and not added to the last
 
     def __init__(self, width: int, layer: int = 0, streams: int = 1):
         super().__init__()
@@ -37,8 +41,10 @@ class AttentionResidual(nn.Module):
         return (weights * state).sum(0)
 
     def write(self, state: Tensor, y: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C)"""
-        return torch.cat([state, y.unsqueeze(0)])
+        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C); (n, T, B, C) within a block."""
+        if self.begins_block:
+            return torch.cat([state, y.unsqueeze(0)])
+        return torch.cat([state[:-1], state[-1:] + y])
 
 
 class DeltaResidual(AttentionResidual):
@@ -158,10 +164,10 @@ class Stack(nn.Module):
     """What a stack's first layer reads, what each layer reads of the states so far, and what the stack returns.
 
     Parameters are those of ``reader``, a connection or gates at the end, or ``weights`` of DenseFormer, (l + 1) after
-    layer l, which start as the layer's own output.
+    layer l, which start as the layer's own output, or ``mixtures`` of MUDD, of four ways and, at the end, one.
 
     Args:
-        name: of the connections: ``residual``, ``dense`` or one of ``CONNECTIONS``.
+        name: of the connections: ``residual``, ``dense``, ``mudd`` or one of ``CONNECTIONS``.
     """
 
     def __init__(self, name: str, width: int, layers: int, streams: int):
@@ -173,6 +179,9 @@ class Stack(nn.Module):
             self.reader, self.mix = StreamGates(width, streams, streams), Mixture()
         elif name == "dense":
             self.weights = nn.ParameterList(torch.eye(layer + 1)[-1] for layer in range(1, layers + 1))
+        elif name == "mudd":
+            ways = enumerate([WAYS] * (layers - 1) + [1], start=2)
+            self.mixtures = nn.ModuleList(MultiwayMixture(width, vectors, count) for vectors, count in ways)
 
     def begin(self, x: Tensor) -> Tensor:
         """The state of embeddings x (T, B, C)."""
@@ -181,9 +190,11 @@ class Stack(nn.Module):
         return x.expand(self.streams if self.name in ("hyper", "mhc") else 1, -1, -1, -1)
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
-        """What the next layer reads, from the embedding and the outputs of the layers so far."""
-        if self.name != "dense" or len(states) == 1:
+        """What the next layer reads, from the embedding and the outputs of the layers so far; (4, T, B, C) of MUDD."""
+        if self.name not in ("dense", "mudd") or len(states) == 1:
             return states[-1]
+        if self.name == "mudd":
+            return self.mixtures[len(states) - 2](states)
         weights = self.weights[len(states) - 2]
         return sum(
             (weight * state for weight, state in zip(weights[1:], states[1:], strict=True)), weights[0] * states[0]
@@ -196,4 +207,6 @@ class Stack(nn.Module):
             return self.reader.read(state)
         if self.name == "mhc":
             return self.mix(state, self.reader(state)[0].unsqueeze(-2))[0]
+        if self.name == "mudd" and len(states) > 1:
+            return state[0]
         return state.sum(0) if self.name in CONNECTIONS else state

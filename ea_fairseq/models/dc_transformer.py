@@ -17,16 +17,14 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import LayerContext, Mechanism
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
-from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.layer import build_attention
+from ea_fairseq.models.layer import build_attention, refuse_idle_attention
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
 from ea_fairseq.models.stack import none_if_empty
 from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
@@ -173,10 +171,8 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
         """
         options = DCTransformerOptions.from_namespace(args)
         if not options.attended:
-            if cls.family.attention is not Attention:
-                raise UserError("--attention-share 0 leaves no attention: use --arch dilated_cnn for such a model")
-            for kind in (TermOptions, ConvolutionOptions):
-                require_defaults(kind.from_namespace(args), "--attention-share 0 leaves no attention")
+            reason = "--attention-share 0 leaves no attention"
+            refuse_idle_attention(args, cls.family.attention, reason, "dilated_cnn")
         if options.attended == options.width:
             names = ("causal_conv", "dilation_base")
             require_defaults(options, "--attention-share 1 leaves no convolution", names)

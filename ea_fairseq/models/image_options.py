@@ -19,6 +19,14 @@ def depth(text: str) -> int:
     return number
 
 
+def channels(text: str) -> int:
+    """Parses a number of channels, of which quarters are taken; raises ValueError for others."""
+    number = whole(4, MOST)(text)
+    if number % 4:
+        raise ValueError(text)
+    return number
+
+
 @dataclass(frozen=True)
 class ImageOptions(Options):
     """Options of all models of images.
@@ -145,6 +153,34 @@ class ConvImageOptions(PatchOptions):
                 f"--pruned-heads must leave each layer at least one of {self.encoder_attention_heads} heads"
             )
         return left
+
+
+@dataclass(frozen=True)
+class ConvTransformerImageOptions(ImageOptions):
+    """Options of convolutions beside attention; defaults are PA's for CIFAR-10.
+
+    Raises:
+        UserError: naming the flag, if a value is out of range.
+    """
+
+    dropout: float = option(0.2, fraction, "dropout", "a number from 0 to 1", "F")
+    attention_dropout: float = option(0.2, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
+    stage_layers: int = option(3, whole(1, 250), "layers of each of four stages", "a whole number from 1 to 250", "N")
+    stage_width: int = option(
+        64, channels, "channels of the first stage; others have two or four times as many", "a multiple of 4", "N"
+    )
+    encoder_attention_heads: int = option(
+        4, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
+    )
+    attention_stages: int = option(
+        2, whole(0, 4), "how many stages, the last ones, have half of their channels from attention", "0 to 4", "N"
+    )
+
+    @classmethod
+    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
+        """Returns upper limits of layers and width: all layers but the first have a dense connection."""
+        dense = [len(x) for name, x in parameters.items() if name.endswith(".dense.weight") and x.dim() == 4]
+        return {"stage_layers": len(dense) // 4 + 1, "stage_width": max(dense, default=4) // 4}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.layer_options import LayerOptions
+from ea_fairseq.options import require_defaults
 
 
 class MechanismLayer(nn.Module):
@@ -102,16 +103,18 @@ class MechanismLayer(nn.Module):
     def attend_to_self(
         self, x: Tensor, masks: AttentionMasks, previous: Passed, incremental_state: dict | None = None
     ) -> tuple[Tensor, Passed]:
-        """Returns the output (T, B, C) of self-attention and of the branch, and what the attention passes on."""
+        """Returns the output (T, B, C) of self-attention and of the branch, and what the attention passes on.
+
+        Args:
+            x: (T, B, C), or (3, T, B, C) that queries, keys and values are projected from.
+        """
         # Split the channels between self-attention and the branch.
         attended = rest = x
         if self.branch is not None:
             attended, rest = self.branch.share(x)
         # Self-attention.
         attended, _, passed = self.self_attn(
-            attended,
-            attended,
-            attended,
+            *(attended if attended.dim() == 4 else (attended,) * 3),
             incremental_state=incremental_state,
             need_weights=False,
             previous=previous,
@@ -121,6 +124,10 @@ class MechanismLayer(nn.Module):
         if self.branch is not None:
             attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
         return attended, passed
+
+    def ways(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The residual, and what self-attention reads of x; these are apart in (4, T, B, C) of MUDD."""
+        return (x[-1], x[:-1]) if x.dim() == 4 and self.connections is None else (x, x)
 
     def sublayer_input(self, norm: nn.Module, x: Tensor) -> Tensor:
         """Reads the state, if there is one, and applies the norm in pre-norm layers (``--encoder-normalize-before``).
@@ -161,7 +168,7 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
     def forward(self, x: Tensor, masks: AttentionMasks, *previous: Tensor | None) -> tuple[Tensor | None, ...]:
         """
         Args:
-            x: (S, B, C).
+            x: (S, B, C), or what connections make of it.
             masks: of padding.
             previous: what the layer below passes on; empty in the first layer.
 
@@ -170,7 +177,7 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
             activation checkpointing only sees tensors at the top level.
         """
         # Self-attention.
-        residual = x
+        residual, x = self.ways(x)
         x, passed = self.attend_to_self(self.sublayer_input(self.self_attn_layer_norm, x), masks, Passed(*previous))
         x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
         # Feed-forward network.
@@ -220,7 +227,7 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
         parts = len(Passed._fields)
         previous_self, previous_cross = Passed(*previous[:parts]), Passed(*previous[parts:])
         # Causal self-attention.
-        residual = x
+        residual, x = self.ways(x)
         x = self.sublayer_input(self.self_attn_layer_norm, x)
         x, passed_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
         x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
@@ -288,6 +295,18 @@ def build_attention(
     if parts.no_scale_attention:
         attention.scaling, attention.is_plain = 1.0, False
     return attention
+
+
+def refuse_idle_attention(args: Any, attention: type[Attention], reason: str, instead: str) -> None:
+    """Refuses what acts on attentions, in a model that has none; ``instead`` is the name of such a model.
+
+    Raises:
+        UserError: naming the flag, or the architecture if a mechanism has nothing to act on.
+    """
+    if attention is not Attention:
+        raise UserError(f"{reason}: use --arch {instead} for such a model")
+    for kind in (TermOptions, ConvolutionOptions):
+        require_defaults(kind.from_namespace(args), reason)
 
 
 def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:

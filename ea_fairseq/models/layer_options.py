@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.errors import UserError
-from ea_fairseq.models.connections import CONNECTIONS, Stack
+from ea_fairseq.models.connections import CONNECTIONS, AttentionResidual, Stack
+from ea_fairseq.models.mudd import separate_inputs
 from ea_fairseq.options import Options, one_of, option, whole
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
@@ -18,7 +19,8 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improv
     "geglu": partial(F.gelu, approximate="tanh"),  # as in T5 1.1
 }
 FFNS = ("plain", *GATES)
-CONNECTED = ("residual", *CONNECTIONS, "dense")
+OF_LAYERS = ("dense", "mudd")  # connections of layers, not of sub-layers
+CONNECTED = ("residual", *CONNECTIONS, *OF_LAYERS)
 MULTIPLE = 8  # of hidden units, if their number is not given
 
 
@@ -67,13 +69,26 @@ class LayerOptions(Options):
         "residual",
         one_of(*CONNECTED),
         "what connects sub-layers: their sum (residual), attention residuals and their delta form, hyper-connections "
-        "and mhc, manifold-constrained ones, or DenseFormer's means of layers (dense)",
+        "and mhc, manifold-constrained ones, or sums of layers: DenseFormer's (dense) and MUDD's, apart for queries, "
+        "keys, values and residuals (mudd)",
         "one of " + ", ".join(CONNECTED),
         "NAME",
     )
     streams: int = option(4, whole(1, 64), "streams of --connections hyper and mhc", "a whole number from 1 to 64", "N")
+    residual_block: int = option(
+        1,
+        whole(1),
+        "sub-layers whose outputs are one sum for --connections attention",
+        "a whole number from 1",
+        "N",
+    )
     start_with_padding: bool = option(False, bool, "the decoder reads <pad>, not </s>, before the first token")
     final_dropout: bool = option(False, bool, "apply --dropout to the output of encoder and decoder, too")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.residual_block > 1 and self.connections != "attention":
+            raise UserError("--residual-block is for --connections attention: leave it out")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -114,20 +129,38 @@ class LayerOptions(Options):
         """The connections of a layer's sub-layers, by what their norms are called; None for sums.
 
         Raises:
-            UserError: if norms come after sub-layers, where a state has no place.
+            UserError: if norms come after sub-layers, where a state has no place; or if MUDD has no attention for its
+                inputs.
         """
-        if self.connections not in CONNECTIONS:
+        if self.connections in ("residual", "dense"):
             return None
         if not module.normalize_before:
             raise UserError(
                 f"--connections {self.connections} needs norms before sub-layers: give --encoder-normalize-before and "
                 "--decoder-normalize-before"
             )
-        names = (name for name, _ in module.named_children() if name.endswith("_layer_norm"))
-        return nn.ModuleDict({name: CONNECTIONS[self.connections](width, layer, self.streams) for name in names})
+        if self.connections == "mudd":
+            if layer:  # the first one reads the embedding
+                separate_inputs(module)
+            return None
+        names = [name for name, _ in module.named_children() if name.endswith("_layer_norm")]
+        connections = {name: CONNECTIONS[self.connections](width, layer, self.streams) for name in names}
+        for number, connection in enumerate(connections.values(), start=layer * len(names)):
+            if isinstance(connection, AttentionResidual):
+                connection.begins_block = number % self.residual_block == 0
+        return nn.ModuleDict(connections)
 
-    def stack(self, width: int, layers: int) -> Stack:
-        """What connects the layers of a stack."""
+    def stack(self, width: int, layers: int, layerdrop: float) -> Stack:
+        """What connects the layers of a stack.
+
+        Raises:
+            UserError: if layers that others read may be dropped.
+        """
+        if self.connections in OF_LAYERS and layerdrop:
+            raise UserError(
+                f"--connections {self.connections} reads all layers, and --encoder-layerdrop and --decoder-layerdrop "
+                "drop some: leave them out"
+            )
         return Stack(self.connections, width, layers, self.streams)
 
     def query_key(self, width: int, rotates: bool) -> QueryKey | None:

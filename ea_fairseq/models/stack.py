@@ -63,7 +63,7 @@ class MechanismStack(nn.Module):
         options = LayerOptions.from_namespace(cfg)
         options.replace_norms(self)
         side = cfg.decoder if isinstance(self, TransformerDecoderBase) else cfg.encoder
-        self.connections = options.stack(side.embed_dim, self._layers_built)
+        self.connections = options.stack(side.embed_dim, self._layers_built, side.layerdrop)
         drops_out = options.final_dropout
         self.final_dropout = FairseqDropout(cfg.dropout, type(self).__name__) if drops_out else nn.Identity()
         name_dropouts(self)

@@ -15,6 +15,7 @@ from ea_fairseq.attention.registry import register_mechanism as register_mechani
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.aa_resnet import register_aa_resnet
 from ea_fairseq.models.conv_image import register_conv_image
+from ea_fairseq.models.conv_transformer_image import register_conv_transformer_image
 from ea_fairseq.models.dc_transformer import register_time_series
 from ea_fairseq.models.graph import register_graph
 from ea_fairseq.models.layer_options import LayerOptions
@@ -117,7 +118,7 @@ def make_models(family: Family) -> None:
     register_encoders(family)
     register_time_series(family)
     register_graph(family)
-    for register in (register_vit, register_aa_resnet, register_conv_image):
+    for register in (register_vit, register_aa_resnet, register_conv_image, register_conv_transformer_image):
         register(family)
 
 

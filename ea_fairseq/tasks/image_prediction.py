@@ -8,9 +8,11 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
+from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from omegaconf import MISSING
+from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
@@ -21,6 +23,7 @@ from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labe
 from ea_fairseq.tasks.numbered_classes import numbered_classes
 
 HEAD = SentencePredictionConfig.classification_head_name
+BEST = 5  # classes that top-5 accuracy reads
 
 
 @dataclass
@@ -106,6 +109,24 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
             raise UserError("--classification-head-name is not for images, whose models have one head: leave it out")
         return super().build_criterion(cfg, from_checkpoint)
 
+    def valid_step(self, sample: dict, model: Any, criterion: FairseqCriterion) -> tuple[Tensor, int, dict]:
+        """Counts the images whose class is one of the five most probable, beside what the criterion counts."""
+        found: list[Tensor] = []
+        head = model.classification_heads[HEAD]
+        with head.register_forward_hook(lambda module, inputs, logits: found.append(logits)):
+            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        if found and self.description.outputs > BEST:
+            logging_output["top5"] = best_classes(found[-1]).eq(sample["target"].view(-1, 1)).sum()
+        return loss, sample_size, logging_output
+
+    def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
+        """Logs fairseq's metrics and, in a validation with more than five classes, ``top5_accuracy`` in percent."""
+        super().reduce_metrics(logging_outputs, criterion)
+        if any("top5" in log for log in logging_outputs):
+            images = sum(log["nsentences"] for log in logging_outputs)
+            right = sum(log["top5"] for log in logging_outputs)
+            metrics.log_scalar("top5_accuracy", 100.0 * right / images, images, round=1)
+
     def max_positions(self) -> int:
         """Returns 1, the size of an image."""
         return 1
@@ -114,3 +135,8 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
     def label_dictionary(self) -> Dictionary:
         """The numbers of the classes."""
         return numbered_classes(self.description.outputs)
+
+
+def best_classes(logits: Tensor) -> Tensor:
+    """Of logits (B, N), the numbers of the five best classes, best first, (B, 5); (B, 1) if N is no more than five."""
+    return logits.topk(BEST if logits.size(1) > BEST else 1, dim=1).indices

@@ -31,7 +31,7 @@ REFUSED = {  # pairs by the sentence that they are refused with
     "pairs values, and --shaw-values adds embeddings to single ones": [("diff_transformer", "shaw and values")],
     "needs queries and keys, and these attentions do not have both": [
         (family, name)
-        for family in ("depth_attention", "ea_depth_attention", "lime")
+        for family in ("depth_attention", "ea_depth_attention", "lime", "moda")
         for name in (*ALONE[:-1], "dense", "random")
     ],
 }

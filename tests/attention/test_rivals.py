@@ -24,7 +24,7 @@ from model_checks import (
     by_our_forward,
 )
 from oracles_mixing import ValueResidual
-from oracles_rivals import Both, Composable, Depth, Differential, Differential2, Gated, Lime, Sinking
+from oracles_rivals import Both, Composable, Depth, Differential, Differential2, Gated, Lime, Moda, Sinking
 from tiny import TINY, build, make_loud, sizes
 
 PAD = 1
@@ -42,6 +42,7 @@ SETTINGS = {  # family, options, oracle: beside the rows in support/mechanisms.p
     ),
     "every second layer": ("depth_attention", {"depth_every": 2}, Depth(2)),
     "layers mixed": ("lime", {}, Lime()),
+    "words and depths, rotated": ("moda", {"relative_positions": "rope", "qk_norm": True}, Moda()),
     "skips and value residuals": (
         "ea_value_residual",
         {**EVOLUTION, "no_encoder_conv": True, "no_decoder_conv": True, "no_cross_conv": True},
@@ -90,13 +91,14 @@ LITE = {  # parameters more than the plain model's, of Lite size: 18 attentions 
     "sink_attention off by one": ({"sink": "one"}, 0),
     "depth_attention": ({}, 0),
     "lime": ({}, 2 * 4**2 * (2 + 3 + 4 + 5 + 6)),
+    "moda": ({}, 0),
     "diff_transformer": ({}, 18 * 6 * 40),
     "diff_transformer of version 2": ({"diff_version": 2}, 18 * (160**2 + 160 * 4)),
     "composable_attention": ({}, 18 * (10 * 160 * 4 + 32 * 4**2)),
     "composable_attention by both": ({"compose_by_key": True}, 18 * (20 * 160 * 4 + 64 * 4**2)),
     "ea_transformer of no weight": ({"ea_alpha": 0, "ea_beta": 0, "forget_gates": True}, (6 + 2 * 6) * (160 + 1) * 4),
 }
-PRINTED = [11_520, 460_800, 0, 72, 0, 0, 640, 4_320, 472_320, 124_416, 248_832, 3 * 3_864]
+PRINTED = [11_520, 460_800, 0, 72, 0, 0, 640, 0, 4_320, 472_320, 124_416, 248_832, 3 * 3_864]
 
 
 @pytest.mark.parametrize(("name", "printed"), zip(LITE, PRINTED, strict=True))
@@ -164,7 +166,7 @@ def test_probabilities_beside_a_sink_sum_to_less_than_one():
 @pytest.mark.parametrize(
     ("family", "kind"),
     [
-        *((family, Attention) for family in ("exclusive_attention", "depth_attention", "lime")),
+        *((family, Attention) for family in ("exclusive_attention", "depth_attention", "lime", "moda")),
         ("ea_depth_attention", EvolvingAttention),
     ],
 )
@@ -196,6 +198,7 @@ def test_mechanisms_combine_as_classes():
         ("diff_transformer", {"diff_version": 2}),
         ("depth_attention", {}),
         ("lime", {}),
+        ("moda", {}),
     ],
 )
 def test_heads_and_sides_may_have_other_widths(family, options):

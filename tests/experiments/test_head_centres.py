@@ -101,5 +101,5 @@ def test_what_has_no_centres_is_refused_in_one_sentence(show, tmp_path, path, me
 
 
 def test_a_comparison_is_of_maps(show):
-    with pytest.raises(SystemExit, match="--compare goes with --source, --series or --statistics"):
+    with pytest.raises(SystemExit, match="--compare goes with --source, --series, --image or --statistics"):
         show("run", "--compare", "run")

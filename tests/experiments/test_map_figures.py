@@ -213,7 +213,7 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(home, show, monkeypatch
 @pytest.mark.parametrize(
     ("flags", "part"),
     [
-        ([], "one of the arguments --source --series --statistics --centres is required"),
+        ([], "one of the arguments --source --series --image --statistics --centres is required"),
         (["--statistics", *SENTENCE[:2]], "not allowed with"),
         ([*SENTENCE, "--attention", "encoder,self"], "--attention: there is no 'self': choose from encoder"),
         ([*SENTENCE, "--stages", "owned"], "--stages: there is no 'owned'"),

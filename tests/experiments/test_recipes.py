@@ -37,11 +37,11 @@ PARAMETERS = {
     "lite_transformer_base": 37_059_424,
 }
 for size, of_connections in {
-    "lite": (10_240, 9_600, 29_580, 466_740, 54),
-    "base": (32_768, 30_720, 92_940, 1_491_764, 54),
+    "lite": (10_240, 9_600, 29_580, 466_740, 54, 38_006),
+    "base": (32_768, 30_720, 92_940, 1_491_764, 54, 114_038),
 }.items():
     for name, added in zip(
-        ("attention_residuals", "delta_residuals", "hyper_connections", "mhc", "denseformer"),
+        ("attention_residuals", "delta_residuals", "hyper_connections", "mhc", "denseformer", "mudd"),
         of_connections,
         strict=True,
     ):

@@ -55,6 +55,7 @@ def test_a_resumed_training_sees_the_same(home, log):
     for epochs in (1, 3):
         rest = run_forked_well(*command("data", "parts", epochs), cwd=home)
     assert valid(rest, "loss") == valid(log, "loss")[1:]
+    assert valid(log) and not valid(log, "top5_accuracy")  # of three classes
     whole, parts = (torch.load(home / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
     assert len([*(home / "cache").glob("*.npz")]) == 3 and len([*(home / "data").iterdir()]) == 3

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from commands import ROOT, run_well
+from commands import PLUGIN, ROOT, run_well
 from ea_fairseq import EAGraph, EAImage, UserError
 from ea_fairseq.experiments.maps.map_quality import maps_of
 from ea_fairseq.experiments.maps.map_reader import MapReader
@@ -44,6 +44,12 @@ def test_an_evaluation_has_top_1_and_top_5(home):
     assert scores["top-1"]["score"] == round(100 * sum(right) / 360, 2)
     right = [label in one for (label, _), one in zip(rows, best, strict=True)]
     assert scores["top-5"]["score"] == round(100 * sum(right) / 360, 2)
+    # A validation counts the same.
+    words = ["--user-dir", PLUGIN, "--cpu", "--task", "image_prediction", "--path", home / "run/checkpoint_best.pt"]
+    words += ["--valid-subset", "test", "--batch-size", "50", "--log-format", "json"]
+    log = run_well("fairseq-validate", home / "digits/data-bin", *words, cwd=home)
+    found = json.loads(re.search(r'{.*"test_top5_accuracy".*}', log)[0])
+    assert float(found["test_top5_accuracy"]) == round(100 * sum(right) / 360, 1)
 
 
 def test_top_5_takes_no_part_of_a_name_for_the_name():

@@ -15,6 +15,8 @@ from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.attention.pixels import PixelAttention
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
+from ea_fairseq.checkpoint.config import require_sizes
+from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.aa_resnet import LAYOUTS, Layout
 from ea_fairseq.models.image_options import ResNetOptions
@@ -75,6 +77,12 @@ CASES = {  # base, family, options, oracle
         EVOLVING,
     ),
     "CONV-SA, pruned": ("conv_image_small", "ea_transformer", {"encoder_layers": 3, "pruned_heads": "0,1,1"}, EVOLVING),
+    "convolutions in the first stage alone": (
+        "conv_transformer_image",
+        "ea_transformer",
+        {"attention_stages": 3, "stage_layers": 1},
+        EVOLVING,
+    ),
     "AA in both": ("aa_resnet_20", "ea_transformer", {"augment": "both"}, EVOLVING),
 }
 
@@ -109,6 +117,9 @@ def test_other_images_of_a_batch_change_nothing(base, family):
 def test_the_order_of_heads_means_nothing(base, family):
     """A model whose heads, with all that is theirs, change places stays the same."""
     model, images = build_tiny(base, family), draw(2, IMAGES[base])
+    for module in model.modules():
+        if isinstance(module, Attention) and isinstance(module.out_proj, torch.nn.Identity):
+            module.out_proj = torch.nn.Linear(module.embed_dim, module.embed_dim)
     permuted, attentions = copy.deepcopy(model), []
     for module in permuted.modules():
         if isinstance(module, PixelAttention):
@@ -290,6 +301,14 @@ def test_each_mechanism_that_brings_no_branch_has_models():
     for base in TINY:
         without = {name for name, family in FAMILIES.items() if family.model(base) not in ARCH_MODEL_REGISTRY}
         assert without == {"conv_transformer", "pa_conv_transformer", "lite_transformer"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("stage_layers", 3), ("stage_width", 12)])
+def test_a_small_checkpoint_describes_no_large_model(name, value):
+    sizes, parameters = {"stage_layers": 2, "stage_width": 8}, build_tiny("conv_transformer_image").state_dict()
+    require_sizes(sizes, parameters)
+    with pytest.raises(UserError, match=f"{name} is {value}, and the model's parameters allow no more than"):
+        require_sizes(sizes | {name: value}, parameters)
 
 
 def test_defaults_are_the_papers_and_every_flag_is_in_the_help():

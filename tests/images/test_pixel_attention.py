@@ -122,6 +122,9 @@ REFUSED = [
     ),
     ("aa_resnet_20", "ea_transformer", {"augment": "none"}, "--augment none leaves no attention: use --arch resnet_34"),
     ("aa_resnet_20", None, {"augment": "none"}, "--augment none leaves no attention for --relative-positions to act"),
+    ("conv_transformer_image", "ea_transformer", {"attention_stages": 0}, "--attention-stages 0 .* --arch cnn_image"),
+    ("conv_transformer_image", None, {"encoder_attention_heads": 3}, "--encoder-attention-heads 3 does not divide 16"),
+    ("conv_transformer_image", None, {"stage_width": 6}, "--stage-width must be a multiple of 4, not 6"),
     ("aa_resnet_20", None, {"augment": "all"}, "--augment must be none, first or both, not 'all'"),
     ("aa_resnet_20", None, {"resnet_depth": "18"}, "--resnet-depth must be one of 20, 34, 50, 101, 152, not '18'"),
     (

@@ -1,26 +1,32 @@
 """What connects sub-layers in place of sums: equations as plain loops, laws, sizes, starts."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
+from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.search.support import unsupported_reasons
-from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
+from laws import FURTHER_LAWS, LAWS, assert_close, assert_decodes_stepwise, draw_padded, scores
 from mechanisms import ROWS
 from model_checks import assert_loss_changes_along_its_gradient, assert_torch_counts_the_same, loss_of
 from tiny import TINY, build, make_loud, random_tokens, sizes
 
 PRE_NORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-NAMES = ("attention", "delta", "hyper", "mhc", "dense")
+BLOCK = 3  # sub-layers, and a layer of an encoder has two
+OPTIONS = {name: {"connections": name} for name in ("attention", "delta", "hyper", "mhc", "dense", "mudd")}
+OPTIONS["blocks"] = {"connections": "attention", "residual_block": BLOCK}
+NAMES = (*OPTIONS,)
 each = pytest.mark.parametrize("name", NAMES)
 
 
 def build_with(name, family="ea_transformer", **options):
     """A loud model whose connections are not as they start, of evolving attention."""
     given = {**TINY, **PRE_NORM, **ROWS[family].options, "streams": 3, **options}
-    model = make_loud(build(family, connections=name, **given))
+    model = make_loud(build(family, **OPTIONS[name], **given))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             if ".connections." in parameter_name:
@@ -67,7 +73,7 @@ def sinkhorn(matrix):
 
 def read(name, module, streams):
     """What a sub-layer reads of one word's streams, each (C,)."""
-    if name == "attention":
+    if name in ("attention", "blocks"):
         return softmax_mean(module, streams)
     if name == "delta":
         return sum(streams) + (softmax_mean(module, streams) if len(streams) > 1 else 0)
@@ -75,8 +81,11 @@ def read(name, module, streams):
     return sum(weight * h for weight, h in zip(weights, streams, strict=True))
 
 
-def write(name, module, streams, y):
-    if name in ("attention", "delta"):
+def write(name, module, streams, y, number):
+    """The streams after the output of a stack's sub-layer of this number."""
+    if name == "blocks" and number % BLOCK:
+        return [*streams[:-1], streams[-1] + y]
+    if name in ("attention", "delta", "blocks"):
         return [*streams, y]
     n = len(streams)
     if name == "hyper":
@@ -88,14 +97,14 @@ def write(name, module, streams, y):
 
 
 def end(name, reader, streams):
-    if name == "attention":
+    if name in ("attention", "blocks"):
         return softmax_mean(reader, streams)
     if name == "mhc":
         return sum(weight * h for weight, h in zip(gates(reader, streams), streams, strict=True))
     return sum(streams)
 
 
-@each
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "mudd"])
 @torch.no_grad()
 def test_an_encoder_equals_loops(name):
     """Norms, attentions and networks are the model's; what is between them is of one word after another."""
@@ -104,7 +113,7 @@ def test_an_encoder_equals_loops(name):
     x = encoder.forward_embedding(tokens)[0][0]
     found = encoder(tokens)["encoder_out"][0][:, 0]
     words = [[row] * (encoder.connections.streams if name in ("hyper", "mhc") else 1) for row in x]
-    outputs, passed = [x], None
+    outputs, passed, number = [x], None, itertools.count()
     for layer in encoder.layers:
         if name == "dense" and len(outputs) > 1:
             x = sum(w * out for w, out in zip(encoder.connections.weights[len(outputs) - 2], outputs, strict=True))
@@ -122,16 +131,50 @@ def test_an_encoder_equals_loops(name):
                 y, _, passed = layer.self_attn(h, h, h, need_weights=False, previous=passed)
             x = x + y[:, 0]
             if name != "dense":
-                words = [
-                    write(name, layer.connections[norm], streams, row)
-                    for streams, row in zip(words, y[:, 0], strict=True)
-                ]
+                module, index, rows = layer.connections[norm], next(number), y[:, 0]
+                words = [write(name, module, *both, index) for both in zip(words, rows, strict=True)]
         outputs.append(x)
     if name == "dense":
         x = sum(w * out for w, out in zip(encoder.connections.weights[-1], outputs, strict=True))
     else:
         x = torch.stack([end(name, getattr(encoder.connections, "reader", None), streams) for streams in words])
     torch.testing.assert_close(found, encoder.layer_norm(x), rtol=0, atol=1e-10)
+
+
+def ways(module, vectors):
+    """What each way reads of one word's X_i (C,)."""
+    hidden = module.first.weight @ rms(vectors[-1])
+    hidden = torch.stack([x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in hidden])
+    dynamic, found = module.second.weight @ hidden, []
+    for c, static in enumerate(module.bias):
+        weights = [static[i] + dynamic[c * len(vectors) + i] for i in range(len(vectors))]
+        found.append(sum(weight * x for weight, x in zip(weights, vectors, strict=True)))
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["ea_transformer", "gated_attention"])
+def test_an_encoder_with_mudd_equals_loops(family):
+    """Attentions are as they are without connections, of three tensors of words."""
+    model = build_with("mudd", family, encoder_layers=3).double().eval()
+    plain = build(family, **{**TINY, **PRE_NORM, **ROWS[family].options, "encoder_layers": 3}).double().eval()
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".connections." not in k})
+    encoder, tokens = model.encoder, random_tokens(torch.Generator().manual_seed(2), 1, 4)
+    outputs, passed = [encoder.forward_embedding(tokens)[0][0]], None
+    for layer in plain.encoder.layers:
+        query = key = value = x = outputs[0]
+        if len(outputs) > 1:
+            of_words = [
+                ways(encoder.connections.mixtures[len(outputs) - 2], [*xs]) for xs in zip(*outputs, strict=True)
+            ]
+            query, key, value, x = map(torch.stack, zip(*of_words, strict=True))
+        tensors = [layer.self_attn_layer_norm(tensor).unsqueeze(1) for tensor in (query, key, value)]
+        y, _, passed = layer.self_attn(*tensors, need_weights=False, previous=passed)
+        x = x + y[:, 0]
+        outputs.append(x + layer.fc2(layer.activation_fn(layer.fc1(layer.final_layer_norm(x)))))
+    last = [ways(encoder.connections.mixtures[-1], [*xs])[0] for xs in zip(*outputs, strict=True)]
+    found = encoder(tokens)["encoder_out"][0][:, 0]
+    torch.testing.assert_close(found, encoder.layer_norm(torch.stack(last)), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("law", LAWS + FURTHER_LAWS, ids=lambda law: law.__name__)
@@ -174,23 +217,27 @@ def test_torchs_own_counter_of_flops_agrees(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "printed"), [("attention", 10_240), ("delta", 9_600), ("hyper", 29_580), ("mhc", 466_740), ("dense", 54)]
+    ("name", "printed"),
+    [("attention", 10_240), ("delta", 9_600), ("hyper", 29_580), ("mhc", 466_740), ("dense", 54), ("mudd", 38_006)],
 )
 def test_parameters_of_lite_size(name, printed):
-    """2 C a sub-layer, and at the end; (n + 2)(C + n) + 2; (2 + n) n (n C + 1) + 3, and n (n C + 1) + 1; l + 1."""
+    """2 C a sub-layer, and at the end; (n + 2)(C + n) + 2; (2 + n) n (n C + 1) + 3, and n (n C + 1) + 1; l + 1;
+
+    4 m (C + 4 m + 1) with m = l + 1 and, after the last layer, m (4 C + 4 m + 1).
+    """
     models = (build("ea_transformer_lite", **PRE_NORM, connections=kind) for kind in (name, "residual"))
     counts = [sum(map(torch.numel, model.parameters())) for model in models]
     assert counts[0] - counts[1] == printed
 
 
-@pytest.mark.parametrize("name", ["hyper", "dense"])
+@pytest.mark.parametrize("name", ["hyper", "dense", "mudd"])
 def test_a_model_starts_as_with_sums(name):
     """The norm at the end takes n times the sum for the sum, but for its epsilon."""
     plain = make_loud(build("ea_transformer", **TINY, **PRE_NORM)).double()
     model = build("ea_transformer", **TINY, **PRE_NORM, connections=name).double()
     model.load_state_dict(plain.state_dict() | {k: v for k, v in model.state_dict().items() if ".connections." in k})
     _, source, target = draw_padded(plain, seed=4)
-    assert_close(scores(model, source, target), scores(plain, source, target), 1e-12 if name == "dense" else 1e-3)
+    assert_close(scores(model, source, target), scores(plain, source, target), 1e-3 if name == "hyper" else 1e-12)
 
 
 def test_attention_residuals_start_as_means():
@@ -201,10 +248,45 @@ def test_attention_residuals_start_as_means():
 
 @each
 def test_fairseqs_search_translates_and_the_reason_is_given(name):
-    assert f"native code does not support --connections {name}" in {*unsupported_reasons(build_with(name).eval())}
+    reason = f"native code does not support --connections {OPTIONS[name]['connections']}"
+    assert reason in {*unsupported_reasons(build_with(name).eval())}
 
 
-def test_without_norms_before_sub_layers_they_are_refused():
-    with pytest.raises(UserError, match="--connections hyper needs norms before sub-layers"):
-        build("ea_transformer", **TINY, connections="hyper")
+@each
+def test_layers_that_are_read_must_not_be_dropped(name):
+    options = {**TINY, **PRE_NORM, **OPTIONS[name], "encoder_layerdrop": 0.5}
+    if name in ("dense", "mudd"):
+        with pytest.raises(UserError, match=f"--connections {name} reads all layers, and --encoder-layerdrop"):
+            build("ea_transformer", **options)
+    else:
+        build("ea_transformer", **options)
+
+
+@pytest.mark.parametrize("family", [name for name in ROWS if name in FAMILIES])
+def test_mudd_goes_with_every_mechanism_that_has_no_branch(family):
+    if FAMILIES[family].attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
+        with pytest.raises(UserError, match="--connections mudd is for attentions alone"):
+            build_with("mudd", family)
+    else:
+        assert_decodes_stepwise(build_with("mudd", family), seed=3)
+
+
+def test_mudd_has_no_inputs_for_convolved_projections():
+    with pytest.raises(UserError, match="three inputs, and --conv-projections convolve one"):
+        build("ea_transformer", **TINY, **PRE_NORM, connections="mudd", conv_projections="q,k")
+
+
+def test_blocks_are_counted_over_layers_and_of_attention_residuals_alone():
+    model = build("ea_transformer", **TINY, **PRE_NORM, **OPTIONS["blocks"])
+    for stack in (model.encoder, model.decoder):
+        found = [one.begins_block for layer in stack.layers for one in layer.connections.values()]
+        assert found == [number % BLOCK == 0 for number in range(len(found))] and len(found) > BLOCK
+    with pytest.raises(UserError, match="--residual-block is for --connections attention"):
+        build("ea_transformer", **TINY, **PRE_NORM, connections="delta", residual_block=2)
+
+
+@pytest.mark.parametrize("name", ["hyper", "mudd"])
+def test_without_norms_before_sub_layers_they_are_refused(name):
+    with pytest.raises(UserError, match=f"--connections {name} needs norms before sub-layers"):
+        build("ea_transformer", **TINY, connections=name)
     build("ea_transformer", **sizes(layers=1), connections="dense")

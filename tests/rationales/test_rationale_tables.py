@@ -105,6 +105,16 @@ def test_one_seed_shows_no_difference_and_another_baseline_can_be_chosen(folder)
         rationale_tables(rationale_files([folder]), "magic")
 
 
+@pytest.mark.parametrize("flags", [(" --lr 1e-4", " --lr 1e-4"), (" --lr 1e-4", "")], ids=["all", "one"])
+def test_flags_that_all_models_have_stand_below_the_table_instead_of_in_each_row(tmp_path, flags):
+    names = [f"{name}{flag}" for name, flag in zip((EVOLVING, PLAIN), flags, strict=True)]
+    write(tmp_path / "runs", found(*((name, explained(name, 1, {"lime": 0.3})) for name in names)))
+    table = rationale_tables(rationale_files([tmp_path / "runs"]))["movies"]
+    are_shared = len(set(flags)) == 1
+    assert {row[0] for row in table.rows[:2]} == ({EVOLVING, PLAIN} if are_shared else set(names))
+    assert ("All models were trained with --lr 1e-4." in table.notes) == are_shared
+
+
 def test_sources_of_one_model_in_several_files_are_put_together(folder):
     again = explained(PLAIN, 1, {"lime": 0.3})
     write(folder / "lime", found((PLAIN, again)))

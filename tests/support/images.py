@@ -59,8 +59,20 @@ TINY = {  # of an image's few pixels
         "patch_size": 2,
         "dropout": 0.0,
     },
+    "conv_transformer_image": {
+        "stage_layers": 2,
+        "stage_width": 8,
+        "encoder_attention_heads": 2,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+    },
 }
-IMAGES = {"vit_tiny": describe(4, 6), "aa_resnet_20": describe(12, 16), "conv_image_small": describe(4, 6)}
+IMAGES = {
+    "vit_tiny": describe(4, 6),
+    "aa_resnet_20": describe(12, 16),
+    "conv_image_small": describe(4, 6),
+    "conv_transformer_image": describe(8, 17),
+}
 
 
 def build_tiny(base: str, family: str | None = None, seed: int = 1, **options):
@@ -74,7 +86,7 @@ def build_tiny(base: str, family: str | None = None, seed: int = 1, **options):
     model = make_loud(build(arch, IMAGES[base], seed, **given))
     for name, tensor in (*model.named_buffers(), *model.named_parameters()):
         if "running" in name:
-            torch.nn.init.uniform_(tensor, 0.5, 1.5)
+            torch.nn.init.uniform_(tensor, 0.5, 5.0 if "var" in name else 1.5)
         elif name.endswith(("class_token", "embed_positions", "norm.bias", ".bias")):  # which start as zero
             torch.nn.init.normal_(tensor, std=0.5)
     return model

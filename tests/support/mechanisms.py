@@ -7,7 +7,7 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
-from oracles_rivals import Both, Composable, Depth, Differential, Exclusive, Gated, Lime, Sinking
+from oracles_rivals import Both, Composable, Depth, Differential, Exclusive, Gated, Lime, Moda, Sinking
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -52,6 +52,7 @@ ROWS = {
     "diff_transformer": Row(Differential()),
     "depth_attention": Row(Depth()),
     "lime": Row(Lime()),
+    "moda": Row(Moda()),
     "ea_value_residual": Row(Both(EVOLVING, ValueResidual()), EVOLUTION),
     "ea_depth_attention": Row(Both(EVOLVING, Depth()), EVOLUTION),
     "gated_attention": Row(Gated()),

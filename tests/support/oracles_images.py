@@ -187,4 +187,41 @@ def aa_resnet(encoder, pixels: Tensor, oracle) -> Tensor:
     return x.mean((1, 2))
 
 
-MODELS = {"vit_tiny": vit, "aa_resnet_20": aa_resnet, "conv_image_small": conv_image}
+def quarter(x: Tensor) -> Tensor:
+    """The means of 2 x 2 pixels, (C, H, W) -> (C, H // 2, W // 2)."""
+    rows, columns = x.size(1) // 2, x.size(2) // 2
+    found = [x[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean((1, 2)) for i in range(rows) for j in range(columns)]
+    return torch.stack(found, dim=1).unflatten(1, (rows, columns))
+
+
+def conv_transformer_image(encoder, pixels: Tensor, oracle) -> Tensor:
+    """An image (C, H, W) through densely connected convolutions, with attention beside the last ones: (D,)."""
+    x, before, previous = encoder.stem_norm(encoder.stem(pixels[None])).relu()[0], [], None
+    stage = len(encoder.layers) // 4
+    for i, layer in enumerate(encoder.layers):
+        if i and i % stage == 0:
+            before, previous = [quarter(one) for one in before], None
+        if before:
+            weight = layer.dense.weight[:, :, 0, 0]
+            parts = weight.split([len(one) for one in before], dim=1)
+            x = sum(torch.einsum("oc,chw->ohw", part, one) for part, one in zip(parts, before, strict=True))
+        half = len(x) // 2
+        first, _, middle, _, last = layer.branch
+        convolved = last(middle(first((x if not layer.attended else x[half:])[None]).relu()).relu())[0]
+        if layer.attended:
+            tokens = torch.stack([x[:, r, c] for r in range(x.size(1)) for c in range(x.size(2))])
+            length = len(tokens)
+            out, previous = attend(layer.self_attn, tokens, tokens, "encoder", previous, length, length, oracle)
+            convolved = torch.cat([out.T.unflatten(1, x.shape[1:]), convolved])
+        x = layer.norms[0]((x + convolved)[None])
+        x = layer.norms[1](x + layer.fc2(layer.fc1(x).relu()))[0]
+        before.append(x)
+    return x.mean((1, 2))
+
+
+MODELS = {
+    "vit_tiny": vit,
+    "aa_resnet_20": aa_resnet,
+    "conv_image_small": conv_image,
+    "conv_transformer_image": conv_transformer_image,
+}

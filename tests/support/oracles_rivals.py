@@ -79,6 +79,44 @@ class Depth(OfLayersBelow):
         return keys, mixed
 
 
+class Moda(OfLayersBelow):
+    """One softmax over words and over the query's word in the layers below."""
+
+    def mix(self, attention, queries):
+        return self.layers[-1]
+
+    def own(self, attention, tokens):
+        self.tokens = tokens
+        return super().own(attention, tokens)
+
+    def logits(self, attention, kind, own, previous, masked):
+        self.of_words = own
+        return own
+
+    def weights(self, attention, kind, weights, masked):
+        if kind == "cross":
+            return weights
+        found, self.of_layers = torch.zeros_like(weights), {}
+        for head, queries in enumerate(self.tokens.projected["q"]):
+            for t, query in enumerate(queries):
+                words = {s: math.exp(self.of_words[head, t, s]) for s in range(weights.size(2)) if not masked[t, s]}
+                keys = [k[head, t] for k, _ in self.tokens.previous or []]
+                layers = [math.exp(query @ key / math.sqrt(len(key))) for key in keys]
+                total = sum(words.values()) + sum(layers)
+                for s, power in words.items():
+                    found[head, t, s] = power / total
+                self.of_layers[head, t] = [power / total for power in layers]
+        return found
+
+    def output(self, attention, tokens, weights):
+        output = super().output(attention, tokens, weights)
+        if tokens.kind != "cross":
+            for (head, t), probabilities in self.of_layers.items():
+                for probability, (_, v) in zip(probabilities, tokens.previous or [], strict=True):
+                    output[head, t] += probability * v[head, t]
+        return output
+
+
 class Lime(OfLayersBelow):
     """Heads read mixtures of all heads of this layer and those below."""
 

@@ -68,6 +68,13 @@ def save_series(data: Path, checkpoint: Path, *flags: str, arch: str = "ea_dc_tr
     return save_model(checkpoint, [*command, *tiny, *flags, "--seed", str(seed)], make_loud)
 
 
+def save_images(data: Path, checkpoint: Path, arch: str = "ea_vit_tiny") -> Trainer:
+    """Saves a model of the images in a folder; returns its trainer."""
+    command = [str(data), "--task", "image_prediction", "--criterion", "sentence_prediction", "--arch", arch]
+    tiny = ["--encoder-embed-dim", "12", "--encoder-layers", "2", "--patch-size", "2"] if "vit" in arch else []
+    return save_model(checkpoint, [*command, *tiny, "--optimizer", "adam", "--cpu"], make_loud)
+
+
 def save_model(checkpoint: Path, command: list[str], change: Callable[[nn.Module], nn.Module]) -> Trainer:
     """Saves the model that a command would train, its weights changed; returns its trainer."""
     config = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), command))

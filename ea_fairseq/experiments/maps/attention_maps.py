@@ -13,7 +13,7 @@ from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import require_matplotlib
 from ea_fairseq.experiments.maps.map_options import ATTENTIONS, COMPARED, STAGES, parse_arguments
 from ea_fairseq.experiments.page import MAPS
-from ea_fairseq.experiments.runs.binarised import SeriesData
+from ea_fairseq.experiments.runs.binarised import ImageData, SeriesData
 from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder, load_translation, require_same_task
 from ea_fairseq.experiments.runs.training_run import model_names
 from ea_fairseq.plain.model_folder import usual_checkpoint
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Models = dict[str, TranslationHub | EncoderHub]  # by the names that figures give them
 
+OTHERS = {SeriesData.task: "time series: name one with --series", ImageData.task: "images: name one with --image"}
 OF_TRANSLATION = ("target", "tag", "alignment")  # options that an encoder has no use for
 
 
@@ -159,9 +160,15 @@ def main() -> None:
     if args.series is not None:
         announce(show_series(args, out), out if args.html is None else args.html.parent)
         return
+    if args.image is not None:
+        from ea_fairseq.experiments.maps.image_maps import write_image_maps
+
+        subset = args.subset or "test"
+        announce(write_image_maps(by_name(args), args.image, subset, args.data, args.html), args.html.parent)
+        return
     files = [find_trained(path, args.data) for path in checkpoints(args)]
-    if files[0].task_name == SeriesData.task:
-        raise UserError(f"{args.checkpoint} reads time series: name one with --series.")
+    if files[0].task_name in OTHERS:
+        raise UserError(f"{args.checkpoint} reads {OTHERS[files[0].task_name]}.")
     with redirect_stdout(sys.stderr):
         models = load_all(args, files)
     written = (measure if args.statistics else draw_sentence)(models, args, out)
@@ -176,14 +183,18 @@ def usual_folder(checkpoint: Path) -> Path:
     return folder / MAPS
 
 
+def by_name(args: argparse.Namespace) -> dict[str, Path]:
+    """The checkpoints that are shown, by the names that figures give the models."""
+    paths = checkpoints(args)
+    files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
+    return dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
+
+
 def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
     """Draws the maps of a time series, or writes their page; returns the files."""
     from ea_fairseq.experiments.maps.series_maps import draw_series, maps_of_series
 
-    paths = checkpoints(args)
-    files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
-    models = dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
-    maps = maps_of_series(models, args.series, args.subset or "test", args.data)
+    maps = maps_of_series(by_name(args), args.series, args.subset or "test", args.data)
     if args.html is None:
         return draw_series(maps, args.series, args.heads, stages_of(args), out)
     from ea_fairseq.experiments.maps.sentence_maps import write_explorer

@@ -14,8 +14,8 @@ NEEDED: dict[str, tuple[str, ...]] = dict.fromkeys(
 )  # of each option, one that it goes with
 NEEDED |= dict.fromkeys(("heads", "stages"), ("source", "series"))
 NEEDED |= dict.fromkeys(("alignment", "max_pairs"), ("statistics",))
-NEEDED["subset"] = ("statistics", "series")
-NEEDED["html"] = ("source", "series")
+NEEDED["subset"] = ("statistics", "series", "image")
+NEEDED["html"] = ("source", "series", "image")
 EXAMPLE = """ea-fairseq maps runs/multi30k-deen/ea_transformer_lite/seed-1 \\
     --source 'ein hund läuft über die wiese.' --compare runs/multi30k-deen/transformer_lite/seed-1"""
 
@@ -37,15 +37,18 @@ def parse_arguments() -> argparse.Namespace:
         "a row, before and after skip connection and convolution. Or measures, over all pairs of a test set, the\n"
         "entropy of attention, the similarity of adjacent layers and the alignment error of the cross-attention.\n"
         "Works for evolving attention, fairseq's plain Transformer, encoders and classifiers (of a sentence or pair)\n"
-        "and models of time series. For quadratic attention it can draw the centres of the heads during training.",
+        "and models of time series; of models of images it writes a page. For quadratic attention it can draw the\n"
+        "centres of the heads during training.",
         EXAMPLE,
-        usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --statistics | --centres) [options]",
+        usage="%(prog)s CHECKPOINT (--source TEXT | --series N | --image IMAGE | --statistics | --centres) [options]",
     )
     add = parser.add_argument
     add("checkpoint", type=Path, metavar="CHECKPOINT", help="a checkpoint, or the folder of a training")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", metavar="TEXT", help="draw the maps of this raw sentence")
     what.add_argument("--series", type=at_least(1), metavar="N", help="draw the maps of the Nth time series")
+    text = "write the page of an image: a file of JPEG or PNG, or the number of one in the subset"
+    what.add_argument("--image", metavar="IMAGE", help=text)
     what.add_argument("--statistics", action="store_true", help="measure the maps of a whole test set")
     text = "draw centres and widths of quadratic attention, over a folder's updates"
     what.add_argument("--centres", action="store_true", help=text)
@@ -55,7 +58,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--out", type=Path, metavar="DIR", help=text)
     parser.add_user_dir()
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
-    add = parser.add_argument_group("with --source; --html, --heads and --stages with --series, too").add_argument
+    add = parser.add_argument_group(
+        "with --source; --html with --series and --image, too; --heads and --stages with --series"
+    ).add_argument
     add("--target", metavar="TEXT", help="raw translation (default: the model's own, beam 5)")
     add("--tag", metavar="NAME", help="of the sentence, if the model was trained with tags, such as a domain")
     add("--second", metavar="TEXT", help="the second raw sentence of a pair, for an encoder")
@@ -66,7 +71,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--heads", type=heads, metavar="LIST", help="numbers from 1, or mean (default: all and mean)")
     text = f"of {', '.join(STAGES)} (default: all; with --compare {', '.join(COMPARED)})"
     add("--stages", type=some_of(STAGES), metavar="LIST", help=text)
-    add = parser.add_argument_group("with --statistics, and the first with --series, too").add_argument
+    add = parser.add_argument_group("with --statistics, and the first with --series and --image N, too").add_argument
     add("--subset", help="subset of the data (default: test)")
     text = "the subset's links of tokenized words, a pair a line: 0-0 for a sure and 1?2 for a possible link of "
     add("--alignment", type=Path, metavar="FILE", help=f"{text}source and target word, counted from 0")
@@ -77,6 +82,10 @@ def parse_arguments() -> argparse.Namespace:
             parser.error(f"--{option.replace('_', '-')} goes with --{' or --'.join(needed)}")
     if args.html is not None and any((args.attention, args.heads, args.stages, args.out)):
         parser.error("--html: the page has all attentions, heads and stages, and a place of its own")
+    if args.image is not None and args.html is None:
+        parser.error("--image: name the page with --html FILE; there are no figures of images")
+    if args.image is not None and not args.image.isdecimal() and (args.subset or args.data):
+        parser.error("--image: --subset and --data are for the number of an image, not for a file")
     if args.centres and args.compare is not None:
-        parser.error("--compare goes with --source, --series or --statistics")
+        parser.error("--compare goes with --source, --series, --image or --statistics")
     return args

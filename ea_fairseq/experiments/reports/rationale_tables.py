@@ -76,6 +76,16 @@ class Comparison:
         together = (other for results in self.results if name in results.models for other in results.models)
         return next((other for other in together if not has_mechanism(self.models[other].values())), None)
 
+    @property
+    def shared_flags(self) -> str:
+        """The flags in the names of all models, which need not stand in each row; empty if names differ in flags."""
+        flags = {"".join(name.partition(" --")[1:]) for name in self.models}
+        return flags.pop() if len(flags) == 1 else ""
+
+    def shown(self, name: str) -> str:
+        """A model's name without the flags that all have."""
+        return name.removesuffix(self.shared_flags)
+
     def table(self) -> Table:
         """A row for each model and source, then those that the papers print."""
         rows = []
@@ -83,7 +93,7 @@ class Comparison:
             for source in sources(seeds.values()):
                 values = [scores(model, source) for model in seeds.values() if source in model.sources]
                 cells = [cell(column) for column in zip(*values, strict=True)]
-                rows.append([name, source, str(len(values)), *cells])
+                rows.append([self.shown(name), source, str(len(values)), *cells])
         printed = printed_rows(self.results[0].dataset)
         return Table(
             ["model", "rationale", "seeds", *HEADINGS],
@@ -111,8 +121,8 @@ class Comparison:
                 if len(both) > 1:  # scores vary with the seed, so one seed shows no difference
                     changes = [[minus(*pair) for pair in zip(*each, strict=True)] for each in both]
                     cells = [cell(column, signed) for column in zip(*changes, strict=True)]
-                    rows.append([name, source, str(len(both)), *cells])
-                    pairs.append(f"{name} to {self.baseline_of(name, chosen)}")
+                    rows.append([self.shown(name), source, str(len(both)), *cells])
+                    pairs.append(f"{self.shown(name)} to {self.shown(self.baseline_of(name, chosen) or '')}")
         notes = [
             f"Differences compare a model with its baseline ({listed(pairs)}): means over the seeds that both have, ± "
             "the sample standard deviation. They do not show how much other documents would change them."
@@ -129,6 +139,7 @@ class Comparison:
             "random": f"random: AUPRC is the mean of {one.settings.draws} draws, the other columns are of the first.",
         }
         return [
+            *([f"All models were trained with{self.shared_flags}."] if self.shared_flags else []),
             f"{one.dataset}: {one.count:,} documents{some}, SHA-256 {one.documents_sha256}. The score of a word is the "
             f"{one.settings.word_score} of its subwords'.",
             *(sentence for source, sentence in computed.items() if source in every),

@@ -22,7 +22,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Column, Score, Setting, read_predictions
-from ea_fairseq.experiments.scoring.task_scores import BEST, DEFINITIONS, SEPARATOR, task_score
+from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, SEPARATOR, task_score
 from ea_fairseq.models.classifier import SentenceClassifier
 from ea_fairseq.models.dc_transformer import DCTransformer
 from ea_fairseq.models.graph import GraphModel
@@ -30,7 +30,7 @@ from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.roberta import MechanismRoberta
 from ea_fairseq.models.time_series import TimeSeriesModel
-from ea_fairseq.tasks.image_prediction import ImagePredictionTask
+from ea_fairseq.tasks.image_prediction import ImagePredictionTask, best_classes
 from ea_fairseq.tasks.node_prediction import NodePredictionTask
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
@@ -262,8 +262,8 @@ class ImagePredictions(SeriesPredictions):
         """The class of each image and, most probable first, five predicted ones; one if there are no more than five."""
         output, _ = model(**sample["net_input"], classification_head_name=HEAD)
         names = task.description.labels
-        best = output.topk(BEST if len(names) > BEST else 1, dim=1).indices
-        for target, predicted in zip(sample["target"].tolist(), best.tolist(), strict=True):
+        best = best_classes(output).tolist()
+        for target, predicted in zip(sample["target"].tolist(), best, strict=True):
             yield names[target], SEPARATOR.join(names[number] for number in predicted)
 
     def names(self) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ea_fairseq.experiments.scoring.results import Score
 
-BEST = 5  # most probable classes of an image
-SEPARATOR = "/"  # between them; they are names of folders
+SEPARATOR = "/"  # between the most probable classes of an image, which are names of folders
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@
 #define LANES 16
 #define SET avx512
 #include "attention_backward.h"
+#include "dropout_elements.h"
 #include "norm_rows.h"
 #include "translate.h"
 #ifdef __clang__

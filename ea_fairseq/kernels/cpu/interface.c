@@ -1,4 +1,5 @@
 // The version and layout that interface.py checks before it calls a function of the library.
+#include "dropout.h"
 #include "fused_arguments.h"
 #include "norm.h"
 #include "step.h"
@@ -15,8 +16,8 @@
 
 EXPORTED const struct {
     int64_t version;                // changes whenever the meaning of a call changes
-    int64_t fused_arguments, step, vectors, translation;  // sizes of the structs in bytes
+    int64_t fused_arguments, step, vectors, dropout, translation;  // sizes of the structs in bytes
     int64_t sources;                // checksum of the files in this folder, or 0
     const char *compiler;
-} ea_fairseq_interface = {8, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
-                          sizeof(struct translation), SOURCES, COMPILER};
+} ea_fairseq_interface = {9, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
+                          sizeof(struct dropout), sizeof(struct translation), SOURCES, COMPILER};

@@ -6,9 +6,9 @@ from zlib import crc32
 
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 
-VERSION = 8  # must equal the version in interface.c
+VERSION = 9  # must equal the version in interface.c
 
-LAYOUT = ("fused_arguments", "step", "vectors", "translation")  # structs whose sizes a library tells
+LAYOUT = ("fused_arguments", "step", "vectors", "dropout", "translation")  # structs whose sizes a library tells
 FUNCTIONS = {
     "evolve": STRUCTS["fused_arguments"],
     "evolve_backward": STRUCTS["fused_arguments"],
@@ -17,6 +17,7 @@ FUNCTIONS = {
     "decode": STRUCTS["step"],
     "norm": STRUCTS["vectors"],
     "norm_backward": STRUCTS["vectors"],
+    "dropout": STRUCTS["dropout"],
     "translate": STRUCTS["translation"],
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 # A struct comes before those that contain it.
-HEADERS = ("workers.h", "fused_arguments.h", "step.h", "norm.h", "translation.h")
+HEADERS = ("workers.h", "fused_arguments.h", "step.h", "norm.h", "dropout.h", "translation.h")
 SCALARS = {"int64_t": c_int64, "double": c_double, "parallel_t": c_void_p}
 POINTED_TO = ("void", "float", "uint8_t", "int32_t", "int64_t")
 STRUCT = re.compile(r"^struct (\w+) \{$(.*?)^\};$", re.MULTILINE | re.DOTALL)

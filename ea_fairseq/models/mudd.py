@@ -1,0 +1,78 @@
+"""MUDD: Xiao et al., MUDDFormer: Breaking Residual Bottlenecks in Transformers via Multiway Dynamic Dense Connections,
+ICML 2025 (arXiv 2502.12170).
+
+Layer l + 1 reads X^c = sum_{i <= l} (b^c_i + (GELU(RMS(X_l) W1) W2)^c_i) X_i for each way c: queries, keys, values and
+the residual; X_0 is the embedding, X_i the output of layer i.
+"""
+
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.rms_norm import EPSILON
+from ea_fairseq.errors import UserError
+
+WAYS = 4
+
+
+class MultiwayMixture(nn.Module):
+    """X^c of m ways after layer l, from the n = l + 1 vectors X_i of a word.
+
+    Parameters are ``first`` (4 n, C), W1; ``second`` (m n, 4 n), W2, zeros at the start; and ``bias`` (m, n), b, one
+    for the last vector and zero for the others, which is the model with sums.
+    """
+
+    def __init__(self, width: int, vectors: int, ways: int):
+        super().__init__()
+        self.first = nn.Linear(width, WAYS * vectors, bias=False)
+        self.second = nn.Linear(WAYS * vectors, ways * vectors, bias=False)
+        nn.init.zeros_(self.second.weight)
+        self.bias = nn.Parameter(torch.eye(vectors)[-1].repeat(ways, 1))
+
+    def forward(self, states: list[Tensor]) -> Tensor:
+        """n states (T, B, C) -> (m, T, B, C)"""
+        x = states[-1]
+        hidden = F.gelu(self.first(F.rms_norm(x, x.shape[-1:], eps=EPSILON)))
+        weights = self.bias + self.second(hidden).unflatten(-1, self.bias.shape)  # (T, B, m, n)
+        return (weights @ torch.stack(states, dim=2)).permute(2, 0, 1, 3)
+
+
+class SeparateInputs(Attention):
+    """Self-attention whose queries, keys and values are projected from different vectors of a word; to be mixed in."""
+
+    def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
+        """Projects the three side by side, (T, B, 3 C), as one tensor of words."""
+        x = torch.cat([query, key, value], dim=-1)
+        return super().project_all(x, x, x, inputs)
+
+    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+        """Projects each from its own third of x."""
+        found = [super(SeparateInputs, self).project(x, p, inputs) for p, x in zip(parts, x.chunk(3, -1), strict=True)]
+        return torch.cat([projected for projected in found if projected is not None], dim=-1)
+
+
+@cache
+def separated(kind: type[Attention]) -> type[Attention]:
+    """The class of attentions, beneath whose own projections the inputs are separate."""
+    bases = (SeparateInputs,) if kind is Attention else (kind, SeparateInputs)
+    return type(kind.__name__, bases, {"fused": kind.fused, "__module__": __name__, "__doc__": kind.__doc__})
+
+
+def separate_inputs(layer: nn.Module) -> None:
+    """Lets a layer's self-attention project queries, keys and values from different vectors.
+
+    Raises:
+        UserError: if something beside it or in its place reads the same vector as all of them.
+    """
+    attention = layer.self_attn
+    if not isinstance(attention, Attention) or layer.branch is not None:
+        raise UserError(
+            "--connections mudd is for attentions alone, and not for a convolution beside them or in their place"
+        )
+    if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
+        raise UserError("--connections mudd gives attentions three inputs, and --conv-projections convolve one")
+    attention.__class__, attention.is_plain = separated(type(attention)), False
