@@ -20,6 +20,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.model_folder import CHECKPOINTS
+from ea_fairseq.plain.precisions import PRECISIONS, about_precision, flag_of
 from ea_fairseq.plain.text_lines import tidy
 
 if TYPE_CHECKING:
@@ -88,11 +89,13 @@ def load(args: argparse.Namespace) -> Translator:
     """The translator that the arguments ask for."""
     import torch
 
-    from ea_fairseq.search.generation_options import require_bfloat16
+    from ea_fairseq.search.generation_options import requested_precisions
     from ea_fairseq.search.shortlist import Shortlist
 
-    if args.sampling and (args.shortlist or args.native_bf16):
-        raise UserError("--sampling is a search of fairseq's, without --shortlist and --native-bf16: leave these out.")
+    precisions = {name: True for name in PRECISIONS if getattr(args, name)}
+    if args.sampling and (args.shortlist or precisions):
+        raise UserError("--sampling is a search of fairseq's, without --shortlist and --native-...: leave these out.")
+    requested_precisions(precisions.get)  # refuses those that this processor does not have
     files = find_model(args.model_dir, args.checkpoint, args.data)
     hub = load_translation(files, args.cpu, max_tokens=args.max_tokens, batch_size=None)
     # fairseq ends every translation after 200 tokens; only a long source needs more.
@@ -106,10 +109,7 @@ def load(args: argparse.Namespace) -> Translator:
     if args.shortlist:
         Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
         search["shortlist"] = str(args.shortlist)
-    if args.native_bf16:
-        require_bfloat16("--native-bf16")
-        search["native_bf16"] = True
-    return Translator(hub, search, args.tag)
+    return Translator(hub, search | precisions, args.tag)
 
 
 def read_lines(file: IO[bytes]) -> Iterator[str]:
@@ -162,8 +162,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--seed", type=at_least(0), default=1, metavar="N", help="of --sampling (default: 1)")
     text = "shortlist file of ea-fairseq shortlist: choose only among translations of the source's words"
     add("--shortlist", type=Path, metavar="FILE", help=text)
-    text = "multiply in bfloat16, if this processor supports it and is faster that way"
-    add("--native-bf16", "--bf16", action="store_true", help=text)
+    for name in PRECISIONS:
+        add(flag_of(name), flag_of(name).replace("native-", ""), action="store_true", help=about_precision(name))
     add("--max-tokens", type=count, default=4096, metavar="N", help="source tokens in a batch (default: 4096)")
     text = "lines to read before translating them (default: 1000; from a terminal 1)"
     add("--buffer-size", type=count, metavar="N", help=text)

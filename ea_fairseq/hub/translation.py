@@ -22,10 +22,14 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import SUBWORD_FILES, ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.plain.precisions import PRECISIONS
 from ea_fairseq.text.preparation import LANGUAGES, Codec, Preparation
 
 # What translate takes besides fairseq's options of generation.
-OPTIONS = ("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist", "native_bf16")
+OPTIONS = (
+    *("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist"),
+    *PRECISIONS,
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The options of native search, which fairseq's commands and ``model.translate`` accept beside fairseq's own."""
 
 from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from fairseq import options
@@ -9,6 +10,7 @@ from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.plain.precisions import PRECISIONS, about_precision, flag_of
 from ea_fairseq.search.shortlist import Shortlist
 
 fairseq_build_generator = FairseqTask.build_generator
@@ -42,8 +44,8 @@ def add_generation_args(parser: ArgumentParser) -> Any:
     StoreSearchOption.values = {}
     about = "restrict the search to the translations that this file of ea-fairseq shortlist lists for the source tokens"
     group.add_argument("--shortlist", action=StoreSearchOption, metavar="FILE", help=about)
-    about = "let native code compute linear layers in bfloat16 where that is faster; needs a processor with bfloat16"
-    group.add_argument("--native-bf16", action=StoreSearchOption, nargs=0, help=about)
+    for name in PRECISIONS:
+        group.add_argument(flag_of(name), action=StoreSearchOption, nargs=0, help=about_precision(name))
     return group
 
 
@@ -51,15 +53,13 @@ def build_generator(self: FairseqTask, models: list, args: Any, *more: Any, **op
     """Builds a generator as fairseq does, and sets the options of native search on it.
 
     Raises:
-        UserError: if the shortlist cannot be read, or the processor does not support bfloat16.
+        UserError: if the shortlist cannot be read, or for the precisions that :func:`requested_precisions` refuses.
     """
     generator = fairseq_build_generator(self, models, args, *more, **options)
     if isinstance(generator, SequenceGenerator):
         if path := search_option(args, "shortlist"):
             generator.shortlist = Shortlist.of_task(path, self)
-        if search_option(args, "native_bf16"):
-            require_bfloat16("--native-bf16")
-            generator.native_bf16 = True
+        generator.precisions = requested_precisions(lambda name: search_option(args, name))
     return generator
 
 
@@ -68,9 +68,20 @@ def search_option(args: Any, name: str) -> Any:
     return getattr(args, name, None) or StoreSearchOption.values.get(name)
 
 
-def require_bfloat16(flag: str) -> None:
-    """Raises UserError, which names the flag, if native code cannot compute in bfloat16."""
-    if not native_library.has_bfloat16():
+def requested_precisions(option: Callable[[str], Any]) -> tuple[str, ...]:
+    """The precisions from which native search takes the fastest, beside float32, given the values of options.
+
+    Raises:
+        UserError: if two options are given, or the only precision is not supported.
+    """
+    given = [name for name in PRECISIONS if option(name)]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(map(flag_of, given))} exclude each other: give one of them.")
+    precisions = PRECISIONS[given[0]] if given else ()
+    supported = tuple(filter(native_library.reduced_instruction_set, precisions))
+    if len(precisions) == 1 and not supported:
         raise UserError(
-            f"{flag}: this processor, or the compiler of the native code, does not support bfloat16: leave it out"
+            f"{flag_of(given[0])}: this processor, or the compiler of the native code, does not support "
+            f"{precisions[0]}: leave it out"
         )
+    return supported

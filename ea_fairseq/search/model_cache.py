@@ -66,14 +66,14 @@ class CachedModel:
         self.fingerprint = ModelFingerprint(model)
         self.state = self.fingerprint.state()
         self.unsupported_reason = next(unsupported_reasons(model), None)
-        self.packed: dict[bool, NativeModel] = {}  # by whether linear layers compute in bfloat16
-        self.bfloat16_is_faster: dict[int, bool] = {}  # by beam size
+        self.packed: dict[str, NativeModel] = {}  # by the precision of linear layers
+        self.fastest: dict[tuple[int, tuple[str, ...]], str] = {}  # precision, by beam size and those requested
 
-    def native(self, model: TransformerModelBase, bfloat16: bool) -> NativeModel:
+    def native(self, model: TransformerModelBase, precision: str) -> NativeModel:
         """The packed parameters, which are packed at the first call for each precision."""
-        if bfloat16 not in self.packed:
-            self.packed[bfloat16] = NativeModel(model, bfloat16)
-        return self.packed[bfloat16]
+        if precision not in self.packed:
+            self.packed[precision] = NativeModel(model, precision)
+        return self.packed[precision]
 
 
 def cached_model(model: TransformerModelBase) -> CachedModel:

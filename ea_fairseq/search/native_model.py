@@ -28,7 +28,7 @@ class NativeModel:
 
     Args:
         model: a model without any :func:`~ea_fairseq.search.support.unsupported_reasons`.
-        bfloat16: whether linear layers multiply in bfloat16.
+        precision: of linear layers, float32, bfloat16 or int8.
 
     Attributes:
         encoder, decoder: structs of their parameters.
@@ -39,8 +39,8 @@ class NativeModel:
         target_embeddings: (target tokens, C), scaled.
     """
 
-    def __init__(self, model: TransformerModelBase, bfloat16: bool = False):
-        self.bfloat16 = bfloat16
+    def __init__(self, model: TransformerModelBase, precision: str = "float32"):
+        self.precision = precision
         self._referenced: list[object] = []  # what the structs point to
         self._position_counts: dict[str, int] = {}
         self._lock = Lock()
@@ -150,7 +150,7 @@ class NativeModel:
 
     def pack(self, weight: Tensor, bias: Tensor | None) -> Structure:
         """The struct of a linear layer with a weight (outputs, inputs) and a bias (outputs) or None."""
-        struct, packed = pack_linear(weight, bias, self.bfloat16)
+        struct, packed = pack_linear(weight, bias, self.precision)
         self.keep_alive(packed)
         return struct
 
@@ -182,23 +182,26 @@ def scaled_embeddings(stack: Any) -> Tensor:
     return (stack.embed_scale * stack.embed_tokens.weight).detach().contiguous()
 
 
-def pack_linear(weight: Tensor, bias: Tensor | None, bfloat16: bool) -> tuple[Structure, list[Tensor]]:
+def pack_linear(weight: Tensor, bias: Tensor | None, precision: str) -> tuple[Structure, list[Tensor]]:
     """The struct of a linear layer, and the tensors that it points to and that must outlive it.
 
     Args:
         weight: (outputs, inputs).
         bias: (outputs), or None.
+        precision: float32, bfloat16 or int8.
     """
     outputs, inputs = weight.shape
-    if bfloat16:
-        pairs = F.pad(weight.bfloat16(), (0, inputs % 2, 0, -outputs % PANEL)).unflatten(1, (-1, 2))
-        panels = pairs.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
-    else:
-        panels = F.pad(weight, (0, 0, 0, -outputs % PANEL)).unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
-    struct = STRUCTS["linear"](
-        inputs=inputs,
-        outputs=outputs,
-        weight=panels.data_ptr(),
-        bias=None if bias is None else bias.data_ptr(),
-    )
-    return struct, [panels] if bias is None else [panels, bias]
+    tensors = {} if bias is None else {"bias": bias}
+    weight = F.pad(weight, (0, 0, 0, -outputs % PANEL))
+    if precision == "int8":
+        scales = weight.abs().amax(dim=1) / 127  # an output of zeros has any
+        weight = (weight / scales.clamp(min=1e-30).unsqueeze(1)).round().to(torch.int8)
+        tensors |= {"scales": scales, "offsets": 128 * weight.sum(dim=1, dtype=torch.int32)}
+    elif precision == "bfloat16":
+        weight = weight.bfloat16()
+    group = 4 // weight.element_size()  # inputs in 4 bytes
+    if group > 1:
+        weight = F.pad(weight, (0, -inputs % (16 * group)))
+    tensors["weight"] = weight.view(-1, PANEL, weight.size(1) // group, group).transpose(1, 2).contiguous()
+    addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+    return STRUCTS["linear"](inputs=inputs, outputs=outputs, **addresses), list(tensors.values())

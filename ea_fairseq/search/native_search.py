@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 fairseq_generate = SequenceGenerator._generate
 fairseq_inference_with_bleu = TranslationTask._inference_with_bleu
 logged: set[str] = set()  # reasons for fairseq's search that are in the log already
-REQUESTED = {"shortlist": "the shortlist", "native_bf16": "bfloat16"}  # attributes of a generator that need native code
 TIMED_SENTENCES, TIMED_TOKENS, TIMED_ROUNDS = 16, 3, 3  # of the searches that compare the speed of the precisions
 
 
@@ -75,7 +74,7 @@ def generate(
         reason = unsupported_option(self, sample, prefix_tokens, constraints) or cached.unsupported_reason
         if reason is None:
             source = sample["net_input"]["src_tokens"]
-            native = cached.native(models[0], uses_bfloat16(self, cached, source, bos_token))
+            native = cached.native(models[0], precision_of(self, cached, source, bos_token))
             hypotheses = translate(self, native, sample["net_input"], prefix_tokens, bos_token)
             if hypotheses is not None:
                 return hypotheses
@@ -88,7 +87,8 @@ def generate(
 
 def requested_options(generator: SequenceGenerator) -> list[str]:
     """The options of native search that are set on a generator."""
-    return [title for name, title in REQUESTED.items() if getattr(generator, name, None)]
+    shortlist = ["the shortlist"] if getattr(generator, "shortlist", None) else []
+    return [*shortlist, *getattr(generator, "precisions", ())]
 
 
 def log_fallback(generator: SequenceGenerator, reason: str) -> None:
@@ -100,44 +100,48 @@ def log_fallback(generator: SequenceGenerator, reason: str) -> None:
         logger.info(f"fairseq's beam search translates{without} because {reason}")
 
 
-def uses_bfloat16(generator: SequenceGenerator, cached: CachedModel, source: Tensor, bos_token: int | None) -> bool:
-    """Whether bfloat16 is requested and the first tokens of some sentences (B, S) are found faster in it."""
-    if not getattr(generator, "native_bf16", False):
-        return False
+def precision_of(generator: SequenceGenerator, cached: CachedModel, source: Tensor, bos_token: int | None) -> str:
+    """The requested precision of linear layers that finds the first tokens of some sentences (B, S) fastest."""
+    precisions = ("float32", *getattr(generator, "precisions", ()))
     beam = generator.beam_size
-    if beam not in cached.bfloat16_is_faster:
+    if len(precisions) > 1 and (beam, precisions) not in cached.fastest:
         timed = copy(generator)
         timed.max_len_a, timed.max_len_b, timed.min_len, timed.match_source_len = 0, TIMED_TOKENS, 1, False
         net_input = {"src_tokens": source[:TIMED_SENTENCES]}
 
-        def search(bfloat16: bool) -> None:
-            translate(timed, cached.native(generator.model.single_model, bfloat16), net_input, None, bos_token)
+        def search(precision: str) -> None:
+            translate(timed, cached.native(generator.model.single_model, precision), net_input, None, bos_token)
 
         title = f"{TIMED_TOKENS} tokens of {len(net_input['src_tokens'])} sentences, beam {beam}"
-        cached.bfloat16_is_faster[beam] = is_faster_in_bfloat16(search, title)
-    return cached.bfloat16_is_faster[beam]
+        cached.fastest[beam, precisions] = fastest_precision(search, precisions, title)
+    return cached.fastest.get((beam, precisions), "float32")
 
 
-def is_faster_in_bfloat16(search: Callable[[bool], object], title: str) -> bool:
-    """Times a search in float32 and bfloat16 alternately and compares the fastest run of each; warns if bfloat16 loses.
+def fastest_precision(search: Callable[[str], object], precisions: tuple[str, ...], title: str) -> str:
+    """Times a search in each precision alternately and returns the one of the fastest run; logs it, and warns if it is
+    not the only one that was requested beside float32.
 
-    Processors with instructions for bfloat16 are not always faster with them, because inputs have to be rounded.
+    Processors with instructions for a precision are not always faster with them, because inputs have to be rounded.
 
     Args:
-        search: a function of whether linear layers compute in bfloat16.
-        title: a description of the search for the warning.
+        search: a function of the precision of linear layers.
+        precisions: float32 and those requested.
+        title: a description of the search for the log.
     """
-    seconds: dict[bool, list[float]] = {False: [], True: []}
+    times: dict[str, list[float]] = {precision: [] for precision in precisions}
     for number in range(1 + TIMED_ROUNDS):
-        for bfloat16, times in seconds.items():
+        for precision in precisions:
             begin = time.perf_counter()
-            search(bfloat16)
+            search(precision)
             if number:  # the first round is a warm-up
-                times.append(time.perf_counter() - begin)
-    float32_ms, bfloat16_ms = (1000 * min(times) for times in seconds.values())
-    if bfloat16_ms > float32_ms:
-        logger.warning(
-            "native code computes in float32 instead of bfloat16, which is slower on this processor: "
-            f"{title} take {bfloat16_ms:.1f} ms in bfloat16 and {float32_ms:.1f} ms in float32"
-        )
-    return bfloat16_ms <= float32_ms
+                times[precision].append(1000 * (time.perf_counter() - begin))
+    best = {precision: min(found) for precision, found in times.items()}
+    fastest = min(reversed(precisions), key=best.__getitem__)  # not float32 if another takes as long
+    is_refused = fastest == "float32" and len(precisions) == 2
+    instead = f" instead of {precisions[1]}, which is slower on this processor" if is_refused else ""
+    measured = ", ".join(f"{best[precision]:.1f} ms in {precision}" for precision in precisions)
+    logger.log(
+        logging.WARNING if is_refused else logging.INFO,
+        f"native code computes in {fastest}{instead}: {title} take {measured}",
+    )
+    return fastest

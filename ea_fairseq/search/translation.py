@@ -51,7 +51,7 @@ class ShortlistVocabulary(Vocabulary):
         # The structs point to these tensors, so they are stored here.
         self._embeddings = native.target_embeddings[chosen]
         bias = None if native.output_bias is None else native.output_bias[chosen]
-        self.projection, self._packed = pack_linear(native.output_weight[chosen], bias, native.bfloat16)
+        self.projection, self._packed = pack_linear(native.output_weight[chosen], bias, native.precision)
         self.decoder = type(native.decoder).from_buffer_copy(native.decoder)
         self.decoder.embeddings = self._embeddings.data_ptr()
 
@@ -145,7 +145,7 @@ def translate(
         parallel=native_library.parallel(),
         threads=torch.get_num_threads(),
     )
-    instructions = "avx512_bf16" if native.bfloat16 else native_library.instruction_set()
+    instructions = native_library.reduced_instruction_set(native.precision) or native_library.instruction_set()
     error = native_library.function("translate", instructions)(byref(arguments))
     if error == NO_MEMORY:
         raise MemoryError("the decoder's caches do not fit into memory: translate fewer sentences at once")

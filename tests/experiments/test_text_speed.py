@@ -90,9 +90,12 @@ def test_trained_models_translate_a_text_beside_another_engine():
     ]
     assert [variant.name for variant in plan.variants("generation")[-2:]] == ["CTranslate2", "CTranslate2, int8"]
     assert plan.variants("training") == Plan().variants("training")
-    half = Plan(native_bf16=True, models=("plain", "evolving"), text="somewhere/test.de")
+    half = Plan(native=("native_bf16", "native_int8"), models=("plain", "evolving"), text="somewhere/test.de")
     for part in ("generation", "translation"):
-        assert [variant.name for variant in half.variants(part) if variant.native_bf16] == ["EA, native bf16"]
+        assert [variant.name for variant in half.variants(part) if variant.precision] == [
+            "EA, native bf16",
+            "EA, native int8",
+        ]
     assert [case.title for case in plan.cases("translation")] == [
         "test.de, beam 5, batch 128",
         "test.de, greedy, batch 128",

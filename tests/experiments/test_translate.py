@@ -23,6 +23,7 @@ from ea_fairseq.data.subword_models import learn_sentencepiece
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.translation import best_lines
 from ea_fairseq.experiments.translate import Translator, load, read_lines, uninterrupted
+from ea_fairseq.plain.precisions import PRECISIONS
 from ea_fairseq.plain.text_lines import read_lines as prepared_lines
 from ea_fairseq.text.preparation import Preparation
 from ea_fairseq.text.subwords import make_segmenter
@@ -82,7 +83,7 @@ def arguments(folder: Path, **changes) -> Namespace:
         "tag": None,
         "sampling": False,
         "shortlist": None,
-        "native_bf16": False,
+        **dict.fromkeys(PRECISIONS, False),
     }
     return Namespace(model_dir=folder, **defaults | changes)
 

@@ -14,7 +14,13 @@ from commands import PLUGIN
 from compilers import COMPILER, needs_compiler
 from ea_fairseq.kernels.cpu import interface as native_interface
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface
-from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, find, has_bfloat16, instruction_set
+from ea_fairseq.kernels.cpu.native_library import (
+    INSTRUCTION_SETS,
+    LIBRARY,
+    find,
+    instruction_set,
+    reduced_instruction_set,
+)
 from ea_fairseq.kernels.cpu.structs import HEADERS, STRUCTS, read_structs
 from forked import run_forked
 
@@ -251,4 +257,8 @@ def test_the_library_finds_the_instruction_sets_that_linux_lists():
     avx2, avx512 = {"avx2", "fma"}, {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
     widest = "plain" if not avx2 <= features else "avx512" if avx512 <= features else "avx2"
     assert instruction_set() == widest
-    assert not has_bfloat16() or "avx512_bf16" in features
+    tiles = {"amx_tile", "amx_bf16", "amx_int8"}
+    for precision, feature in {"bfloat16": "avx512_bf16", "int8": "avx512_vnni"}.items():
+        found = reduced_instruction_set(precision)
+        assert found is None or feature in features
+        assert not (found or "").startswith("amx") or tiles <= features

@@ -91,7 +91,7 @@ def test_no_call_of_many_makes_one(run_sanitized):
 
 
 def test_no_translation_norm_or_dropout_makes_one(run_sanitized):
-    tests = [ROOT / "tests" / "decoding" / f"test_native_{name}.py" for name in ("search", "bfloat16")]
+    tests = [ROOT / "tests" / "decoding" / f"test_native_{name}.py" for name in ("search", "precisions")]
     tests += [ROOT / "tests" / "kernels" / f"test_{name}.py" for name in ("norm", "dropout")]
     result = run_sanitized("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -17,6 +17,7 @@ from ea_fairseq.experiments.runs.release import card
 from ea_fairseq.experiments.scoring.results import Results
 from ea_fairseq.experiments.scoring.scores import raw_score
 from ea_fairseq.experiments.translate import load
+from ea_fairseq.plain.precisions import PRECISIONS
 
 CHECKPOINTS = ROOT / "checkpoints"
 MODELS = sorted(path.parent for path in CHECKPOINTS.glob("*/model.safetensors"))
@@ -59,7 +60,7 @@ def test_a_model_is_small_has_no_pickle_and_names_no_folder(folder):
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: folder.name)
 def test_a_model_has_the_scores_of_its_card(folder, corpus):
     source, reference = ((corpus / f"test.{language}").read_text().splitlines() for language in ("de", "en"))
-    search = {"beam": 5, "lenpen": 1.0, "max_tokens": 4096, "shortlist": None, "native_bf16": False}
+    search = {"beam": 5, "lenpen": 1.0, "max_tokens": 4096, "shortlist": None, **dict.fromkeys(PRECISIONS, False)}
     options = {"checkpoint": None, "data": None, "cpu": True, **search}
     found = raw_score("BLEU", load(Namespace(model_dir=folder, sampling=False, tag=None, **options))(source), reference)
     released = Results.read(folder).scores

@@ -14,6 +14,7 @@ from ea_fairseq import EATransformerModel, UserError
 from ea_fairseq.experiments.demo.translators import Translators
 from ea_fairseq.experiments.maps import attention_maps
 from ea_fairseq.experiments.translate import load
+from ea_fairseq.plain.precisions import PRECISIONS
 
 POSITIONS = ["--max-source-positions", "20", "--max-target-positions", "30"]
 SOURCES = [sentence("de", number) for number in range(5)]
@@ -38,7 +39,7 @@ def hub(data):
 
 def translator(data, **changes):
     options = dict.fromkeys(("checkpoint", "data", "beam", "tag", "shortlist"))
-    options |= {"sampling": False, "sampling_topk": -1, "seed": 1, "native_bf16": False}
+    options |= {"sampling": False, "sampling_topk": -1, "seed": 1, **dict.fromkeys(PRECISIONS, False)}
     return load(Namespace(model_dir=data, lenpen=1.0, max_tokens=4096, cpu=True, **options | changes))
 
 
@@ -135,5 +136,5 @@ def test_sampling_draws_by_its_seed_and_from_one_token_is_greedy(data):
     assert drawn != translator(data, sampling=True, seed=2)(lines)
     assert len(set(drawn)) > len(set(lines)), "the same sentence is drawn otherwise each time"
     assert translator(data, sampling=True, sampling_topk=1)(lines) == translator(data, beam=1)(lines)
-    with pytest.raises(UserError, match=r"--sampling is .* without --shortlist and --native-bf16"):
+    with pytest.raises(UserError, match=r"--sampling is .* without --shortlist and --native-"):
         translator(data, sampling=True, native_bf16=True)

@@ -71,7 +71,7 @@ class Variant:
         family: as ea_fairseq.attention.registry names it.
         model: the folder of one that was trained.
         peer: the type in which CTranslate2 computes where that runs the model, else empty.
-        native_bf16: whether native search multiplies in bfloat16.
+        precision: in which native search multiplies by weights, beside float32 if that is faster.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Variant:
     family: str = EVOLVING_FAMILY
     model: str = ""
     peer: str = ""
-    native_bf16: bool = False
+    precision: str = ""
 
     def of_family(self, family: str) -> "Variant":
         """The same of another family, whose name takes the place of ``EA``."""
@@ -98,7 +98,10 @@ EVOLVING_BF16 = Variant("EA, bf16", bf16=True)
 UNTUNED = Variant("Transformer, untuned", evolving=False, tuned=False)
 PLAIN_ALL = Variant("Transformer, all on", evolving=False, bf16=True, criterion=CHUNKED_CRITERION)
 EVOLVING_ALL = Variant("EA, all on", bf16=True, criterion=CHUNKED_CRITERION)
-NATIVE_BF16 = Variant("EA, native bf16", native_bf16=True)
+NATIVE = {
+    "native_bf16": Variant("EA, native bf16", precision="bfloat16"),
+    "native_int8": Variant("EA, native int8", precision="int8"),
+}
 PEERS = (
     Variant("CTranslate2", evolving=False, peer="float32"),
     Variant("CTranslate2, int8", evolving=False, peer="int8"),
@@ -154,7 +157,7 @@ class Plan:
         quick: few of all.
         families: what is measured beside fairseq's Transformer; several are measured as they come, without variants.
         peers: whether CTranslate2 searches beside fairseq.
-        native_bf16: whether native search multiplies in bfloat16, too.
+        native: options of the precisions in which native search multiplies, too.
         models: folders of a plain and an evolving model that were trained, for TRAINED_PARTS.
         text: what they translate.
     """
@@ -166,7 +169,7 @@ class Plan:
     quick: bool = False
     families: tuple[str, ...] = (EVOLVING_FAMILY,)
     peers: bool = False
-    native_bf16: bool = False
+    native: tuple[str, ...] = ()
     models: tuple[str, ...] = ("", "")
     text: str = ""
 
@@ -179,7 +182,7 @@ class Plan:
         if len(self.families) > 1:
             variants = PLAIN, *map(EVOLVING.of_family, self.families)
         else:
-            variants += (NATIVE_BF16,) * (self.native_bf16 and searches)
+            variants += tuple(NATIVE[name] for name in self.native if searches)
             variants = tuple(variant.of_family(*self.families) for variant in variants)
         variants += PEERS * (self.peers and searches)
         if part in TRAINED_PARTS:

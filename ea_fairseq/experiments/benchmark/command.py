@@ -16,6 +16,7 @@ from ea_fairseq.experiments.benchmark.cases import (
     ENCODER_PARTS,
     ENCODER_SIZES,
     EVOLVING_FAMILY,
+    NATIVE,
     PARTS,
     SERIES_PARTS,
     SIZES,
@@ -32,6 +33,7 @@ from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import cores
 from ea_fairseq.plain.commands import Parser, at_least, some_of
+from ea_fairseq.plain.precisions import about_precision, flag_of
 
 COMMAND = "ea-fairseq benchmark"
 DESCRIPTION = """\
@@ -77,7 +79,8 @@ def parse_arguments() -> Namespace:
     add("--models", type=between_commas, metavar="PLAIN,EA", help=text)
     add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
     add("--peer", choices=("ctranslate2",), help="also measure this engine, if it is installed")
-    add("--native-bf16", action="store_true", help="search in bfloat16, too, if the processor supports it")
+    for name in NATIVE:
+        add(flag_of(name), action="store_true", help=f"also {about_precision(name)}")
     add("--lengths", type=whole_numbers, metavar="N,...", help="tokens of the longest sentence, for all parts")
     add("--tokens", type=whole, metavar="N", help="tokens of a batch, for all parts but generation")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: %(default)s)")
@@ -98,9 +101,9 @@ def parse_arguments() -> Namespace:
         parser.error("--models: name two of them, and with --text what they translate")
     if args.models and len(args.models) != 2:
         parser.error("--models: name the folders of two models with a comma between them")
-    for flag, is_given in (("--peer", args.peer), ("--native-bf16", args.native_bf16)):
-        if is_given and args.device != "cpu":
-            parser.error(f"{flag}: compare on the CPU")
+    for name in ("peer", *NATIVE):
+        if getattr(args, name) and args.device != "cpu":
+            parser.error(f"{flag_of(name)}: compare on the CPU")
     known = (*parts_known(args), MEMORY)
     args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
     if unknown := [part for part in args.only if part not in known]:
@@ -144,7 +147,7 @@ def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
         quick=args.quick,
         families=args.family,
         peers=args.peer is not None,
-        native_bf16=args.native_bf16,
+        native=tuple(name for name in NATIVE if getattr(args, name)),
         models=args.models or ("", ""),
         text=str(args.text or ""),
     )

@@ -40,8 +40,8 @@ class Translation(Workload):
         self.batches = list(batches(self.hub, lines, case.sentences))
         self.words = sum(len(sentence) for batch in self.batches for sentence in batch)
         self.samples = list(map(self.collated, self.batches))
-        search = Namespace(beam=case.beam, native_bf16=variant.native_bf16, **LONGEST)
-        self.generator = self.hub.task.build_generator(self.hub.models, search)
+        self.generator = self.hub.task.build_generator(self.hub.models, Namespace(beam=case.beam, **LONGEST))
+        self.generator.precisions = (variant.precision,) if variant.precision else ()
 
     def collated(self, batch: list[Tensor]) -> dict[str, Any]:
         """A batch as fairseq makes it of sentences."""

@@ -162,7 +162,7 @@ class Generation(Workload):
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=case.beam, max_len_b=steps, min_len=steps
         ).to(self.device)
-        self.generator.native_bf16 = variant.native_bf16
+        self.generator.precisions = (variant.precision,) if variant.precision else ()
         self.parameters = list(self.model.parameters())
         self.batch = self.sentences()
         self.words = case.sentences * case.length

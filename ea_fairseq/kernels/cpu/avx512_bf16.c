@@ -1,15 +1,15 @@
 // Translation with linear layers in bfloat16, compiled for processors with AVX-512 and its instructions for that.
 #include "translation.h"
-#ifdef BFLOAT16_COMPILES
+#ifdef REDUCED_COMPILES
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"))), \
-                             apply_to = function)
+#pragma clang attribute push( \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"))), apply_to = function)
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
 #endif
 #define LANES 16
 #define SET avx512_bf16
-#define BFLOAT16
+#define REDUCED
 #include "translate.h"
 #ifdef __clang__
 #pragma clang attribute pop

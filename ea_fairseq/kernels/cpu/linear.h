@@ -1,14 +1,13 @@
 // Linear layers, layer norms and embeddings of hidden states. Included once for each instruction set.
 #pragma once
-#ifdef BFLOAT16
-#include "bfloat16.h"
-#else
 #include "matmul.h"
-#endif
 #include "norm_vector.h"
 #include "rows.h"
 #include "translation.h"
 
+#ifdef REDUCED
+#include "reduced.h"
+#else
 // Initializes a panel's outputs, from `first` on, with the bias and the residual.
 INLINE void init_outputs(const struct linear *layer, int64_t first, int64_t columns, int64_t rows,
                          const float *residual, float *y) {
@@ -23,23 +22,6 @@ INLINE void init_outputs(const struct linear *layer, int64_t first, int64_t colu
 
 // y = x W^T + b, plus `residual` unless NULL, which may be y itself; x is (rows, inputs), y and residual are (rows,
 // outputs).
-#ifdef BFLOAT16
-static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
-    int64_t pairs = pair_count(layer->inputs), stride = round_up(layer->inputs, 2 * LANES) / 2;
-    int64_t rows_at_once = max_int(MAX_ROWS, ROUNDED_BYTES / (4 * stride));
-    int32_t rounded[min_int(rows, rows_at_once) * stride] __attribute__((aligned(64)));
-    for (int64_t row = 0; row < rows; row += rows_at_once) {
-        int64_t count = min_int(rows_at_once, rows - row), from = row * layer->outputs;
-        round_rows(x + row * layer->inputs, count, layer->inputs, stride, rounded);
-        for (int64_t first = 0; first < layer->outputs; first += PANEL) {
-            int64_t columns = min_int(PANEL, layer->outputs - first);
-            init_outputs(layer, first, columns, count, residual ? residual + from : NULL, y + from);
-            matmul_bfloat16(count, rounded, stride, layer->weight + first * pairs, pairs,
-                            (struct result){y + from + first, layer->outputs, columns, 1, 1});
-        }
-    }
-}
-#else
 static void apply_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {
     for (int64_t first = 0; first < layer->outputs; first += PANEL) {
         int64_t columns = min_int(PANEL, layer->outputs - first);

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ea_fairseq.kernels.cpu.interface import FUNCTIONS, Interface, checksum
+from ea_fairseq.plain.precisions import REDUCED
 
 FOLDER = Path(__file__).parent
 INSTRUCTION_SETS = ("avx512", "avx2", "plain")  # the widest first
@@ -86,8 +87,10 @@ def declare(native: ctypes.CDLL) -> None:
         for name, fields in FUNCTIONS.items():
             function = getattr(native, f"{name}_{instructions}")
             function.argtypes, function.restype = [POINTER(fields)], c_int
-    if native.has_bfloat16():
-        native.translate_avx512_bf16.argtypes = [POINTER(FUNCTIONS["translate"])]
+    native.reduced_instruction_set.restype = c_char_p
+    for precision in REDUCED:
+        if instructions := native.reduced_instruction_set(precision == "int8"):
+            getattr(native, f"translate_{instructions.decode()}").argtypes = [POINTER(FUNCTIONS["translate"])]
 
 
 def remedy() -> str:
@@ -109,9 +112,12 @@ def instruction_set() -> str:
 
 
 @cache
-def has_bfloat16() -> bool:
-    """Whether both this processor and the library support bfloat16."""
-    return LIBRARY is not None and bool(LIBRARY.has_bfloat16())
+def reduced_instruction_set(precision: str) -> str | None:
+    """The instruction set for linear layers in a precision; None for float32, and if processor or library have none."""
+    if LIBRARY is None or precision not in REDUCED:
+        return None
+    found = LIBRARY.reduced_instruction_set(precision == "int8")
+    return found.decode() if found else None
 
 
 @cache

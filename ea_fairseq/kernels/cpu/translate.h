@@ -4,6 +4,7 @@
 #include "decoder.h"
 
 enum {
+    MIN_STEP_ROWS = 16,
     MAX_STEP_ROWS = 120,
     MAX_ENCODED_TOKENS = 120
 };  // hypotheses in a thread's step, and tokens in a group that is encoded
@@ -132,11 +133,28 @@ static int translate_task(const void *argument, int64_t task) {
     return failed;
 }
 
+// The number of sentences that a thread translates at the same time. With as many as have about as large caches as the
+// weights that a step reads, weights no longer take most of a step's time, and more caches only take longer to read.
+static int64_t max_sentences(const struct translation *args) {
+    int64_t weights = args->output_projection.inputs * args->output_projection.outputs;
+    for (int64_t l = 0; l < args->decoder.layers; l++) {
+        const struct layer *layer = &args->decoder.layer[l];
+        const struct attention *self = &layer->self_attention, *cross = &layer->cross_attention;
+        const struct linear *linears[] = {&self->in_proj,  &self->out_proj, &cross->in_proj,
+                                          &cross->out_proj, &layer->fc1,     &layer->fc2};
+        for (int i = 0; i < 6; i++) weights += linears[i]->inputs * linears[i]->outputs;
+    }
+    // Hypotheses are expected to be as long as their sources.
+    int64_t tokens = (1 + args->beam_size) * args->source_offsets[args->sentences] / args->sentences;
+    int64_t balanced = weights / (2 * args->decoder.layers * args->decoder.width * tokens);
+    return max_int(1, min_int(max_int(balanced, MIN_STEP_ROWS / args->beam_size), MAX_STEP_ROWS / args->beam_size));
+}
+
 int NAMED(translate)(const struct translation *args) {
     struct batch batch = {.args = args};
     int64_t threads = min_int(args->pool.parallel ? args->pool.threads : 1, args->sentences),
             tokens = args->source_offsets[args->sentences];
-    batch.max_sentences = min_int(max_int(1, MAX_STEP_ROWS / args->beam_size), ceil_div(args->sentences, threads));
+    batch.max_sentences = min_int(max_sentences(args), ceil_div(args->sentences, threads));
     batch.sentences_per_group = max_int(
         1, min_int(MAX_ENCODED_TOKENS * args->sentences / max_int(1, tokens), ceil_div(args->sentences, threads)));
     batch.memory = malloc(4 * (2 * args->decoder.layers * tokens * args->decoder.width + LANES));

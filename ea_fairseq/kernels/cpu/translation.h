@@ -2,8 +2,12 @@
 #pragma once
 #include "workers.h"
 
+// Whether the compiler knows the instructions for bfloat16 and int8, of vectors and of tiles.
 #if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 10)
-#define BFLOAT16_COMPILES
+#define REDUCED_COMPILES
+#if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
+#define TILES_COMPILE
+#endif
 #endif
 
 enum { PANEL = 64 };  // outputs of a linear layer that are stored side by side
@@ -11,11 +15,13 @@ enum { PANEL = 64 };  // outputs of a linear layer that are stored side by side
 // y = x W^T + b.
 struct linear {
     int64_t inputs, outputs;
-    // Panels of PANEL outputs, (ceil(outputs / PANEL), inputs, PANEL), zero beyond the last output; for
-    // translate_avx512_bf16 pairs of inputs in bfloat16, (ceil(outputs / PANEL), ceil(inputs / 2), PANEL, 2), zero
-    // beyond the last input, too.
+    // Panels of PANEL outputs, (ceil(outputs / PANEL), inputs, PANEL), zero beyond the last output. In bfloat16 or int8
+    // groups of 2 or 4 inputs, (ceil(outputs / PANEL), groups, PANEL, 2 or 4), zero beyond the last input, too; the
+    // number of groups is a multiple of 16.
     const float *weight;
-    const float *bias;  // (outputs), or NULL
+    const float *bias;       // (outputs), or NULL
+    const float *scales;     // of int8, of a multiple of PANEL outputs
+    const int32_t *offsets;  // the same size: 128 times the sum of an output's weights
 };
 
 // Layer norm, or root mean square norm, which has no mean.
@@ -78,6 +84,9 @@ struct translation {
 
 // Each returns 0; 1 if there was not enough memory; 2 if no token has a finite score.
 #define DECLARE_TRANSLATE(set) EXPORTED int translate_##set(const struct translation *args);
+DECLARE_TRANSLATE(amx_int8)
+DECLARE_TRANSLATE(amx_bf16)
+DECLARE_TRANSLATE(avx512_int8)
 DECLARE_TRANSLATE(avx512_bf16)
 DECLARE_TRANSLATE(avx512)
 DECLARE_TRANSLATE(avx2)

@@ -1,4 +1,5 @@
-// The instructions of AVX-512 that linear layers in bfloat16 are made of, as loops: for processors that have none.
+// The instructions of AVX-512 and AMX that linear layers in bfloat16 and int8 are made of, as loops: for processors that
+// have none.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -84,4 +85,50 @@ static inline __m512 _mm512_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b) {
     EACH_LANE for (int half = 1; half >= 0; half--)
         sum[lane] += widened(a[2 * lane + half]) * widened(b[2 * lane + half]);
     return sum;
+}
+
+static inline __m512i _mm512_max_epi32(__m512i a, __m512i b) {
+    EACH_LANE a[lane] = a[lane] > b[lane] ? a[lane] : b[lane];
+    return a;
+}
+
+static inline int32_t _mm512_reduce_max_epi32(__m512i x) {
+    int32_t largest = x[0];
+    EACH_LANE largest = x[lane] > largest ? x[lane] : largest;
+    return largest;
+}
+
+// sum + the products of each lane's four bytes, unsigned of a and signed of b.
+static inline __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b) {
+    EACH_LANE for (int byte = 0; byte < 32; byte += 8)
+        sum[lane] += (uint8_t)(a[lane] >> byte) * (int8_t)(b[lane] >> byte);
+    return sum;
+}
+
+static __m512i tiles[8][16];
+
+static inline void _tile_loadconfig(const void *config) { (void)config; }
+static inline void _tile_release(void) {}
+static inline void _tile_zero(int tile) { memset(tiles[tile], 0, sizeof tiles[tile]); }
+
+static inline void _tile_loadd(int tile, const void *from, int64_t stride) {
+    for (int row = 0; row < 16; row++) memcpy(&tiles[tile][row], (const char *)from + row * stride, 64);
+}
+
+static inline void _tile_stored(int tile, void *to, int64_t stride) {
+    for (int row = 0; row < 16; row++) memcpy((char *)to + row * stride, &tiles[tile][row], 64);
+}
+
+static inline void _tile_dpbusd(int sum, int a, int b) {
+    for (int row = 0; row < 16; row++)
+        for (int i = 0; i < 16; i++)
+            tiles[sum][row] = _mm512_dpbusd_epi32(tiles[sum][row], _mm512_set1_epi32(tiles[a][row][i]), tiles[b][i]);
+}
+
+static inline void _tile_dpbf16ps(int sum, int a, int b) {
+    for (int row = 0; row < 16; row++)
+        for (int i = 0; i < 16; i++) {
+            __m512bh x = (__m512bh)_mm512_set1_epi32(tiles[a][row][i]), weight = (__m512bh)tiles[b][i];
+            tiles[sum][row] = (__m512i)_mm512_dpbf16_ps((__m512)tiles[sum][row], x, weight);
+        }
 }

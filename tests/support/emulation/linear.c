@@ -1,7 +1,7 @@
-// A linear layer in bfloat16 for processors without instructions for it.
+// A linear layer in bfloat16, or with INT8 in int8, for processors without instructions for it.
 #define LANES 16
 #define SET emulated
-#define BFLOAT16
+#define REDUCED
 #include "linear.h"
 
 void emulated_linear(const struct linear *layer, const float *x, int64_t rows, const float *residual, float *y) {

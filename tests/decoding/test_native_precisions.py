@@ -1,0 +1,168 @@
+"""Native search whose linear layers multiply in bfloat16 or int8."""
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.sequence_generator import SequenceGenerator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from checkpoints import save_loud
+from ea_fairseq.errors import UserError
+from ea_fairseq.kernels.cpu import native_library
+from ea_fairseq.plain.precisions import REDUCED
+from ea_fairseq.search import model_cache, native_search
+from ea_fairseq.search.generation_options import requested_precisions
+from ea_fairseq.search.native_search import fastest_precision
+from ea_fairseq.search.shortlist import Shortlist
+from generation import generated
+from precision import rounded
+from reversal import DATA
+from searches import MODELS, WORDS, assert_same, batch, model_of
+
+# Of scores: a sum in another order may be rounded to a neighbour, and layers above go on from there.
+NEAR = {"bfloat16": 0.15, "int8": 0.3}
+SETS = {"avx512_bf16": "bfloat16", "amx_bf16": "bfloat16", "avx512_int8": "int8", "amx_int8": "int8"}
+supported = list(map(native_library.reduced_instruction_set, REDUCED))
+supported += [found.replace("amx", "avx512") for found in supported if found and found.startswith("amx")]
+
+
+def needs(*sets: str) -> list:
+    """Instruction sets, each skipped unless this processor has it."""
+    return [
+        pytest.param(name, marks=pytest.mark.skipif(name not in supported, reason=f"the processor has no {name}"))
+        for name in sets
+    ]
+
+
+@pytest.fixture(autouse=True)
+def requested_is_faster(monkeypatch):
+    """Native code uses the precision that is requested, however fast it is on this processor."""
+    monkeypatch.setattr(native_search, "fastest_precision", lambda search, precisions, title: precisions[-1])
+
+
+@pytest.fixture(params=needs(*SETS))
+def precision(request, monkeypatch):
+    """A precision, with each instruction set for it."""
+    of_float32 = {"float32": None}
+    monkeypatch.setattr(
+        native_library, "reduced_instruction_set", lambda precision: of_float32.get(precision, request.param)
+    )
+    return SETS[request.param]
+
+
+def search(model, sample: dict, *precisions: str, **more) -> list:
+    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=12)
+    vars(generator).update(more, precisions=precisions)
+    native_search.logged.clear()
+    found = generator.generate([model], sample)
+    assert not native_search.logged
+    return found
+
+
+def rounded_linear(precision: str, linear, x, weight, bias=None):
+    return linear(rounded(x, precision).float(), rounded(weight, precision).float(), bias)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_the_search_of_a_model_that_rounds_what_it_multiplies(name, precision, monkeypatch):
+    model, sample = model_of(name), batch([3, 1, 9, 17, 5], seed=1)
+    found = search(model, sample, precision)
+    monkeypatch.setenv("EA_BACKEND", "reference")
+    monkeypatch.setattr(F, "linear", partial(rounded_linear, precision, F.linear))
+    generator = SequenceGenerator([model], WORDS, beam_size=4, max_len_b=12)
+    assert_same(found, native_search.fairseq_generate(generator, sample), near=NEAR[precision])
+
+
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=9), st.integers(0, 1000))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_sentence_has_the_same_hypotheses_alone(precision, lengths, seed):
+    model, sample = model_of("all skips, kernel 5"), batch(lengths, seed)
+    together = search(model, sample, precision)
+    one = batch(lengths, seed)
+    one["net_input"]["src_tokens"] = sample["net_input"]["src_tokens"][:1]
+    one["net_input"]["src_lengths"] = sample["net_input"]["src_lengths"][:1]
+    (alone,) = search(model, one, precision)
+    assert [found["tokens"].tolist() for found in alone] == [found["tokens"].tolist() for found in together[0]]
+
+
+def test_it_goes_with_a_shortlist_and_beside_float32(precision):
+    model, sample = model_of(), batch([3, 9, 1, 14], seed=1)
+    everything = Shortlist(torch.arange(len(WORDS)), {}, len(WORDS))
+    found = search(model, sample, precision, shortlist=everything)
+    for one, other in zip(found, search(model, sample, precision), strict=True):
+        assert [found["tokens"].tolist() for found in one] == [found["tokens"].tolist() for found in other]
+    scores = [torch.stack([one["score"] for one in found[0]]) for found in (found, search(model, sample))]
+    assert not torch.equal(*scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["--native-bf16", "--native-int8", "--native-fast"])
+def test_fairseq_generate_has_the_options(flag, home, tmp_path):
+    if len(supported) < 2:
+        pytest.skip("the processor has neither bfloat16 nor int8")
+    save_loud(home / DATA, tmp_path / "model.pt")
+    flags = ["--path", tmp_path / "model.pt", "--beam", 2, "--max-len-b", 9]
+    native_search.logged.clear()
+    scores = []
+    for more in ([flag], []):
+        lines = generated(home / DATA, tmp_path, *flags, *more).splitlines()
+        scores.append([float(line.split("\t")[1]) for line in lines if line.startswith("H-")])
+    assert scores[0] != scores[1] and not native_search.logged
+    torch.testing.assert_close(*map(torch.tensor, scores), atol=0.3, rtol=0)  # of two precisions
+
+
+@pytest.mark.parametrize("fastest", ["float32", *REDUCED])
+@pytest.mark.parametrize("requested", [("bfloat16",), ("int8",), REDUCED], ids=" ".join)
+def test_the_fastest_precision_is_chosen_and_a_slower_one_that_was_requested_is_warned_of(
+    fastest, requested, monkeypatch, caplog
+):
+    clock, precisions = [0.0], ("float32", *requested)
+
+    def search(precision: str) -> None:
+        clock[0] += 0.001 if precision == fastest else 0.002 if precision == "float32" else 0.003
+
+    caplog.set_level("INFO", native_search.logger.name)
+    monkeypatch.setattr(native_search.time, "perf_counter", lambda: clock[0])
+    chosen = fastest if fastest in precisions else "float32"
+    assert fastest_precision(search, precisions, "3 tokens of 32 sentences, beam 5") == chosen
+    (record,) = caplog.records
+    is_refused = chosen == "float32" and len(requested) == 1
+    assert (record.levelname == "WARNING") == is_refused
+    instead = f" instead of {requested[0]}, which is slower on this processor" if is_refused else ""
+    assert record.message.startswith(
+        f"native code computes in {chosen}{instead}: 3 tokens of 32 sentences, beam 5 take "
+    )
+    for precision in precisions:
+        assert f" ms in {precision}" in record.message
+
+
+def test_where_the_precision_is_slower_the_search_is_that_of_float32(precision, monkeypatch):
+    model, sample = model_of(), batch([3, 9, 1, 14], seed=1)
+    timed = []
+    monkeypatch.setattr(
+        native_search,
+        "fastest_precision",
+        lambda search, precisions, title: (search(precision), timed.append(title), "float32")[-1],
+    )
+    model_cache.cached_models.clear()
+    for _ in range(2):
+        assert_same(search(model, sample, precision), search(model, sample))
+    assert timed == ["3 tokens of 4 sentences, beam 4"]
+    model_cache.cached_models.clear()
+
+
+def test_a_processor_without_the_instructions_is_refused(monkeypatch):
+    monkeypatch.setattr(native_library, "reduced_instruction_set", lambda precision: None)
+    for name, precision in {"native_bf16": "bfloat16", "native_int8": "int8"}.items():
+        flag = f"--{name.replace('_', '-')}"
+        with pytest.raises(UserError, match=f"{flag}: this processor, or the compiler .* {precision}: leave it out"):
+            requested_precisions({name: True}.get)
+    assert requested_precisions({"native_fast": True}.get) == ()
+
+
+def test_options_of_two_precisions_exclude_each_other():
+    with pytest.raises(UserError, match="--native-bf16 and --native-int8 exclude each other"):
+        requested_precisions({"native_bf16": True, "native_int8": True}.get)
