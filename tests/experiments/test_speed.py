@@ -180,6 +180,17 @@ def test_a_benchmark_survives_its_file(tmp_path, quick):
     assert [path.name for path in tmp_path.iterdir()] == ["speed.json"]
 
 
+def test_files_from_before_int8_are_read(tmp_path):
+    made = fake_benchmark(quick=False)
+    made.write(path := tmp_path / "speed.json")
+    assert '"precision": ""' in path.read_text()
+    path.write_text(path.read_text().replace('"precision": ""', '"native_bf16": false'))
+    assert Benchmark.read(path) == made
+    path.write_text(path.read_text().replace('"native_bf16": false', '"native_bf16": true'))
+    variants = {variant.precision for found in Benchmark.read(path).measurements for variant in found.variants}
+    assert variants == {"bfloat16"}
+
+
 def test_every_part_compares_with_the_transformer_on_equal_terms():
     plan = Plan()
     for part in PARTS:

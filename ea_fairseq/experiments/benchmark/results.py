@@ -131,11 +131,16 @@ def as_measurement(case: dict, variants: list, costs: dict, rounds: list, **othe
     """A measurement from what JSON has of it."""
     return Measurement(
         case=Case(**case),
-        variants=[Variant(**variant) for variant in variants],
+        variants=[as_variant(**variant) for variant in variants],
         costs={name: Cost(**cost) for name, cost in costs.items()},
         rounds=[{name: Sample(*sample) for name, sample in taken.items()} for taken in rounds],
         **others,
     )
+
+
+def as_variant(native_bf16: bool = False, **fields: Any) -> Variant:
+    """A variant from what JSON has of it; files from before ``precision`` have ``native_bf16`` instead."""
+    return Variant(**{"precision": "bfloat16" if native_bf16 else "", **fields})
 
 
 def is_benchmark(path: Path) -> bool:
