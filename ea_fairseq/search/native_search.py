@@ -118,8 +118,8 @@ def precision_of(generator: SequenceGenerator, cached: CachedModel, source: Tens
 
 
 def fastest_precision(search: Callable[[str], object], precisions: tuple[str, ...], title: str) -> str:
-    """Times a search in each precision alternately and returns the one of the fastest run; logs it, and warns if it is
-    not the only one that was requested beside float32.
+    """Times a search in each precision alternately and returns the one of the fastest run; logs it, as a
+    warning if it was chosen among several or is not the one requested.
 
     Processors with instructions for a precision are not always faster with them, because inputs have to be rounded.
 
@@ -137,11 +137,11 @@ def fastest_precision(search: Callable[[str], object], precisions: tuple[str, ..
                 times[precision].append(1000 * (time.perf_counter() - begin))
     best = {precision: min(found) for precision, found in times.items()}
     fastest = min(reversed(precisions), key=best.__getitem__)  # not float32 if another takes as long
-    is_refused = fastest == "float32" and len(precisions) == 2
+    is_refused, is_choice = fastest == "float32" and len(precisions) == 2, len(precisions) > 2
     instead = f" instead of {precisions[1]}, which is slower on this processor" if is_refused else ""
     measured = ", ".join(f"{best[precision]:.1f} ms in {precision}" for precision in precisions)
     logger.log(
-        logging.WARNING if is_refused else logging.INFO,
+        logging.WARNING if is_refused or is_choice else logging.INFO,  # translate logs only warnings
         f"native code computes in {fastest}{instead}: {title} take {measured}",
     )
     return fastest

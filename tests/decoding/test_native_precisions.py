@@ -130,7 +130,7 @@ def test_the_fastest_precision_is_chosen_and_a_slower_one_that_was_requested_is_
     assert fastest_precision(search, precisions, "3 tokens of 32 sentences, beam 5") == chosen
     (record,) = caplog.records
     is_refused = chosen == "float32" and len(requested) == 1
-    assert (record.levelname == "WARNING") == is_refused
+    assert (record.levelname == "WARNING") == (is_refused or len(requested) > 1)
     instead = f" instead of {requested[0]}, which is slower on this processor" if is_refused else ""
     assert record.message.startswith(
         f"native code computes in {chosen}{instead}: 3 tokens of 32 sentences, beam 5 take "
