@@ -31,7 +31,8 @@ def kept(p: float, *shape: int, seed: int = 1, dtype: torch.dtype = torch.float3
 @given(p=st.floats(0, 0.999), seed=st.integers(-(2**63), 2**63 - 1))
 def test_as_many_are_left_out_as_asked(p, seed):
     deviation = math.sqrt(p * (1 - p) / MANY)
-    assert abs((~kept(p, MANY, seed=seed)).double().mean().item() - p) <= 6 * deviation + 2**-32
+    rare = 24 / MANY  # of Bernstein's inequality at 6 deviations, for probabilities close to 0 and 1
+    assert abs((~kept(p, MANY, seed=seed)).double().mean().item() - p) <= 6 * deviation + rare
 
 
 @needs_library

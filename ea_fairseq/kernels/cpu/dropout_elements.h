@@ -24,7 +24,7 @@ INLINE uvec mixed_lanes(uvec x) {
 static int drop_elements(const void *argument, int64_t task) {
     const struct dropout *args = argument;
     int64_t first = task * ELEMENTS_PER_TASK, end = min_int(args->elements, first + ELEMENTS_PER_TASK);
-    uint64_t key = mixed_bits((uint64_t)args->seed + (uint64_t)task * 0x9e3779b97f4a7c15);
+    uint64_t key = mixed_bits((uint64_t)args->seed + ((uint64_t)task + 1) * 0x9e3779b97f4a7c15);
     // An element is left out if its random number is below p; as signed numbers, which vectors compare faster.
     ivec limit = (ivec){0} + (int32_t)((int64_t)(args->p * 4294967296.0) - 2147483648);
     float scale = 1 / (1 - args->p);
