@@ -13,7 +13,7 @@ from ea_fairseq.kernels.cpu import DTYPES, native_library
 from ea_fairseq.kernels.dropout import Dropout, dropout, replace_dropout
 
 MANY = 200_000
-needs_library = pytest.mark.skipif(native_library.LIBRARY is None, reason=native_library.WHY_NOT or "")
+needs_library = pytest.mark.skipif(not native_library.LIBRARY, reason="the native code is not compiled")
 
 
 @pytest.fixture
