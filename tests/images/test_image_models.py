@@ -3,6 +3,7 @@
 import copy
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 import oracles_images
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Mechanism
+from ea_fairseq.attention.mechanism import Grid, LayerContext, Mechanism
 from ea_fairseq.attention.pixels import PixelAttention
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
@@ -285,6 +286,19 @@ def test_rows_and_then_columns_are_the_sum_over_pairs_of_pixels(term, dtype, nea
     with recording(model):  # which needs the maps
         expected = classes(model, images)
     torch.testing.assert_close(found, expected, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("leading", [0, 1])
+def test_positions_have_the_same_scores_and_gradients_in_training_and_in_evaluation(leading):
+    grid = Grid(3, 4, leading=leading)
+    torch.manual_seed(1)
+    positions = IMAGE_POSITIONS["image"](LayerContext("encoder", 0, grid=grid), 10, 2).double()
+    query, gradient = torch.randn(2, 2, grid.tokens, 5).double().requires_grad_(), torch.randn(grid.tokens).double()
+    found = []
+    for training in (True, False):
+        scores = positions.train(training)(SimpleNamespace(q=query, v=query, scale=0.5))
+        found.append((scores, *torch.autograd.grad((scores * gradient).sum(), [query, *positions.parameters()])))
+    torch.testing.assert_close(*found)
 
 
 @torch.no_grad()
