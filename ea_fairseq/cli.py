@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": ("experiments.scoring.evaluate", "scores a trained model on a test set"),
     "sweep": ("experiments.runs.sweep", "searches hyper-parameters on the validation set"),
     "ablation": ("experiments.runs.ablation", "trains and evaluates the models of the papers' ablation"),
+    "precisions": ("experiments.scoring.precisions", "measures BLEU in each precision of native search"),
     "translate": ("experiments.translate", "translates raw text, line by line"),
     "report": ("experiments.reports.report", "writes tables and figures of trained models' results"),
     "maps": ("experiments.maps.attention_maps", "draws and measures a trained model's attention maps"),

@@ -202,6 +202,7 @@ def build_models(
             remove_search_and_embedding_options(state, overrides)
         with building(", ".join(filenames)):
             (model,), cfg, task = fairseq_load_models([path], overrides, task, strict, state=state)
+        model.checkpoint_path = Path(path).absolute()
         models.append(model)
     return models, cfg, task
 

@@ -60,6 +60,8 @@ def build_generator(self: FairseqTask, models: list, args: Any, *more: Any, **op
         if path := search_option(args, "shortlist"):
             generator.shortlist = Shortlist.of_task(path, self)
         generator.precisions = requested_precisions(lambda name: search_option(args, name))
+        if search_option(args, "native_fast"):
+            generator.measured = getattr(models[0], "checkpoint_path", None)
     return generator
 
 

@@ -1,5 +1,6 @@
 """The cache of models that are packed for native code; a change of a model's parameters or modules invalidates it."""
 
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -67,7 +68,7 @@ class CachedModel:
         self.state = self.fingerprint.state()
         self.unsupported_reason = next(unsupported_reasons(model), None)
         self.packed: dict[str, NativeModel] = {}  # by the precision of linear layers
-        self.fastest: dict[tuple[int, tuple[str, ...]], str] = {}  # precision, by beam size and those requested
+        self.fastest: dict[tuple[int, tuple[str, ...], Path | None], str] = {}  # precision, by beam size and request
 
     def native(self, model: TransformerModelBase, precision: str) -> NativeModel:
         """The packed parameters, which are packed at the first call for each precision."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.search.model_cache import CachedModel, cached_model, forget_if_trained
+from ea_fairseq.search.precision_bleu import accurate
 from ea_fairseq.search.support import unsupported_option
 from ea_fairseq.search.translation import Hypothesis, translate
 
@@ -102,9 +103,10 @@ def log_fallback(generator: SequenceGenerator, reason: str) -> None:
 
 def precision_of(generator: SequenceGenerator, cached: CachedModel, source: Tensor, bos_token: int | None) -> str:
     """The requested precision of linear layers that finds the first tokens of some sentences (B, S) fastest."""
-    precisions = ("float32", *getattr(generator, "precisions", ()))
+    precisions, measured = ("float32", *getattr(generator, "precisions", ())), getattr(generator, "measured", None)
     beam = generator.beam_size
-    if len(precisions) > 1 and (beam, precisions) not in cached.fastest:
+    if len(precisions) > 1 and (beam, precisions, measured) not in cached.fastest:
+        candidates = accurate(precisions, measured) if measured else precisions
         timed = copy(generator)
         timed.max_len_a, timed.max_len_b, timed.min_len, timed.match_source_len = 0, TIMED_TOKENS, 1, False
         net_input = {"src_tokens": source[:TIMED_SENTENCES]}
@@ -113,8 +115,8 @@ def precision_of(generator: SequenceGenerator, cached: CachedModel, source: Tens
             translate(timed, cached.native(generator.model.single_model, precision), net_input, None, bos_token)
 
         title = f"{TIMED_TOKENS} tokens of {len(net_input['src_tokens'])} sentences, beam {beam}"
-        cached.fastest[beam, precisions] = fastest_precision(search, precisions, title)
-    return cached.fastest.get((beam, precisions), "float32")
+        cached.fastest[beam, precisions, measured] = fastest_precision(search, candidates, title)
+    return cached.fastest.get((beam, precisions, measured), "float32")
 
 
 def fastest_precision(search: Callable[[str], object], precisions: tuple[str, ...], title: str) -> str:

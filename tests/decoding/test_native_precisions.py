@@ -1,5 +1,8 @@
 """Native search whose linear layers multiply in bfloat16 or int8."""
 
+import json
+import sys
+from dataclasses import asdict
 from functools import partial
 
 import pytest
@@ -11,13 +14,16 @@ from hypothesis import strategies as st
 
 from checkpoints import save_loud
 from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.scoring import precisions
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.plain.precisions import REDUCED
 from ea_fairseq.search import model_cache, native_search
 from ea_fairseq.search.generation_options import requested_precisions
 from ea_fairseq.search.native_search import fastest_precision
+from ea_fairseq.search.precision_bleu import NAME, PrecisionBleu, accurate, digest
 from ea_fairseq.search.shortlist import Shortlist
 from generation import generated
+from mapped_models import write_models
 from precision import rounded
 from reversal import DATA
 from searches import MODELS, WORDS, assert_same, batch, model_of
@@ -166,3 +172,49 @@ def test_a_processor_without_the_instructions_is_refused(monkeypatch):
 def test_options_of_two_precisions_exclude_each_other():
     with pytest.raises(UserError, match="--native-bf16 and --native-int8 exclude each other"):
         requested_precisions({"native_bf16": True, "native_int8": True}.get)
+
+
+def test_the_fast_option_leaves_out_what_cost_more_than_a_tenth_of_bleu_on_a_development_set(tmp_path, caplog):
+    checkpoint, precisions = tmp_path / "model.pt", ("float32", *REDUCED)
+    checkpoint.write_bytes(b"weights")
+    assert accurate(precisions, checkpoint) == precisions
+    assert "is not known" in caplog.text
+    for bleu, taken in (
+        ({"bfloat16": 33.9, "int8": 33.89}, ("float32", "bfloat16")),
+        ({"bfloat16": 33.0, "int8": 35.0}, ("float32", "int8")),
+        ({}, ("float32",)),
+    ):
+        measured = PrecisionBleu(digest(checkpoint), "valid", {"float32": 34.0, **bleu})
+        (tmp_path / NAME).write_text(json.dumps(asdict(measured)))
+        assert accurate(precisions, checkpoint) == taken
+        assert "34.00 in float32" in caplog.text
+    checkpoint.write_bytes(b"weights of a later training")
+    assert accurate(precisions, checkpoint) == precisions
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"checkpoint": "", "subset": "valid", "bleu": {"int8": 1.0}}', "9" * 5000]
+)
+def test_measurements_that_the_command_does_not_write_are_refused(text, tmp_path):
+    checkpoint = tmp_path / "model.pt"
+    checkpoint.write_bytes(b"weights")
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(UserError, match=f"{NAME} is not what ea-fairseq precisions writes"):
+        accurate(("float32", "int8"), checkpoint)
+
+
+@pytest.mark.skipif(None in supported, reason="the processor has no bfloat16 or no int8")
+def test_the_command_measures_what_the_fast_option_reads(tmp_path, monkeypatch, capsys):
+    data = write_models(tmp_path) / "data"
+    checkpoint = tmp_path / "ea model" / "checkpoint_best.pt"
+    monkeypatch.setattr(sys, "argv", ["precisions", str(checkpoint.parent), str(data), "--subset", "test"])
+    precisions.main()
+    assert f"written to {checkpoint.with_name(NAME)}" in capsys.readouterr().out
+    measured = PrecisionBleu.read(checkpoint)
+    assert measured.subset == "test" and set(measured.bleu) == {"float32", *REDUCED}
+    tried = []
+    monkeypatch.setattr(
+        native_search, "fastest_precision", lambda search, precisions, title: tried.append(precisions) or "float32"
+    )
+    generated(data, tmp_path, "--path", checkpoint, "--native-fast")
+    assert tried == [accurate(("float32", *REDUCED), checkpoint)]

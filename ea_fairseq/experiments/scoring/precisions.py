@@ -1,0 +1,93 @@
+"""``ea-fairseq precisions``: BLEU of a translation model in each precision of native search, on a development set."""
+
+import argparse
+import json
+import logging
+import sys
+import time
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.precisions import PRECISIONS, REDUCED
+from ea_fairseq.plain.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ea_fairseq.hub.translation import TranslationHub
+
+
+def main() -> None:
+    """Measures what the command line asks for."""
+    args = parse_arguments()
+    logging.disable(logging.INFO)
+    warnings.simplefilter("ignore")
+    from ea_fairseq.experiments.runs.trained_model import find_trained, load_translation
+    from ea_fairseq.kernels.cpu.native_library import reduced_instruction_set
+    from ea_fairseq.search.precision_bleu import LARGEST_LOSS, NAME, PrecisionBleu, digest
+
+    files = find_trained(args.model, args.data)
+    with redirect_stdout(sys.stderr):
+        hub = load_translation(files, cpu=True)
+    supported = [precision for precision in REDUCED if reduced_instruction_set(precision)]
+    if not supported:
+        raise UserError(
+            "this processor, or the compiler of the native code, has float32 alone: there is nothing to measure."
+        )
+    sources, targets = hub.pairs(args.subset)
+    bleu, rows = {}, [["precision", "BLEU", "difference", "seconds"]]
+    for precision in ("float32", *supported):
+        begin = time.perf_counter()
+        bleu[precision] = bleu_of(hub, sources, targets, args.beam, precision)
+        seconds, difference = time.perf_counter() - begin, bleu[precision] - bleu["float32"]
+        rows.append([precision, f"{bleu[precision]:.2f}", f"{difference:+.2f}", f"{seconds:.1f}"])
+    found = PrecisionBleu(digest(files.path), args.subset, bleu)
+    write_whole(files.folder / NAME, json.dumps(asdict(found), indent=2) + "\n")
+    print(text_table(rows))
+    print(f"\nwritten to {files.folder / NAME}: --native-fast takes none that costs more than {LARGEST_LOSS} BLEU")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(
+        "precisions",
+        "Translates a development set in float32 and in each precision that native search has on this processor, and\n"
+        "compares their BLEU. The result is written beside the checkpoint, where --native-fast reads it.",
+        f"{PROGRAM} precisions runs/multi30k-deen/ea_transformer_lite data/multi30k-deen/data-bin",
+        usage="%(prog)s MODEL DATA_BIN [options]",
+    )
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help="the folder of a training, or a checkpoint in it")
+    add("data", type=Path, metavar="DATA_BIN", help="the folder of the data that it was trained on")
+    add("--subset", default="valid", metavar="NAME", help="of the data (default: valid)")
+    add("--beam", type=at_least(1), default=5, metavar="N", help="hypotheses of a sentence (default: 5)")
+    parser.add_user_dir()
+    return parser.parse_args()
+
+
+def bleu_of(
+    hub: "TranslationHub", sources: "list[Tensor]", targets: "list[Tensor]", beam: int, precision: str
+) -> float:
+    """BLEU of the translations of tokens (S,) in a precision, whether or not it is the fastest one.
+
+    Raises:
+        UserError: if native search does not support the model.
+    """
+    from ea_fairseq.experiments.scoring.scores import raw_score
+    from ea_fairseq.search.model_cache import cached_model
+
+    (model,) = hub.models
+    cached = cached_model(model)
+    if cached.unsupported_reason:
+        raise UserError(f"native search does not support this model: {cached.unsupported_reason}.")
+    cached.fastest[beam, ("float32", precision), None] = precision
+    options = {name: True for name, precisions in PRECISIONS.items() if precisions == (precision,)}
+    found = hub.generate(sources, beam, **options)
+    translations = [hub.decode(best["tokens"]) for best, *_ in found]
+    return raw_score("BLEU", translations, list(map(hub.decode, targets))).score
