@@ -60,6 +60,7 @@ class Speed(FairseqCriterion):
                 contexts.enter_context(torch.autocast(device, self.autocast))
                 if device == "cpu":
                     warn_if_slow()
+                if device == "cpu" and torch.is_grad_enabled():
                     # The backward pass of torch's flash attention takes six times as long as in float32.
                     contexts.enter_context(sdpa_kernel(SDPBackend.MATH))
             return super().forward(model, sample, reduce)

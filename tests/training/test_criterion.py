@@ -268,8 +268,8 @@ def test_autocast_is_torchs(arch):
         assert our.dtype == torch.float32
         rounding = 1e-4 * size  # all there is of some gradients, as those of keys' biases
         assert (our - gradient).norm() < 0.02 * gradient.norm() + rounding
-    with torch.no_grad():
-        torch.testing.assert_close(criterion(OURS, autocast="bf16")(trained, sample)[0], ours, rtol=1e-6, atol=0)
+    with torch.no_grad():  # where torch's flash attention rounds otherwise
+        torch.testing.assert_close(criterion(OURS, autocast="bf16")(trained, sample)[0], ours, rtol=2**-8, atol=0)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
