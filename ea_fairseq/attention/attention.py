@@ -231,15 +231,15 @@ class Attention(Mechanism, MultiheadAttention):
         """Projected queries, keys and values; the letters of those that are side by side in a tensor are its name.
 
         Returns:
-            ``qkv`` (T, B, 3 C), for the same tokens; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), without those that no
+            ``qkv`` (T, B, 3 C), in self-attention; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), without those that no
             term reads. In a decoding step the keys and values of source tokens are in the cache, projected once.
         """
         cache = inputs.cache
-        if cache is None and not query is key is value:
+        if cache is None and not self.self_attention and not query is key is value:
             memory = self.project(key, "kv", inputs) if key is value else self.join(key, value, inputs)
             return {"q": self.project(query, "q", inputs), "kv": memory}
         if cache is None or not cache.has_source:
-            projected = self.project(query, "qkv", inputs)
+            projected = self.project(query if query is key is value else (query, key, value), "qkv", inputs)
             if cache is not None and projected is not None:  # there are values, always
                 cache.make_room(projected, self.width("k") if "k" in self.projected else 0, self.width("v"))
             return {"qkv": projected}
@@ -254,13 +254,13 @@ class Attention(Mechanism, MultiheadAttention):
         found = self.project(key, "k", inputs), self.project(value, "v", inputs)
         return torch.cat([part for part in found if part is not None], dim=-1)
 
-    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+    def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
         """Projections of tokens to queries, keys or values, side by side, without those that no term reads.
 
         Queries and keys are normalized and rotated if flags ask for it.
 
         Args:
-            x: (T, B, C); parts: letters of "qkv", in this order.
+            x: (T, B, C), or as many for the parts; parts: letters of "qkv", in this order.
 
         Returns:
             (T, B, n C) for n parts; None without any.
@@ -268,7 +268,10 @@ class Attention(Mechanism, MultiheadAttention):
         layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
         if not layers:
             return None
-        if self.convolutions is not None and self.convolutions.act_on(parts):
+        if isinstance(x, tuple):
+            own = dict(zip(parts, x, strict=True))
+            projected = torch.cat([layer(own[part]) for part, layer in layers.items()], dim=-1)
+        elif self.convolutions is not None and self.convolutions.act_on(parts):
             projected = self.convolutions.project(x, layers, inputs)
         elif inputs.cache is not None:
             projected = inputs.cache.project(x, layers)

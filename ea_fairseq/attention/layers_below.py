@@ -43,7 +43,7 @@ class LayersBelowAttention(Attention):
         """Whether layers keep all of those below."""
         return kind == "cross" or layers == [*range(len(layers))]
 
-    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+    def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
         """Projects as in plain attention, and mixes keys and values.
 
         Raises:

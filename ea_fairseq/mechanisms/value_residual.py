@@ -44,7 +44,7 @@ class ValueResidualAttention(Attention):
         """Whether the first layer, which has no lambdas, stays the first."""
         return layers[0] == 0
 
-    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
+    def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
         """Projects as in plain attention, and mixes the values, which come last, with those of the first layer.
 
         If layers are dropped (``--encoder-layerdrop``), the first remaining layer provides V_1.

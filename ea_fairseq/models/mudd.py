@@ -5,14 +5,11 @@ Layer l + 1 reads X^c = sum_{i <= l} (b^c_i + (GELU(RMS(X_l) W1) W2)^c_i) X_i fo
 the residual; X_0 is the embedding, X_i the output of layer i.
 """
 
-from functools import cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.rms_norm import EPSILON
 from ea_fairseq.errors import UserError
 
@@ -41,29 +38,8 @@ class MultiwayMixture(nn.Module):
         return (weights @ torch.stack(states, dim=2)).permute(2, 0, 1, 3)
 
 
-class SeparateInputs(Attention):
-    """Self-attention whose queries, keys and values are projected from different vectors of a word; to be mixed in."""
-
-    def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
-        """Projects the three side by side, (T, B, 3 C), as one tensor of words."""
-        x = torch.cat([query, key, value], dim=-1)
-        return super().project_all(x, x, x, inputs)
-
-    def project(self, x: Tensor, parts: str, inputs: Inputs) -> Tensor | None:
-        """Projects each from its own third of x."""
-        found = [super(SeparateInputs, self).project(x, p, inputs) for p, x in zip(parts, x.chunk(3, -1), strict=True)]
-        return torch.cat([projected for projected in found if projected is not None], dim=-1)
-
-
-@cache
-def separated(kind: type[Attention]) -> type[Attention]:
-    """The class of attentions, beneath whose own projections the inputs are separate."""
-    bases = (SeparateInputs,) if kind is Attention else (kind, SeparateInputs)
-    return type(kind.__name__, bases, {"fused": kind.fused, "__module__": __name__, "__doc__": kind.__doc__})
-
-
 def separate_inputs(layer: nn.Module) -> None:
-    """Lets a layer's self-attention project queries, keys and values from different vectors.
+    """Prepares a layer's self-attention for queries, keys and values from different vectors.
 
     Raises:
         UserError: if something beside it or in its place reads the same vector as all of them.
@@ -75,4 +51,4 @@ def separate_inputs(layer: nn.Module) -> None:
         )
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
         raise UserError("--connections mudd gives attentions three inputs, and --conv-projections convolve one")
-    attention.__class__, attention.is_plain = separated(type(attention)), False
+    attention.is_plain = False  # fairseq's forward projects all from the query
