@@ -66,6 +66,7 @@ CONTENTS = {
         "docs/encoder-results",
         "docs/time-series-results",
         "docs/graph-results",
+        "docs/image-results",
         "docs/rationale-results",
         "docs/site/checkpoints",
     ],

@@ -17,7 +17,8 @@ from ea_fairseq.experiments.scoring.results import Results
 
 DOCS = ROOT / "docs"
 # Of pages with results.json files, by the names of their folders.
-SCORES = {"results": "tokenized BLEU", "encoder-results": None, "time-series-results": None, "graph-results": None}
+OF_TASKS = ("encoder-results", "time-series-results", "graph-results", "image-results")
+SCORES = {"results": "tokenized BLEU", **dict.fromkeys(OF_TASKS)}
 RATIONALES = "rationale-results"  # a page with rationales.json files, and without figures
 
 
