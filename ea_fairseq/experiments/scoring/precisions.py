@@ -32,14 +32,14 @@ def main() -> None:
     from ea_fairseq.kernels.cpu.native_library import reduced_instruction_set
     from ea_fairseq.search.precision_bleu import LARGEST_LOSS, NAME, PrecisionBleu, digest
 
-    files = find_trained(args.model, args.data)
-    with redirect_stdout(sys.stderr):
-        hub = load_translation(files, cpu=True)
     supported = [precision for precision in REDUCED if reduced_instruction_set(precision)]
     if not supported:
         raise UserError(
             "this processor, or the compiler of the native code, has float32 alone: there is nothing to measure."
         )
+    files = find_trained(args.model, args.data)
+    with redirect_stdout(sys.stderr):
+        hub = load_translation(files, cpu=True)
     sources, targets = hub.pairs(args.subset)
     bleu, rows = {}, [["precision", "BLEU", "difference", "seconds"]]
     for precision in ("float32", *supported):
@@ -80,9 +80,12 @@ def bleu_of(
         UserError: if native search does not support the model.
     """
     from ea_fairseq.experiments.scoring.scores import raw_score
+    from ea_fairseq.models.transformer import MechanismTransformer
     from ea_fairseq.search.model_cache import cached_model
 
     (model,) = hub.models
+    if not isinstance(model, MechanismTransformer):
+        raise UserError("native search does not support models of fairseq's own: give one of this package's.")
     cached = cached_model(model)
     if cached.unsupported_reason:
         raise UserError(f"native search does not support this model: {cached.unsupported_reason}.")
