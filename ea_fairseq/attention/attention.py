@@ -236,8 +236,8 @@ class Attention(Mechanism, MultiheadAttention):
         """
         cache = inputs.cache
         if cache is None and not self.self_attention and not query is key is value:
-            memory = self.project(key, "kv", inputs) if key is value else self.join(key, value, inputs)
-            return {"q": self.project(query, "q", inputs), "kv": memory}
+            memory = key if key is value else (key, value)
+            return {"q": self.project(query, "q", inputs), "kv": self.project(memory, "kv", inputs)}
         if cache is None or not cache.has_source:
             projected = self.project(query if query is key is value else (query, key, value), "qkv", inputs)
             if cache is not None and projected is not None:  # there are values, always
@@ -248,11 +248,6 @@ class Attention(Mechanism, MultiheadAttention):
             assert keys is not None and values is not None  # attention to source tokens reads both
             cache.take_source(keys, values, inputs.masks.padded_keys)
         return {"q": self.project(query, "q", inputs)}
-
-    def join(self, key: Tensor, value: Tensor, inputs: Inputs) -> Tensor:
-        """Keys and values from different tensors, projected, side by side, (S, B, 2 C)."""
-        found = self.project(key, "k", inputs), self.project(value, "v", inputs)
-        return torch.cat([part for part in found if part is not None], dim=-1)
 
     def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
         """Projections of tokens to queries, keys or values, side by side, without those that no term reads.
@@ -270,17 +265,20 @@ class Attention(Mechanism, MultiheadAttention):
             return None
         if isinstance(x, tuple):
             own = dict(zip(parts, x, strict=True))
-            projected = torch.cat([layer(own[part]) for part, layer in layers.items()], dim=-1)
-        elif self.convolutions is not None and self.convolutions.act_on(parts):
-            projected = self.convolutions.project(x, layers, inputs)
-        elif inputs.cache is not None:
-            projected = inputs.cache.project(x, layers)
+            found = [self.project_by(own[part], {part: layer}, inputs) for part, layer in layers.items()]
+            projected = torch.cat(found, dim=-1)
         else:
-            projected = project(x, *layers.values())
+            projected = self.project_by(x, layers, inputs)
         # Norms and rotations.
         if self.query_key is not None:
             projected = self.query_key(projected, {part: self.width(part) for part in layers}, inputs)
         return projected
+
+    def project_by(self, x: Tensor, layers: dict[str, nn.Module], inputs: Inputs) -> Tensor:
+        """Projections of tokens (T, B, C) by layers, whose keys are letters of "qkv", side by side, (T, B, n C)."""
+        if self.convolutions is not None and self.convolutions.act_on("".join(layers)):
+            return self.convolutions.project(x, layers, inputs)
+        return project(x, *layers.values()) if inputs.cache is None else inputs.cache.project(x, layers)
 
     def width(self, part: str) -> int:
         """The total width of all heads, of a query, key or value (``q``, ``k``, ``v``)."""
