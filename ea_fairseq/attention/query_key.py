@@ -57,8 +57,8 @@ class QueryKey(nn.Module):
         turned = [part for part in widths if part in "qk"]
         table = rotations(inputs.positions[0], self.width) if self.rotates else None
         # One pass of native code, if it supports these tensors.
-        if turned and is_native(projected):
-            weight = torch.stack([self.norms[part].weight for part in turned]) if self.norms else None
+        if turned and is_native(projected, exact=False):
+            weight = torch.stack([self.norms[part].weight for part in turned]).float() if self.norms else None
             table = None if table is None else table.float()
             vectors = sum(widths[part] for part in turned) // self.width
             return norm(projected, weight, table, vectors, self.width, EPSILON)

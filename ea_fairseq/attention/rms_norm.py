@@ -1,5 +1,6 @@
 """Root mean square norm: Zhang and Sennrich, Root Mean Square Layer Normalization, NeurIPS 2019."""
 
+import torch
 from torch import Tensor, nn
 
 from ea_fairseq.kernels.dispatch import is_native
@@ -18,6 +19,8 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., C) -> (..., C)"""
-        if is_native(x):
-            return norm(x, self.weight.unsqueeze(0), None, 1, x.size(-1), self.eps)
+        if is_native(x, exact=False):
+            # Under autocast in the type of the products that read it.
+            dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+            return norm(x, self.weight.float().unsqueeze(0), None, 1, x.size(-1), self.eps, dtype)
         return super().forward(x)

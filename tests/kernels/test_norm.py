@@ -52,6 +52,21 @@ def test_outputs_and_gradients_are_those_of_pytorch(size, heads, others, does, s
         torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wanted", [torch.float32, torch.bfloat16])
+def test_bfloat16_is_read_and_rounded_once(given, wanted):
+    """Outputs and gradients are those of float32, rounded; the gradient of the weight is not."""
+    x, weight, table = torch.randn(5, 3, 21).to(given), torch.randn(2, 6), rotations(torch.arange(5), 6).float()
+    direction, found = torch.randn(5, 3, 21).to(wanted), []
+    for numbers, dtype in ((x, wanted), (x.float(), None)):
+        inputs = numbers.detach().requires_grad_(), weight.clone().requires_grad_()
+        output = norm(*inputs, table, 2, 6, 1e-6, dtype)
+        found.append([output, *torch.autograd.grad(output, inputs, direction.to(output.dtype))])
+    for ours, exact, dtype in zip(*found, (wanted, given, torch.float32), strict=True):
+        assert ours.dtype is dtype
+        torch.testing.assert_close(ours, exact.to(dtype), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("size", [(0, 3, 8), (3, 0, 8), (7, 8), (8,)])
 def test_a_norm_takes_tensors_of_any_dimension(size):
     x, module = torch.randn(size), RMSNorm(8)
@@ -66,7 +81,9 @@ def test_a_transposed_tensor_is_read_in_its_order():
 @pytest.mark.parametrize(
     ("changes", "error", "sentence"),
     [
-        ({"x": torch.zeros(2, 1, 8, dtype=torch.float64)}, TypeError, "x must be of torch.float32"),
+        ({"x": torch.zeros(2, 1, 8, dtype=torch.float64)}, TypeError, "must be of float32 or bfloat16"),
+        ({"dtype": torch.float16}, TypeError, "must be of float32 or bfloat16"),
+        ({"x": torch.zeros(1, 1 << 17), "width": 1 << 17, "vectors": 1, "weight": None}, ValueError, "at most 65536"),
         ({"weight": torch.ones(2, 3)}, ValueError, "weight must have the size"),
         ({"weight": torch.ones(3, 4)}, ValueError, "does not have 2 vectors"),
         ({"rotations": torch.ones(3, 4)}, ValueError, "rotations must have the size"),
@@ -76,7 +93,7 @@ def test_a_transposed_tensor_is_read_in_its_order():
 def test_what_does_not_fit_is_refused(changes, error, sentence):
     given = {"x": torch.zeros(2, 1, 8), "weight": torch.ones(2, 4), "rotations": torch.ones(2, 4), "vectors": 2}
     with pytest.raises(error, match=sentence):
-        norm(**{**given, **changes}, width=4, eps=1e-6)
+        norm(**{"width": 4, "eps": 1e-6, **given, **changes})
 
 
 def test_there_are_no_second_derivatives():
