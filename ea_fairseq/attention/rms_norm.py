@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from ea_fairseq.kernels.cpu import DTYPES
 from ea_fairseq.kernels.dispatch import is_native
 from ea_fairseq.kernels.norm import norm
 
@@ -20,7 +21,8 @@ class RMSNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """(..., C) -> (..., C)"""
         if is_native(x, exact=False):
-            # Under autocast in the type of the products that read it.
-            dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+            # Under autocast in the type of the products that read it, if native code writes it.
+            autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+            dtype = autocast if autocast in DTYPES else x.dtype
             return norm(x, self.weight.float().unsqueeze(0), None, 1, x.size(-1), self.eps, dtype)
         return super().forward(x)

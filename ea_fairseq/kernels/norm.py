@@ -45,13 +45,7 @@ def norm(
 
 
 def fields(
-    x: Tensor,
-    weight: Tensor | None,
-    rotations: Tensor | None,
-    vectors: int,
-    width: int,
-    eps: float,
-    dtype: torch.dtype,
+    x: Tensor, weight: Tensor | None, rotations: Tensor | None, vectors: int, width: int, eps: float, dtype: torch.dtype
 ) -> dict[str, Any]:
     """The fields of ``struct vectors`` that both passes read; raises ValueError or TypeError for what does not fit."""
     if not 0 < vectors * width <= x.size(-1) or (weight is not None and vectors % max(1, len(weight))):

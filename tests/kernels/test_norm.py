@@ -73,6 +73,14 @@ def test_a_norm_takes_tensors_of_any_dimension(size):
     torch.testing.assert_close(module(x), torch.nn.functional.rms_norm(x, (8,), module.weight, 1e-6))
 
 
+@pytest.mark.parametrize(
+    ("autocast", "expected"), [(torch.bfloat16, torch.bfloat16), (torch.float16, torch.float32), (None, torch.float32)]
+)
+def test_a_norm_under_autocast_has_the_type_of_products_if_native_code_writes_it(autocast, expected):
+    with torch.autocast("cpu", autocast or torch.bfloat16, enabled=autocast is not None):
+        assert RMSNorm(8)(torch.randn(3, 8)).dtype is expected
+
+
 def test_a_transposed_tensor_is_read_in_its_order():
     x, module = torch.randn(3, 8, 5).transpose(1, 2), RMSNorm(8)
     torch.testing.assert_close(module(x), module(x.contiguous()))
