@@ -18,9 +18,9 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import DEPTHS, ResNetOptions
-from ea_fairseq.models.layer import build_attention, refuse_idle_attention
 
 STEMS = {"small": (3, 1), "large": (7, 2)}  # kernel and stride of the first convolution
 

@@ -17,9 +17,9 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.aa_resnet import Chains, attend_to_pixels, convolution
+from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
 from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import ConvTransformerImageOptions
-from ea_fairseq.models.layer import build_attention, refuse_idle_attention
 
 STAGES = 4
 WIDTHS = (1, 2, 4, 4)  # of stages, in those of the first

@@ -1,27 +1,21 @@
 """fairseq's Transformer layers, with attentions that pass logits or values on to the next layer."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
-from fairseq.distributed import fsdp_wrap
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase, TransformerEncoderLayerBase
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.convolution_options import ConvolutionOptions
 from ea_fairseq.attention.inputs import NOTHING, Passed
 from ea_fairseq.attention.mechanism import LayerContext
-from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.attention.widened import widen, widen_heads
 from ea_fairseq.blocks.branch import Branch
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.models.build_attention import build_attention
 from ea_fairseq.models.layer_options import LayerOptions
-from ea_fairseq.options import require_defaults
 
 
 class MechanismLayer(nn.Module):
@@ -252,116 +246,3 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
 
         # Feed-forward network.
         return self.feed_forward(x), weights, *passed_self, *passed_cross
-
-
-def build_attention(
-    kind: type[Attention],
-    cfg: Any,
-    context: LayerContext,
-    embed_dim: int,
-    num_heads: int,
-    reads: int | None = None,
-    keys: int | None = None,
-    **kwargs: Any,
-) -> Attention:
-    """Builds an attention with its score terms and its convolutions of queries, keys and values, from the flags.
-
-    Args:
-        reads: channels of the tokens of a self-attention, if they are others than ``embed_dim``.
-        keys: total width of all heads of queries and keys, if it is another than that of values.
-        kwargs: arguments of fairseq's ``MultiheadAttention``.
-    """
-    options, terms = kind.options.from_namespace(cfg), TermOptions.from_namespace(cfg)
-    parts = LayerOptions.from_namespace(cfg)
-    width = parts.head_dim * num_heads or kind.width_of_heads(options, embed_dim, num_heads)
-    attention = kind.build(
-        options,
-        context,
-        width if parts.head_dim else embed_dim,
-        num_heads,
-        terms=terms.build(context, keys or width, num_heads),
-        convolutions=ConvolutionOptions.from_namespace(cfg).build(context, embed_dim, num_heads, width),
-        query_key=parts.query_key((keys or width) // num_heads, terms.rotates and context.kind != "cross"),
-        dropout=cfg.attention_dropout,
-        **{"bias": not parts.no_biases, **kwargs},
-    )
-    if width != embed_dim:
-        attention.embed_dim = embed_dim
-        attention.kdim, attention.vdim = (kwargs.get(name, embed_dim) for name in ("kdim", "vdim"))
-        widen_heads(attention, width, kwargs.get("q_noise", 0.0), kwargs.get("qn_block_size", 8))
-    attention.grid = context.grid
-    if reads is not None or keys is not None:
-        widen(attention, reads or embed_dim, keys=keys)
-    if parts.no_scale_attention:
-        attention.scaling, attention.is_plain = 1.0, False
-    return attention
-
-
-def refuse_idle_attention(args: Any, attention: type[Attention], reason: str, instead: str) -> None:
-    """Refuses what acts on attentions, in a model that has none; ``instead`` is the name of such a model.
-
-    Raises:
-        UserError: naming the flag, or the architecture if a mechanism has nothing to act on.
-    """
-    if attention is not Attention:
-        raise UserError(f"{reason}: use --arch {instead} for such a model")
-    for kind in (TermOptions, ConvolutionOptions):
-        require_defaults(kind.from_namespace(args), reason)
-
-
-def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
-    """Applies activation checkpointing and sharding to a layer if the options ask for them, as fairseq does."""
-    if cfg.checkpoint_activations:
-        return fsdp_wrap(checkpoint_layer(layer, cfg.offload_activations), min_num_params=0)
-    return fsdp_wrap(layer, min_num_params=cfg.min_params_to_wrap)
-
-
-class Autocast(NamedTuple):
-    """Arguments of ``torch.autocast``."""
-
-    device_type: str
-    dtype: torch.dtype
-    enabled: bool
-
-    @classmethod
-    def current(cls, device_type: str) -> "Autocast":
-        """Returns the current autocast state."""
-        return cls(device_type, torch.get_autocast_dtype(device_type), torch.is_autocast_enabled(device_type))
-
-
-def checkpoint_layer(layer: nn.Module, offload: bool) -> nn.Module:
-    """Applies fairseq's activation checkpointing to a layer, under the same autocast in both passes.
-
-    fairseq recomputes activations outside of the autocast of the forward pass. Attentions would then compute logits in
-    another dtype than those that the layer below passes on.
-
-    Args:
-        offload: whether the layer's input is stored in CPU memory.
-    """
-    plain = layer.forward
-    layer.forward = partial(forward_under_autocast, plain)
-    layer = checkpoint_wrapper(layer, offload_to_cpu=offload)
-    layer.forward = partial(
-        checkpointed_in_training, layer, plain, partial(forward_with_current_autocast, layer.forward)
-    )
-    return layer
-
-
-def checkpointed_in_training(
-    layer: nn.Module, plain: Callable, checkpointed: Callable, *args: Any, **kwargs: Any
-) -> Any:
-    """Runs the checkpointed forward in training, and the plain one otherwise: no exporter supports checkpointing."""
-    return (checkpointed if layer.training else plain)(*args, **kwargs)
-
-
-def forward_under_autocast(forward: Callable, *args: Any, autocast: Autocast | None = None, **kwargs: Any) -> Any:
-    """Runs a forward under a given autocast, or under the current one if None is given."""
-    if autocast is None:
-        return forward(*args, **kwargs)
-    with torch.autocast(*autocast):
-        return forward(*args, **kwargs)
-
-
-def forward_with_current_autocast(forward: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Passes the current autocast to a forward, for when its activations are recomputed."""
-    return forward(x, *args, autocast=Autocast.current(x.device.type), **kwargs)

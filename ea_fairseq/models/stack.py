@@ -12,7 +12,8 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.beam import BeamState, SelectedRows, by_sentence, select
 from ea_fairseq.attention.term import Term
 from ea_fairseq.kernels.masks import AttentionMasks
-from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer, wrap_layer
+from ea_fairseq.models.activation_checkpointing import wrap_layer
+from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 from ea_fairseq.models.layer_options import LayerOptions
 
 # The batch dimension of each tensor that an encoder returns.
