@@ -26,6 +26,7 @@ NOT_IN_NAMES = (
     *("--seed", "--user-dir", "--cpu", "--fp16", "--autocast", "--fast-dropout", "--num-workers", "--log-interval"),
     *("--log-format", "--tensorboard-logdir", "--wandb-project"),
 )
+OWN_FLAGS = ("--autocast", "--fast-dropout")  # of this package's criteria
 LONGEST_NAME = 255  # bytes of a folder's, on most disks
 DESCRIPTION = """\
 Trains with a recipe, a file or DATASET/MODEL. Flags of fairseq-train after it override the recipe's; the options below
@@ -67,6 +68,7 @@ def main() -> None:
         raise UserError("--save-dir is for train to give: name the folder with --out.")
     data = find_data(args.data, recipe)
     flags = recipe.training_flags(overrides)
+    require_own_criterion(flags)
     seed = last_value("--seed", flags) or ""
     if not re.fullmatch("[0-9]+", seed):
         raise UserError(f"--seed needs a whole number, not '{seed}': give it, or add it to [train] of {recipe.place}.")
@@ -95,6 +97,14 @@ def main() -> None:
         with replacing(out / RECIPE) as unfinished:
             unfinished.write_bytes(recipe.text.encode("utf-8", "surrogateescape"))
         os.execve(fairseq_train, [str(fairseq_train), *command[1:]], os.environ | HUGE_PAGES)
+
+
+def require_own_criterion(flags: list[str]) -> None:
+    """Raises UserError where flags of this package's criteria are given to the one of fairseq's that is beside it."""
+    criterion = last_value("--criterion", flags)
+    for flag in OWN_FLAGS:
+        if criterion == "label_smoothed_cross_entropy" and last_value(flag, flags) is not None:
+            raise UserError(f"{flag} is not for fairseq's criterion: add --criterion ea_{criterion}, the same loss.")
 
 
 def find_data(folder: Path | None, recipe: Recipe) -> Path:
