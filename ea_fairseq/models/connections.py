@@ -1,7 +1,7 @@
 """What connects sub-layers in place of sums: a state of several vectors a word, which sub-layers read and write.
 
-A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm) and ``write``
-(state, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
+A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm, and a residual)
+and ``write`` (residual, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
 
 - ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
   al., Delta Attention Residuals, 2026 (arXiv 2605.18855).
@@ -35,10 +35,14 @@ class AttentionResidual(nn.Module):
         super().__init__()
         self.query, self.norm = nn.Parameter(torch.zeros(width)), RMSNorm(width)
 
-    def read(self, state: Tensor) -> Tensor:
+    def mean(self, state: Tensor) -> Tensor:
         """(n, T, B, C) -> (T, B, C)"""
         weights = (self.norm(state) * self.query).sum(-1, keepdim=True).softmax(0)
         return (weights * state).sum(0)
+
+    def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, T, B, C) -> (T, B, C), and the state."""
+        return self.mean(state), state
 
     def write(self, state: Tensor, y: Tensor) -> Tensor:
         """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C); (n, T, B, C) within a block."""
@@ -50,9 +54,9 @@ class AttentionResidual(nn.Module):
 class DeltaResidual(AttentionResidual):
     """A sub-layer reads the sum of what is before it and, from the second one on, such a mean beside it."""
 
-    def read(self, state: Tensor) -> Tensor:
-        """(n, T, B, C) -> (T, B, C)"""
-        return state.sum(0) + (len(state) > 1) * super().read(state)
+    def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, T, B, C) -> (T, B, C), and the state."""
+        return state.sum(0) + (len(state) > 1) * self.mean(state), state
 
 
 class Mixture(nn.Module):
@@ -85,21 +89,22 @@ class HyperConnection(nn.Module):
         nn.init.zeros_(self.dynamic.weight)
         self.scales, self.mix = nn.Parameter(torch.full((2,), 0.01)), Mixture()
 
-    def weights(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """a (T, B, 1, n), M (T, B, n, n), to and from streams, and b (T, B, n) of a state (n, T, B, C)."""
+    def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """(n, T, B, C) -> (T, B, C), and mixed streams (n, T, B, C) with their b (T, B, n)."""
+        # Weights a (T, B, 1, n), M (T, B, n, n), to and from streams, and b.
         dynamic = self.dynamic(F.layer_norm(state, state.shape[-1:])).tanh().permute(1, 2, 3, 0)
         read, mixing, write = dynamic.split([1, len(state), 1], dim=-2)
+        reading = self.read_weights + self.scales[0] * read
         mixing = self.stream_weights + self.scales[0] * mixing
-        return self.read_weights + self.scales[0] * read, mixing, self.write_weights + self.scales[1] * write[..., 0, :]
+        writing = self.write_weights + self.scales[1] * write[..., 0, :]
+        # One product for what the sub-layer reads and for the streams that it will write to.
+        mixed = self.mix(state, torch.cat([reading, mixing], dim=-2))
+        return mixed[0], (mixed[1:], writing)
 
-    def read(self, state: Tensor) -> Tensor:
-        """(n, T, B, C) -> (T, B, C)"""
-        return self.mix(state, self.weights(state)[0])[0]
-
-    def write(self, state: Tensor, y: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, C) -> (n, T, B, C)"""
-        _, mixing, written = self.weights(state)
-        return self.mix(state, mixing) + spread_over_streams(y, written)
+    def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+        """Mixed streams (n, T, B, C) with their b, and (T, B, C) -> (n, T, B, C)"""
+        streams, writing = residual
+        return streams + spread_over_streams(y, writing)
 
 
 class StreamGates(nn.Module):
@@ -138,18 +143,22 @@ class ManifoldConnection(nn.Module):
         super().__init__()
         self.gates, self.mix = StreamGates(width, streams, streams, streams, streams**2), Mixture()
 
-    def read(self, state: Tensor) -> Tensor:
-        """(n, T, B, C) -> (T, B, C)"""
-        return self.mix(state, self.gates(state)[0].unsqueeze(-2))[0]
-
-    def write(self, state: Tensor, y: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, C) -> (n, T, B, C)"""
-        _, post, mixing = self.gates(state)
+    def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """(n, T, B, C) -> (T, B, C), and mixed streams (n, T, B, C) with their post (T, B, n)."""
+        # Weights pre (T, B, n) and post, and M (T, B, n, n), whose rows and columns are normalized in turn.
+        pre, post, mixing = self.gates(state)
         mixing = mixing.unflatten(-1, (len(state), -1))
         for _ in range(self.ROUNDS):
             mixing = mixing / (mixing.sum(-1, keepdim=True) + StreamGates.EPSILON)
             mixing = mixing / (mixing.sum(-2, keepdim=True) + StreamGates.EPSILON)
-        return self.mix(state, mixing) + spread_over_streams(y, post)
+        # One product for what the sub-layer reads and for the streams that it will write to.
+        mixed = self.mix(state, torch.cat([pre.unsqueeze(-2), mixing], dim=-2))
+        return mixed[0], (mixed[1:], post)
+
+    def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+        """Mixed streams (n, T, B, C) with their post, and (T, B, C) -> (n, T, B, C)"""
+        streams, post = residual
+        return streams + spread_over_streams(y, post)
 
 
 CONNECTIONS: dict[str, Callable[[int, int, int], nn.Module]] = {
@@ -204,7 +213,7 @@ class Stack(nn.Module):
         """What the stack returns before its norm, (T, B, C)."""
         state = self.layer_input(states)
         if self.name == "attention":
-            return self.reader.read(state)
+            return self.reader.mean(state)
         if self.name == "mhc":
             return self.mix(state, self.reader(state)[0].unsqueeze(-2))[0]
         if self.name == "mudd" and len(states) > 1:

@@ -119,25 +119,30 @@ class MechanismLayer(nn.Module):
             attended = torch.cat([attended, self.branch(rest, masks, incremental_state)], dim=-1)
         return attended, passed
 
-    def ways(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The residual, and what self-attention reads of x; these are apart in (4, T, B, C) of MUDD."""
-        return (x[-1], x[:-1]) if x.dim() == 4 and self.connections is None else (x, x)
+    def sublayer_input(self, norm: nn.Module, x: Tensor) -> tuple[Tensor, Any]:
+        """What a sub-layer reads, after the norm in pre-norm layers (``--encoder-normalize-before``), and its residual.
 
-    def sublayer_input(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """Reads the state, if there is one, and applies the norm in pre-norm layers (``--encoder-normalize-before``).
+        Args:
+            x: (T, B, C); or a state (n, T, B, C) of connections; or what MUDD mixes for queries, keys, values and the
+                residual, (4, T, B, C).
 
         Returns:
-            (T, B, C), of x (T, B, C) or a state (n, T, B, C).
+            (T, B, C), of MUDD (3, T, B, C), and what :meth:`sublayer_output` takes as ``residual``.
         """
         if self.connections is not None:
-            x = self.connection(norm).read(x)
-        return norm(x) if self.normalize_before else x
+            read, residual = self.connection(norm).read(x)
+        elif x.dim() == 4:
+            read, residual = x[:-1], x[-1]
+        else:
+            read = residual = x
+        return norm(read) if self.normalize_before else read, residual
 
-    def sublayer_output(self, norm: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+    def sublayer_output(self, norm: nn.Module, x: Tensor, residual: Any) -> Tensor:
         """Applies dropout, the residual or other connection and, in post-norm layers, the layer norm, (T, B, C)."""
+        x = self.dropout_module(x)
         if self.connections is not None:
-            return self.connection(norm).write(residual, self.dropout_module(x))
-        x = self.residual_connection(self.dropout_module(x), residual)
+            return self.connection(norm).write(residual, x)
+        x = self.residual_connection(x, residual)
         return x if self.normalize_before else norm(x)
 
     def connection(self, norm: nn.Module) -> Any:
@@ -147,8 +152,7 @@ class MechanismLayer(nn.Module):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """Applies the feed-forward network, the layer's last sub-layer, (T, B, C) -> (T, B, C)."""
-        residual = x
-        x = self.sublayer_input(self.final_layer_norm, x)
+        x, residual = self.sublayer_input(self.final_layer_norm, x)
         x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
         return self.sublayer_output(self.final_layer_norm, self.fc2(x), residual)
 
@@ -171,8 +175,8 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
             activation checkpointing only sees tensors at the top level.
         """
         # Self-attention.
-        residual, x = self.ways(x)
-        x, passed = self.attend_to_self(self.sublayer_input(self.self_attn_layer_norm, x), masks, Passed(*previous))
+        x, residual = self.sublayer_input(self.self_attn_layer_norm, x)
+        x, passed = self.attend_to_self(x, masks, Passed(*previous))
         x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
         # Feed-forward network.
         return self.feed_forward(x), *passed
@@ -221,16 +225,14 @@ class MechanismDecoderLayer(MechanismLayer, TransformerDecoderLayerBase):
         parts = len(Passed._fields)
         previous_self, previous_cross = Passed(*previous[:parts]), Passed(*previous[parts:])
         # Causal self-attention.
-        residual, x = self.ways(x)
-        x = self.sublayer_input(self.self_attn_layer_norm, x)
+        x, residual = self.sublayer_input(self.self_attn_layer_norm, x)
         x, passed_self = self.attend_to_self(x, self_masks, previous_self, incremental_state)
         x = self.sublayer_output(self.self_attn_layer_norm, x, residual)
 
         # Encoder-decoder attention.
         weights, passed_cross = None, NOTHING
         if self.encoder_attn is not None and encoder_out is not None:
-            residual = x
-            x = self.sublayer_input(self.encoder_attn_layer_norm, x)
+            x, residual = self.sublayer_input(self.encoder_attn_layer_norm, x)
             x, weights, passed_cross = self.encoder_attn(
                 x,
                 encoder_out,
