@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
 from ea_fairseq.criterions.speed import Speed, SpeedConfig
 from ea_fairseq.kernels.attend import is_exactly
-from ea_fairseq.models.stack import MechanismDecoder
+from ea_fairseq.models.decoder import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # float16 is too narrow for gradients of an unscaled loss

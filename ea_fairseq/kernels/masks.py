@@ -149,3 +149,11 @@ def spread(name: str, tensor: Tensor | None, *size: int) -> Tensor | None:
     if tensor.dim() != len(size) or any(own not in (1, full) for own, full in zip(tensor.shape, size, strict=True)):
         raise ValueError(f"{name} has the size {tuple(tensor.shape)}, which does not spread over {size}")
     return tensor.expand(size)
+
+
+def none_if_empty(padding_mask: Tensor) -> Tensor | None:
+    """Returns None for a mask without padding, so that attentions skip the masking, as in fairseq.
+
+    A compiled or exported graph cannot branch on a tensor's values: there the mask is returned, with the same result.
+    """
+    return padding_mask if torch.compiler.is_compiling() or padding_mask.any() else None

@@ -3,7 +3,6 @@
 logits_i = beta * ReLU(conv(mix)) + (1 - beta) * mix,  mix = alpha * logits_{i-1} + (1 - alpha) * scores_i  (EA eq. 4)
 """
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,18 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.evolution import Evolution, EvolutionOptions
 from ea_fairseq.attention.inputs import Inputs, Passed
 from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.attention.map_convolution import channels_last, norm, pad_map
 from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.kernels.window import WINDOWS, Window
-from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
+from ea_fairseq.options import Options
 
-STARTS = ("auto", "identity", "random")
 DEFAULTS: dict[str, dict[str, object]] = {
     "base": {"ea_alpha": 0.5, "ea_beta": 0.1},
     "lite": {"ea_alpha": 0.1, "ea_beta": 0.1},
@@ -34,132 +31,6 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "aa_resnet": {"ea_alpha": 0.5, "ea_beta": 1.0},
     "conv_image": {"ea_alpha": 0.1, "ea_beta": 0.3},
 }
-
-
-def learned(value: object) -> str:
-    """Parses what ``--ea-learned`` learns by; checkpoints may have True or False, its former values."""
-    return one_of("no", "head", "input")({False: "no", True: "head"}.get(value, value))  # type: ignore[call-overload]
-
-
-@dataclass(frozen=True)
-class Evolution:
-    """How the logits of one attention evolve.
-
-    Args:
-        window: the receptive field of the convolution.
-        alpha: weight of the previous layer's logits; 0 means no skip connection.
-        beta: weight of the convolution's output; 0 means no convolution.
-        kernel_size: odd size of the square kernel.
-        identity: whether the convolution starts as one that changes no probability, instead of at random.
-        warmup_updates: over which alpha and beta grow from 0 in a training; 0: they are what they are from the first.
-        learned: whether alpha and beta are parameters, for each head, which start at these.
-        by_input: whether learned ones also depend on the query's word.
-    """
-
-    window: Window
-    alpha: float
-    beta: float
-    kernel_size: int
-    identity: bool = False
-    warmup_updates: int = 0
-    learned: bool = False
-    by_input: bool = False
-
-    def after(self, updates: int) -> "Evolution":
-        """What it is after so many updates of a training: alpha and beta grow linearly (in no paper)."""
-        if updates >= self.warmup_updates:
-            return self
-        grown = updates / self.warmup_updates
-        return replace(self, alpha=grown * self.alpha, beta=grown * self.beta)
-
-    @property
-    def is_off(self) -> bool:
-        """Whether there is neither skip connection nor convolution."""
-        return self.alpha == 0 and self.beta == 0
-
-
-@dataclass(frozen=True)
-class EvolutionOptions(Options):
-    """The flags of evolving attention; defaults are those of the papers' base model.
-
-    Raises:
-        UserError: naming the flag, when a value is out of range.
-    """
-
-    ea_alpha: float = option(
-        0.5, fraction, "weight of the previous layer's logits in the skip connection", "a number from 0 to 1", "F"
-    )
-    ea_beta: float = option(0.1, fraction, "weight of the convolved logits", "a number from 0 to 1", "F")
-    ea_kernel_size: int = option(3, odd, "size of the convolution's square kernel", "an odd number from 1 up", "N")
-    ea_init: str = option(
-        "auto",
-        one_of(*STARTS),
-        "how the convolutions start: at random, as the identity, or (auto) as the identity where the checkpoint of a "
-        "plain Transformer is loaded and at random otherwise",
-        "auto, identity or random",
-        "START",
-    )
-    ea_warmup_updates: int = option(
-        0,
-        whole(0),
-        "updates over which --ea-alpha and --ea-beta grow linearly from 0, so that a trained model changes gradually "
-        "(an experiment of ours, in no paper); 0: none",
-        "a whole number",
-        "N",
-    )
-    ea_learned: str = option(
-        "no",
-        learned,
-        "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta; with input, "
-        "they also depend on the query's word (in no paper)",
-        "no, head (as without a value) or input",
-        "BY",
-        alone="head",
-    )
-    ea_start: str = option(
-        "conv",
-        one_of("conv", "plain"),
-        "whether the first attention of a stack has a convolution, as in the papers' equation (conv), or passes on its "
-        "own scores, as in the authors' code for images and time series (plain)",
-        "conv or plain",
-        "START",
-    )
-    no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
-    no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
-    no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
-    no_encoder_skip: bool = option(False, bool, "no skip connection in the encoder's self-attention")
-    decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
-    cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        learns = self.ea_learned != "no"
-        if learns and self.ea_warmup_updates:
-            raise UserError("--ea-learned and --ea-warmup-updates do not go together")
-        for name in ("ea_alpha", "ea_beta") if learns else ():
-            if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
-                raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
-
-    def of(self, kind: str, layer: int = 1) -> Evolution:
-        """What becomes of the logits of an attention of a kind: ``encoder``, ``decoder`` or ``cross``."""
-        is_plain = getattr(self, f"no_{kind}_conv") or (layer == 0 and self.ea_start == "plain")
-        skips = {"encoder": not self.no_encoder_skip, "decoder": self.decoder_skip, "cross": self.cross_skip}
-        return Evolution(
-            WINDOWS[kind],
-            alpha=self.ea_alpha if skips[kind] else 0.0,
-            beta=0.0 if is_plain else self.ea_beta,
-            kernel_size=self.ea_kernel_size,
-            identity=self.ea_init == "identity",
-            warmup_updates=self.ea_warmup_updates,
-            learned=self.ea_learned != "no",
-            by_input=self.ea_learned == "input",
-        )
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 where it has none."""
-        kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
-        return {"ea_kernel_size": max(kernels, default=99)}
 
 
 @register_mechanism("ea_transformer", classifier={"ea_alpha": 0.2, "ea_beta": 0.1}, **DEFAULTS)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.mechanisms.depth_attention import DepthAttention, DepthOptions
-from ea_fairseq.mechanisms.evolving import DEFAULTS, EvolutionOptions, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import DEFAULTS, EvolvingAttention
 from ea_fairseq.mechanisms.value_residual import ValueResidualAttention
 
 

@@ -23,10 +23,9 @@ from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
 from ea_fairseq.blocks.token_convolution import TokenConvolution
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.kernels.masks import AttentionMasks, none_if_empty
 from ea_fairseq.models.build_attention import build_attention, refuse_idle_attention
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.stack import none_if_empty
 from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
 from ea_fairseq.options import Options, require_defaults

@@ -9,8 +9,8 @@ from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.encoder_options import EncoderOptions
-from ea_fairseq.models.stack import MechanismEncoder
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,10 @@ from torch import nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import FAMILIES, Family, makers
+from ea_fairseq.models.decoder import MechanismDecoder
+from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.layer import MechanismLayer
 from ea_fairseq.models.mechanism_model import architecture, class_name, class_of_name
-from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.t5_options import T5Options
 from ea_fairseq.models.transformer import TERMS, MechanismTransformer
 from ea_fairseq.options import Options

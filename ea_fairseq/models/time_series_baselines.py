@@ -10,9 +10,8 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ea_fairseq.kernels.masks import AttentionMasks
+from ea_fairseq.kernels.masks import AttentionMasks, none_if_empty
 from ea_fairseq.models.mechanism_model import class_name
-from ea_fairseq.models.stack import none_if_empty
 from ea_fairseq.models.time_series import StepNorm, TimeSeriesModel, set_options
 from ea_fairseq.models.time_series_options import TimeSeriesOptions
 from ea_fairseq.options import Options

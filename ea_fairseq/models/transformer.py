@@ -17,11 +17,12 @@ from ea_fairseq.models.aa_resnet import register_aa_resnet
 from ea_fairseq.models.conv_image import register_conv_image
 from ea_fairseq.models.conv_transformer_image import register_conv_transformer_image
 from ea_fairseq.models.dc_transformer import register_time_series
+from ea_fairseq.models.decoder import MechanismDecoder
+from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.graph import register_graph
 from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
-from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 from ea_fairseq.models.vit import register_vit
 from ea_fairseq.options import Options, name_of_flag
 

@@ -17,8 +17,9 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.mechanisms.sinks import SinkAttention
+from ea_fairseq.models.decoder import MechanismDecoder
+from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
-from ea_fairseq.models.stack import MechanismDecoder, MechanismEncoder
 
 BESIDE_KERNELS = (GatedAttention, ExclusiveAttention, SinkAttention)  # what translation supports, but no other kernel
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)

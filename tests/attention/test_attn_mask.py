@@ -6,10 +6,11 @@ from fairseq.modules import MultiheadAttention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from loops import Evolving, attend
 from tiny import KERNELS
 

@@ -5,9 +5,9 @@ import argparse
 import pytest
 import torch
 
+from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from laws import FURTHER_LAWS, LAWS, draw_padded, scores
 from loops import Oracle, convolve
 from model_checks import (

@@ -10,13 +10,14 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES, PLAIN, baseline_of, family_of
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.window import WINDOWS
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from ea_fairseq.mechanisms.predictive import PredictiveAttention
 from ea_fairseq.mechanisms.realformer import RealFormerAttention
 from ea_fairseq.models.state_dict import MECHANISM

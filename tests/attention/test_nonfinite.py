@@ -18,6 +18,7 @@ from torch import Tensor
 from beam_search import generator_of, sample
 from checkpoints import loud_trainer, save_dictionaries
 from ea_fairseq.attention import mechanism
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels import triton
@@ -27,7 +28,7 @@ from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, ins
 from ea_fairseq.kernels.masks import AttentionMasks, probabilities
 from ea_fairseq.kernels.triton import evolution as triton_evolution
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from evolution_cases import CONVOLUTIONS, draw_case
 from tiny import SKIPS, build_loud, random_tokens
 

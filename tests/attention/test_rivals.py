@@ -5,11 +5,12 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.kernels.window import WINDOWS
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.search.support import unsupported_reasons
 from graphs import build_network

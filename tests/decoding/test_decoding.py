@@ -15,13 +15,14 @@ import evolution_cases
 from beam_search import found, generator_of, sample
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.cache import AttentionCache
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.cpu import native_library
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from laws import assert_close, assert_decodes_stepwise, scores
 from tiny import KERNELS, SKIPS, TINY, build, build_loud, random_tokens
 

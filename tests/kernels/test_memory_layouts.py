@@ -7,10 +7,11 @@ import torch
 
 from beam_search import found, generator_of, sample
 from ea_fairseq.attention.beam import BeamState
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.kernels import dispatch as backends
 from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, instruction_set
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from native_cases import check
 from tiny import SKIPS, build_loud, random_tokens
 

@@ -9,6 +9,7 @@ from torch import library
 from attentions import KINDS
 from ea_fairseq.attention.beam import BeamState
 from ea_fairseq.attention.cache import AttentionCache
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.kernels import dispatch as backend
 from ea_fairseq.kernels.arguments import FusedArguments
 from ea_fairseq.kernels.attend import attend, split_qkv
@@ -19,7 +20,7 @@ from ea_fairseq.kernels.cpu.native_library import INSTRUCTION_SETS, LIBRARY, ins
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.window import CROSS_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from evolution_cases import CONVOLUTIONS, MIXES, assert_close, draw_case, mixes, sets_of_absent
 
 pytestmark = pytest.mark.skipif(not LIBRARY, reason="the native code is not compiled")

@@ -11,10 +11,10 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq.attention.convolution_options import ConvolutionOptions
+from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.attention.registry import FAMILIES, LAYOUTS
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
-from ea_fairseq.mechanisms.evolving import EvolutionOptions
 from ea_fairseq.models.encoder_options import EncoderOptions
 from ea_fairseq.options import flag
 from encoders import LAWS, PAD, TINY, assert_equals_loops, build, build_encoder, draw, features, louder

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attentions import evolved
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from forked import run_forked, run_forked_well
 from laws import assert_close, scores
 from reversal import train, train_command

@@ -11,7 +11,7 @@ from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
-from ea_fairseq.mechanisms.evolving import EvolutionOptions
+from ea_fairseq.attention.evolution import EvolutionOptions
 from ea_fairseq.models.transformer import UNSUPPORTED
 from laws import assert_decodes_stepwise
 from tiny import OFF, SKIPS, TINY, build, build_loud, dictionary, make_loud, random_tokens, sizes

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
+from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.inputs import Passed
 from ea_fairseq.kernels.window import CROSS_WINDOW, DECODER_WINDOW, ENCODER_WINDOW
-from ea_fairseq.mechanisms.evolving import Evolution, EvolvingAttention
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 
 KINDS = {"encoder": ENCODER_WINDOW, "decoder": DECODER_WINDOW, "cross": CROSS_WINDOW}
 SENTENCES, HEADS, WIDTH = 2, 2, 4

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch.nn.parallel import DistributedDataParallel
 
 from commands import program, run_python, run_well
-from ea_fairseq.mechanisms.evolving import EvolutionOptions
+from ea_fairseq.attention.evolution import EvolutionOptions
 from forked import Forked, run_forked_well
 from laws import draw
 from reversal import train_command
