@@ -15,10 +15,11 @@ from ea_fairseq.attention.cache import AttentionCache, repeat_for_beam, step_by_
 from ea_fairseq.attention.convolutions import Convolutions
 from ea_fairseq.attention.inputs import NOTHING, Inputs, Passed
 from ea_fairseq.attention.mechanism import Grid, LayerContext, Mechanism
+from ea_fairseq.attention.projection import project
 from ea_fairseq.attention.query_key import QueryKey
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
-from ea_fairseq.kernels.attend import attend, join_heads, project
+from ea_fairseq.kernels.attend import attend, join_heads
 from ea_fairseq.kernels.dispatch import is_native
 from ea_fairseq.kernels.evolve import evolve, takes_maps
 from ea_fairseq.kernels.fused_logits import FusedLogits

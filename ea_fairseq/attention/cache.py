@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.beam import BeamState, resized, room_for
 from ea_fairseq.attention.inputs import Inputs
+from ea_fairseq.attention.projection import joined
 from ea_fairseq.kernels.arguments import readable
-from ea_fairseq.kernels.attend import joined
 from ea_fairseq.kernels.cpu import step as native_step
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import spread

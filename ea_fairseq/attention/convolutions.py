@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.kernels.attend import is_exactly, join_heads
+from ea_fairseq.attention.projection import is_exactly
+from ea_fairseq.kernels.attend import join_heads
 from ea_fairseq.kernels.masks import AttentionMasks
 
 

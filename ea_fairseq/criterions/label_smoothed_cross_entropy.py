@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from ea_fairseq.attention.projection import is_exactly
 from ea_fairseq.criterions.smoothed_loss import chunk_rows, smoothed_loss
 from ea_fairseq.criterions.speed import Speed, SpeedConfig
-from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.models.decoder import MechanismDecoder
 
 WRAPPERS = (ModuleProxyWrapper, LegacyDistributedDataParallel, DistributedDataParallel)

@@ -16,8 +16,8 @@ from ea_fairseq.attention.inputs import Inputs, Passed
 from ea_fairseq.attention.learned_weights import LearnedWeights
 from ea_fairseq.attention.map_convolution import channels_last, norm, pad_map
 from ea_fairseq.attention.mechanism import LayerContext, Measure
+from ea_fairseq.attention.projection import is_exactly
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.kernels.attend import is_exactly
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.options import Options
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ea_fairseq.kernels.attend import project
+from ea_fairseq.attention.projection import project
 
 
 class Doubled(nn.Linear):

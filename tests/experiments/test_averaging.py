@@ -18,8 +18,8 @@ from checkpoints import save_dictionaries, save_loud
 from commands import ROOT
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.averaging import EPOCH, UPDATES, average, best, chosen, last, mean, require_same_model
-from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from warm_python import folder_of_python
 
 FLOATS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=4, max_size=4)

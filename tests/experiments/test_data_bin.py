@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import DataBin
+from ea_fairseq.experiments.runs.data_bin import DataBin
 
 PREPARED = {"tokenizer": "moses", "normalize": True, "dash_splits": False, "lowercase": True, "subword": "bpe"}
 PREPARED["models"] = ["bpe.codes"]

@@ -14,8 +14,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from commands import ROOT
 from corpora import warm_environment
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import DataBin, read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
 from ea_fairseq.experiments.scoring.encoder_outcome import SentencePredictions
 from ea_fairseq.experiments.scoring.evaluation import OUTCOMES, predictions
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Results, read_predictions

@@ -19,7 +19,7 @@ from checkpoints import save_loud
 from commands import ROOT, run_python
 from corpora import environment, warm_environment
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import DataBin
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.runs.trained_model import find_model
 from ea_fairseq.experiments.runs.training_run import Start, TrainingRun
 from ea_fairseq.experiments.scoring import evaluate as evaluate_module

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.experiments.runs.binarised import DataBin
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.plain.commands import run
 from ea_fairseq.text.preparation import Preparation
 from opened_files import opened_files

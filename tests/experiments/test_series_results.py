@@ -13,8 +13,8 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Comparison
 from ea_fairseq.experiments.reports.series_columns import mean_ranks, mean_relative_differences
 from ea_fairseq.experiments.reports.task_table import difference_table, task_table
-from ea_fairseq.experiments.runs.binarised import read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import read_data
 from ea_fairseq.experiments.scoring.encoder_outcome import SeriesPredictions
 from ea_fairseq.experiments.scoring.evaluation import OUTCOMES, predictions
 from ea_fairseq.experiments.scoring.task_scores import task_score

@@ -18,7 +18,7 @@ from ea_fairseq.data.sets.glue import KNOWN
 from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.text_to_text import word_for
 from ea_fairseq.experiments.runs import t5_import
-from ea_fairseq.experiments.runs.binarised import TextToTextData, read_data
+from ea_fairseq.experiments.runs.data_bin import TextToTextData, read_data
 from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.results import Results, read_predictions

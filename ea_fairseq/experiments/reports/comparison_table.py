@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import mean
 
-from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread, require_same_data
+from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread
+from ea_fairseq.experiments.reports.consistency import require_same_data
 from ea_fairseq.experiments.reports.papers import CONVENTION, PAPER
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.seed_range import SeedRange, seed_range

@@ -53,7 +53,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     from ea_fairseq.experiments.representations.examples import read_examples
     from ea_fairseq.experiments.representations.figure import draw
-    from ea_fairseq.experiments.runs.binarised import read_data
+    from ea_fairseq.experiments.runs.data_bin import read_data
     from ea_fairseq.experiments.runs.training_run import model_names
 
     dataset = read_data(args.data).dataset(args.subset)

@@ -8,8 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import GraphData, ImageData, SentenceData, SeriesData, read_data
+from ea_fairseq.experiments.runs.binarised import GraphData, ImageData, SentenceData, SeriesData
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import read_data
 from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder, on_device
 from ea_fairseq.experiments.scoring.evaluation import require_short
 from ea_fairseq.graphs.graph import Graph

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.experiments.runs.binarised import read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import read_data
 from ea_fairseq.plain.commands import Parser, at_least
 
 EPOCH = re.compile(r"checkpoint(\d+)\.pt")

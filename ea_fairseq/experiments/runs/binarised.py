@@ -1,36 +1,20 @@
 """Folders of binarised data, one class for each of fairseq's tasks."""
 
 import hashlib
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from ea_fairseq.data.manifest import MANIFEST, Layout, dictionary_sizes, sha256
+from ea_fairseq.data.manifest import MANIFEST, sha256
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.results import Dataset
-from ea_fairseq.plain.own_file import own_file
-from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
-from ea_fairseq.text.preparation import PREPARATION, Preparation
+from ea_fairseq.plain.records import FileName
 
-OWN = FileName("prepare-corpus")
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
-REMOVE_BPE = {
-    "bpe": "@@ ",
-    "sentencepiece": "sentencepiece",
-    "t5": "sentencepiece",
-    "none": "",
-}  # values of fairseq's --remove-bpe
-SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
-NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 
 
 class Binarised:
     """A folder of binarised data.
-
-    Subclasses have ``file_names(subset)``, dictionaries and the files of a subset, relative to the folder, and
-    ``vocabularies()``, of each dictionary the parameter that it must fit, what errors call it, and its size.
 
     Attributes:
         task: fairseq's ``--task`` that reads it.
@@ -50,8 +34,8 @@ class Binarised:
         raise NotImplementedError
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """Of each dictionary the parameter whose rows are its types, its name in errors, and its size."""
-        raise NotImplementedError
+        """Of each dictionary the parameter whose rows are its types, its name in errors, and its size: none here."""
+        yield from ()
 
     @property
     def name(self) -> str:
@@ -128,10 +112,6 @@ class SeriesData(Binarised):
         path = files.find(subset) or (files.find("train") if subset == "valid" else None)
         return [path.name if path else f"{subset}.ts"]
 
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """None: series have no words."""
-        yield from ()
-
 
 class GraphData(Binarised):
     """A graph whose nodes have classes."""
@@ -146,10 +126,6 @@ class GraphData(Binarised):
     def file_names(self, subset: str) -> list[str]:
         """Both tables, which have all subsets."""
         return ["nodes.tsv", "edges.tsv"]
-
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """None: nodes have no words."""
-        yield from ()
 
 
 class ImageData(Binarised):
@@ -172,133 +148,3 @@ class ImageData(Binarised):
         files = ImageFolder(self.folder)
         path = files.find(subset) or (files.find("train") if subset == "valid" else None)
         return [path.name if path else f"{subset}.tar"]
-
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """None: images have no words."""
-        yield from ()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The script of a preparation, and how many pairs it was to draw, if not all."""
-
-    dataset: FileName = OWN
-    subsample: int | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """What data was made from; only archives have names."""
-
-    archive: str = ""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The part of manifest.json that tells data sets for translation apart."""
-
-    settings: Settings = Settings()
-    sources: list[Source] = field(default_factory=list)
-
-
-class DataBin(Binarised):
-    """Binarised sentence pairs, as preparation.json and manifest.json describe them.
-
-    Data without these files is taken for Moses' tokens with BPE, of a data set of one's own.
-
-    Raises:
-        UserError: naming the folder or file that is not there or is something else.
-    """
-
-    task = "translation"
-    beam = 5  # of a search, if nobody asks for another
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}: give that of the binarised data, DATA_BIN.")
-        self.manifest = Manifest()
-        if (path := folder / MANIFEST).is_file():
-            file = own_file(path, 10 * MEGABYTE)
-            with written_by("a preparation", path, "copy it from the data"):
-                self.manifest = as_record(Manifest, read_json(file, 10 * MEGABYTE))
-        self.assumed = not (folder / PREPARATION).is_file()
-        if self.assumed:
-            source, target = languages_of(folder)
-            self.preparation = Preparation(folder, "moses", False, "bpe", [], source_lang=source, target_lang=target)
-        else:
-            self.preparation = Preparation.read(folder).require_languages()
-        self.languages: tuple[str, str] = str(self.preparation.source_lang), str(self.preparation.target_lang)
-        self.facts = *self.languages, REMOVE_BPE[self.preparation.subword]
-
-    @property
-    def name(self) -> str:
-        """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
-        settings = self.manifest.settings
-        if settings.dataset == OWN:
-            return super().name
-        name = settings.dataset.removeprefix("prepare-")
-        if any(source.archive == "nc-v12" for source in self.manifest.sources):
-            name = name.replace("wmt14", "wmt17")
-        if "-" not in name:
-            name += f"-{''.join(self.languages)}"
-        return name if settings.subsample is None else f"{name}-{settings.subsample}-pairs"
-
-    def file_names(self, subset: str) -> list[str]:
-        """The dictionaries and the files of a subset."""
-        stem = f"{subset}.{'-'.join(self.languages)}"
-        names = [f"dict.{language}.txt" for language in self.languages]
-        return names + [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
-
-    def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """Those of both languages."""
-        sizes = dictionary_sizes(self.folder, Layout(self.languages))
-        for side, language in zip(("encoder", "decoder"), self.languages, strict=True):
-            yield f"{side}.embed_tokens.weight", language, sizes[language]
-
-    def require_compounds(self) -> None:
-        """Raises UserError unless compound-split BLEU is what papers report of this data."""
-        dataset = self.manifest.settings.dataset
-        if (dataset, *self.languages) != ("prepare-wmt14-ende", "en", "de"):
-            reason = SPLIT_ALREADY if dataset == "prepare-wmt14-enfr" else NOT_SPLIT
-            raise UserError(f"--compound-split is not for {self.name}: {reason}.")
-
-
-class TextToTextData(DataBin):
-    """Labelled sentences whose targets are words for the labels; fairseq reads them as sentence pairs."""
-
-    task = "text_to_text"
-    beam = 1
-
-    @property
-    def name(self) -> str:
-        """The data set's name in tables: that of the folder, as for other labelled sentences."""
-        return Binarised.name.fget(self)  # type: ignore[attr-defined]  # of a property
-
-
-def languages_of(folder: Path) -> tuple[Language, Language]:
-    """Source and target language, from the names of files such as ``test.de-en.de.idx``."""
-    for path in sorted(folder.iterdir()):
-        if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
-            return Language(found[1]), Language(found[2])
-    raise UserError(f"{folder} has no binarised data, such as test.de-en.de.idx: give another DATA_BIN.")
-
-
-def read_data(folder: Path) -> Binarised:
-    """Binarised data of whichever task; folders that are none of the others' are taken for translation.
-
-    Raises:
-        UserError: naming the folder or file that is not there or is something else.
-    """
-    if (folder / "input0").is_dir():
-        return SentenceData(folder)
-    if (folder / "dict.txt").is_file():
-        return TextData(folder)
-    if folder.is_dir() and SeriesData.is_in(folder):
-        return SeriesData(folder)
-    if GraphData.is_in(folder):
-        return GraphData(folder)
-    if ImageData.is_in(folder):
-        return ImageData(folder)
-    data = DataBin(folder)
-    return TextToTextData(folder) if data.preparation.task else data

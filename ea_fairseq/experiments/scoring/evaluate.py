@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import versions
-from ea_fairseq.experiments.runs.binarised import DataBin
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_run import NAME as RUN
 from ea_fairseq.experiments.runs.training_run import require_dictionaries

@@ -11,8 +11,8 @@ from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, gpus, processor, versions
-from ea_fairseq.experiments.runs.binarised import TextToTextData, read_data
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import TextToTextData, read_data
 from ea_fairseq.experiments.runs.recipe import RECIPE, data_command
 from ea_fairseq.experiments.runs.training_log import curves
 from ea_fairseq.experiments.runs.training_run import TrainingRun

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import Binarised, DataBin, read_data
+from ea_fairseq.experiments.runs.binarised import Binarised
+from ea_fairseq.experiments.runs.data_bin import DataBin, read_data
 from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.comet import CometModel
 from ea_fairseq.experiments.scoring.results import RELEASED

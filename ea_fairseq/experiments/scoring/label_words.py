@@ -9,8 +9,8 @@ from dataclasses import replace
 from fairseq.models.transformer import TransformerModel
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import TextToTextData
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import TextToTextData
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import PREDICTIONS, Score
 from ea_fairseq.experiments.scoring.scores import Lines

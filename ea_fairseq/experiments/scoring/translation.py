@@ -14,8 +14,8 @@ from ea_fairseq.analysis.cost import cost
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.data.manifest import Layout, count_tokens
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.runs.binarised import DataBin
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
+from ea_fairseq.experiments.runs.data_bin import DataBin
 from ea_fairseq.experiments.scoring import comet
 from ea_fairseq.experiments.scoring.outcome import Description, Outcome
 from ea_fairseq.experiments.scoring.results import COUNTS, REFERENCE, SOURCE, TOKENIZED, TRANSLATION, Score

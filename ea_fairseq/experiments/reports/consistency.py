@@ -1,0 +1,74 @@
+"""Whether results may stand in one table."""
+
+from collections.abc import Iterable
+
+from ea_fairseq.errors import UserError
+from ea_fairseq.experiments.scoring.results import REFERENCE, Results
+
+
+def require_score(result: Results, score: str) -> None:
+    """Raises UserError where a result lacks the score that is compared."""
+    if score not in result.scores:
+        raise UserError(
+            f"{result.folder} has no score '{score}': choose one of {', '.join(result.scores)} with --score, or "
+            "evaluate again."
+        )
+
+
+def require_same_data(results: Iterable[Results]) -> None:
+    """Raises UserError where results of a data set are of different sentences."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        data, known = result.dataset, other.dataset
+        if data.subset != known.subset:
+            raise UserError(
+                f"{other.folder} translates {known.subset} and {result.folder} {data.subset}: compare them apart."
+            )
+        if data.checksum != known.checksum:
+            raise UserError(
+                f"{other.folder} and {result.folder} have different data, both called {data.name}: prepare it equally "
+                "and train again, or compare them apart."
+            )
+
+
+def require_same_scores(results: Iterable[Results]) -> None:
+    """Raises UserError where encoders were scored otherwise, by the flags that they were trained with."""
+    first: dict[str, Results] = {}
+    for result in results:
+        other = first.setdefault(result.dataset.name, result)
+        if other.task != result.task or (result.is_encoder and list(result.scores) != list(other.scores)):
+            raise UserError(
+                f"{other.folder} has {', '.join(other.scores)} on {other.dataset.name}, and {result.folder} has "
+                f"{', '.join(result.scores)}: train both with the same flags of the criterion, or compare them apart."
+            )
+
+
+def require_same_models(results: Iterable[Results]) -> None:
+    """Raises UserError where models of one name differ in architecture or, on a data set, in size."""
+    first: dict[object, Results] = {}
+    for result in results:
+        model, size = first.setdefault(result.model, result), (result.model, result.dataset.name)
+        other = model if result.arch != model.arch else first.setdefault(size, result)
+        if (result.arch, result.parameters) != (other.arch, other.parameters):
+            raise UserError(
+                f"{other.folder} and {result.folder} are different models, both called {result.model}: name one "
+                "otherwise with ea-fairseq evaluate --model."
+            )
+        if differing := other.differs_in(result):
+            raise UserError(
+                f"{other.folder} and {result.folder} are both called {result.model} and differ in {differing[0]}: name "
+                "one otherwise with ea-fairseq evaluate --model."
+            )
+
+
+def require_same_references(results: Iterable[Results]) -> None:
+    """Raises UserError where translations of a data set were scored against different raw references."""
+    first: dict[str, Results] = {}
+    for result in (result for result in results if not result.is_encoder and result.has(REFERENCE)):
+        other = first.setdefault(result.dataset.name, result)
+        if result is not other and result.raw()[1] != other.raw()[1]:
+            raise UserError(
+                f"{other.folder} and {result.folder} are scored against different references: evaluate both with the "
+                "same --reference, or both without."
+            )
