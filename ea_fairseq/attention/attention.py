@@ -1,7 +1,7 @@
 """The one attention: scores, combined with the layer below, transformed, softmax, values.
 
 Training, decoding steps, recorded passes and the counting of FLOPs all run :meth:`Attention.attend`; a decoding step
-differs by its cache.
+only adds a cache.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Attention(Mechanism, MultiheadAttention):
     grid: Grid | None = None  # if tokens are pixels
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Leaves a class to PyTorch unless its own body says what kernels may compute."""
+        """Leaves a subclass to PyTorch unless its own body says what kernels may compute."""
         super().__init_subclass__(**kwargs)
         if "fused" not in vars(cls):
             cls.fused = None
@@ -60,17 +60,17 @@ class Attention(Mechanism, MultiheadAttention):
     ):
         """
         Args:
-            terms: the scores are their sum; the dot product by default.
+            terms: summed to give the scores; the dot product by default.
             convolutions: of tokens and values, in self-attention.
             query_key: normalizes and rotates queries and keys.
-            kwargs: those of fairseq's ``MultiheadAttention``.
+            kwargs: passed to fairseq's ``MultiheadAttention``.
 
         Raises:
-            UserError: if a convolution is of queries or keys that no term reads.
+            UserError: if a convolution acts on queries or keys that no term reads.
         """
         super().__init__(embed_dim, num_heads, **kwargs)
         self.terms = nn.ModuleList(terms or [DotProduct()])  # type: ignore[assignment]
-        self.key_dim = self.head_dim  # of a query or key of one head; ``head_dim`` is that of a value
+        self.key_dim = self.head_dim  # size of one head's query or key; ``head_dim`` is the size of its value
         self.convolutions = convolutions
         self.convolves_values = convolutions is not None and "depthwise" in convolutions
         self.query_key = query_key
@@ -93,7 +93,7 @@ class Attention(Mechanism, MultiheadAttention):
 
     @classmethod
     def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> "Attention":
-        """The attention of a layer, from the mechanism's options."""
+        """Builds the attention of a layer from the mechanism's options."""
         return cls(embed_dim, num_heads, **kwargs)
 
     def forward(
@@ -111,7 +111,7 @@ class Attention(Mechanism, MultiheadAttention):
         previous: Passed | Tensor | None = None,
         masks: AttentionMasks | None = None,
     ) -> tuple[Tensor, Tensor | None, Passed]:
-        """fairseq's signature around :meth:`attend`.
+        """Calls :meth:`attend` with fairseq's signature.
 
         Args:
             query: (T, B, C); key, value: (S, B, C).
@@ -120,10 +120,10 @@ class Attention(Mechanism, MultiheadAttention):
             incremental_state: with it, ``query`` is one step and earlier steps are remembered.
             need_weights, need_head_weights: return the probabilities (B, T, S), or by head (K, B, T, S).
             static_kv: keys and values do not change between steps.
-            attn_mask: (T, S), true where a query must not see a key; or what is added to its logits, -1e4 or less
-                there. The mechanism and the next layer read a zero where a key is masked, and no other element of
-                the mask. Where the attention is plain it is fairseq's.
-            previous: what the attention of the layer below passed on; a tensor is taken for its logits.
+            attn_mask: (T, S), true where a query must not see a key; or numbers added to the logits, -1e4 or less
+                there. The mechanism and the next layer read zeros at masked keys and ignore the mask's other
+                elements. Plain attention treats the mask as fairseq does.
+            previous: what the attention of the layer below passed on; a tensor is taken as its logits.
             masks: instead of ``key_padding_mask``, ``query_padding_mask`` and ``attn_mask``.
 
         Returns:
@@ -131,7 +131,7 @@ class Attention(Mechanism, MultiheadAttention):
 
         Raises:
             ValueError, TypeError, RuntimeError: if a tensor has a wrong size or type. Masks and previous logits may
-                have one row or column for all.
+                have a single row or column, which is broadcast.
         """
         if self.is_plain and self.recorded is None and not self.trains_in_bfloat16(query):
             if masks is not None:
@@ -174,11 +174,11 @@ class Attention(Mechanism, MultiheadAttention):
 
         Args:
             query: (T, B, C); with a cache, T is 1.
-            key, value: (S, B, C); with a cache, those of source tokens have a row for each sentence.
+            key, value: (S, B, C); with a cache, source tokens have one row for each sentence.
 
         Returns:
             Output (T, B, C), probabilities (B, K, T, S) or None if a kernel did not need to write them, and what the
-            next layer takes.
+            next layer reads.
         """
         # Take what the layer below passed on.
         inputs = Inputs(query, key, masks, self.num_heads, self.scaling, cache)
@@ -196,7 +196,7 @@ class Attention(Mechanism, MultiheadAttention):
         if found is not None:
             output, weights, logits = found
         else:
-            # Split heads: queries (B, K, T, d), keys and values (B, K, S, d), those of earlier steps from the cache.
+            # Split heads: queries (B, K, T, d), keys and values (B, K, S, d), earlier steps from the cache.
             inputs.split_heads(projected, {part: self.width(part) for part in self.projected})
             # Let a kernel compute the maps, if it supports this class and these tensors.
             maps = None if fused is None else self.maps_by_kernel(fused, inputs, need_weights)
@@ -229,11 +229,11 @@ class Attention(Mechanism, MultiheadAttention):
         return self.out_proj(output), weights, Passed(logits, inputs.first_values)
 
     def project_all(self, query: Tensor, key: Tensor, value: Tensor, inputs: Inputs) -> dict[str, Tensor | None]:
-        """Projected queries, keys and values; the letters of those that are side by side in a tensor are its name.
+        """Projects tokens to queries, keys and values; a tensor's name has the letters of the parts in it.
 
         Returns:
-            ``qkv`` (T, B, 3 C), in self-attention; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), without those that no
-            term reads. In a decoding step the keys and values of source tokens are in the cache, projected once.
+            ``qkv`` (T, B, 3 C), in self-attention; or ``q`` (T, B, C) and ``kv`` (S, B, 2 C), without parts that no
+            term reads. In decoding steps the keys and values of source tokens are projected once, into the cache.
         """
         cache = inputs.cache
         if cache is None and not self.self_attention and not query is key is value:
@@ -241,7 +241,7 @@ class Attention(Mechanism, MultiheadAttention):
             return {"q": self.project(query, "q", inputs), "kv": self.project(memory, "kv", inputs)}
         if cache is None or not cache.has_source:
             projected = self.project(query if query is key is value else (query, key, value), "qkv", inputs)
-            if cache is not None and projected is not None:  # there are values, always
+            if cache is not None and projected is not None:  # values are always projected
                 cache.make_room(projected, self.width("k") if "k" in self.projected else 0, self.width("v"))
             return {"qkv": projected}
         if cache.keys is None:
@@ -251,15 +251,15 @@ class Attention(Mechanism, MultiheadAttention):
         return {"q": self.project(query, "q", inputs)}
 
     def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
-        """Projections of tokens to queries, keys or values, side by side, without those that no term reads.
+        """Projects tokens to queries, keys or values, side by side, without those that no term reads.
 
         Queries and keys are normalized and rotated if flags ask for it.
 
         Args:
-            x: (T, B, C), or as many for the parts; parts: letters of "qkv", in this order.
+            x: (T, B, C), or one such tensor for each part; parts: letters of "qkv", in this order.
 
         Returns:
-            (T, B, n C) for n parts; None without any.
+            (T, B, n C) for n parts; None if there are none.
         """
         layers = {part: getattr(self, f"{part}_proj") for part in parts if part in self.projected}
         if not layers:
@@ -276,19 +276,19 @@ class Attention(Mechanism, MultiheadAttention):
         return projected
 
     def project_by(self, x: Tensor, layers: dict[str, nn.Module], inputs: Inputs) -> Tensor:
-        """Projections of tokens (T, B, C) by layers, whose keys are letters of "qkv", side by side, (T, B, n C)."""
+        """Projects tokens (T, B, C) by layers, whose keys are letters of "qkv", to (T, B, n C), side by side."""
         if self.convolutions is not None and self.convolutions.act_on("".join(layers)):
             return self.convolutions.project(x, layers, inputs)
         return project(x, *layers.values()) if inputs.cache is None else inputs.cache.project(x, layers)
 
     def width(self, part: str) -> int:
-        """The total width of all heads, of a query, key or value (``q``, ``k``, ``v``)."""
+        """Returns the total width of all heads' queries, keys or values (``q``, ``k``, ``v``)."""
         return self.num_heads * (self.head_dim if part == "v" else self.key_dim)
 
     def attend_by_kernel(
         self, fused: FusedLogits, projected: dict[str, Tensor | None], inputs: Inputs, need_weights: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """Output (T, B, C), probabilities if needed, and logits, by one kernel; None if no kernel supports it.
+        """Computes output (T, B, C), probabilities if needed, and logits in one kernel; None if no kernel can.
 
         Args:
             projected: what :meth:`project_all` returns.
@@ -308,7 +308,7 @@ class Attention(Mechanism, MultiheadAttention):
         return found and (found[0], None, found[1])
 
     def maps_by_kernel(self, fused: FusedLogits, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor] | None:
-        """Logits and probabilities (B, K, T, S), by one kernel; None if no kernel supports it."""
+        """Computes logits and probabilities (B, K, T, S) in one kernel; None if no kernel can."""
         if inputs.cache is not None or not takes_maps(inputs.size, inputs.v, inputs.masks, need_weights):
             return None
         if self.dot_product_only:  # the kernel scales them
@@ -323,7 +323,7 @@ class Attention(Mechanism, MultiheadAttention):
         return sum(others, first).expand(inputs.size)
 
     def reorder_incremental_state(self, incremental_state: dict | None, new_order: Tensor) -> Any:
-        """Reorders the KV cache if no decoder does; ``new_order`` (B,) are the former rows."""
+        """Reorders the KV cache if no decoder does so; ``new_order`` (B,) has the former row of each hypothesis."""
         cache = self.get_incremental_state(incremental_state, "cache")
         if cache is not None and cache.owns_beam:
             cache.beam.reorder(new_order)

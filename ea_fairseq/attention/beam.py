@@ -1,4 +1,4 @@
-"""Beam search in a decoder: back-pointers, and the encoder's output by sentences instead of hypotheses."""
+"""Beam search in a decoder: back-pointers, and the encoder's output stored by sentence instead of by hypothesis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 class BeamState:
     """Back-pointers of a batch of hypotheses, which all KV caches of a decoder share.
 
-    Cached keys and values stay in the row where they were computed while hypotheses change places, multiply and end;
+    Cached keys and values stay in the row where they were computed while hypotheses are reordered, copied and dropped;
     only these tables are reordered, once for all layers.
 
     Args:
@@ -19,7 +19,7 @@ class BeamState:
 
     Attributes:
         back_pointers: (B, room for steps), the row in which each step of a hypothesis was computed.
-        padded: (B, room for steps), true where a token was padding; None without any.
+        padded: (B, room for steps), true where a token was padding; None if there is none.
         steps: the number of steps that have begun.
         widest: the largest number of hypotheses of a step.
     """
@@ -52,7 +52,7 @@ class BeamState:
         self._flat_indices.clear()
 
     def flat_indices(self, first: int, last: int, room: int, rows: int) -> Tensor:
-        """Flat buffer indices of steps ``first`` to ``last`` - 1, ((last - first) * B,), step by step.
+        """Returns flat buffer indices of steps ``first`` to ``last`` - 1, ((last - first) * B,), step by step.
 
         Args:
             room, rows: sizes of a buffer (room, rows, ...) with row r of step t at [t modulo room, r].
@@ -67,7 +67,7 @@ class BeamState:
     def reorder(self, new_order: Tensor) -> None:
         """Lets row i continue the hypothesis of row ``new_order[i]``; ``new_order`` is (B,)."""
         sentence = self.sentence.index_select(0, new_order)
-        if not torch.equal(sentence, self.sentence):  # caches see by the tensor's identity that nothing has changed
+        if not torch.equal(sentence, self.sentence):  # caches compare the tensor's identity to see changes
             self.sentence = sentence
         self.back_pointers = self.back_pointers.index_select(0, new_order)
         if self.padded is not None:
@@ -76,15 +76,15 @@ class BeamState:
 
 @dataclass(frozen=True)
 class SelectedRows(Sequence[Tensor]):
-    """Tensors with a selection of the rows of others, each copied only when it is read.
+    """Selected rows of other tensors, each tensor copied only when it is read.
 
     fairseq repeats the encoder's output for each hypothesis and reorders it at each step; our decoder reads it by
-    sentences.
+    sentence.
 
     Args:
         sources: tensors with a row for each sentence.
         dim: the dimension of their rows.
-        rows: (B,), the row that each hypothesis has.
+        rows: (B,), the row of each hypothesis.
     """
 
     sources: Sequence[Tensor]
@@ -99,24 +99,24 @@ class SelectedRows(Sequence[Tensor]):
 
 
 def select(encoder_out: dict[str, Sequence[Tensor]], dims: dict[str, int], new_order: Tensor) -> dict[str, Sequence]:
-    """The encoder's output with row ``new_order[i]`` as row i; ``dims`` has the dimension of the rows of each entry."""
+    """Selects row ``new_order[i]`` of the encoder's output as row i; ``dims`` has the row dimension of each entry."""
     before = next((entry.rows for entry in encoder_out.values() if isinstance(entry, SelectedRows)), None)
     rows = new_order if before is None else before.index_select(0, new_order)
     return {name: SelectedRows(by_sentence(encoder_out[name]), dim, rows) for name, dim in dims.items()}
 
 
 def by_sentence(rows: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The tensors with a row for each sentence that a selection is of, or these tensors themselves."""
+    """Returns the tensors, with a row for each sentence, from which rows were selected, or ``rows`` itself."""
     return rows.sources if isinstance(rows, SelectedRows) else rows
 
 
 def room_for(count: int) -> int:
-    """The power of 2, and at least 16, that holds ``count``: doubling a buffer costs no more than filling it."""
+    """Returns a power of 2 from 16 up that holds ``count``: doubling a buffer costs no more than filling it."""
     return max(16, 1 << (count - 1).bit_length())
 
 
 def resized(tensor: Tensor, *size: int) -> Tensor:
-    """The tensor, or where one of its first dimensions is smaller than this, a copy with room, of zeros."""
+    """Returns the tensor, or a copy enlarged with zeros if one of its first dimensions is smaller than this."""
     if all(map(ge, tensor.shape, size)):
         return tensor
     shape = [max(old, new) for old, new in zip(tensor.shape, size, strict=False)]

@@ -32,7 +32,7 @@ class ByWord(nn.Module):
         self.read(channels)
 
     def read(self, channels: int, width: int = 0) -> None:
-        """Builds the weight anew for words of so many channels."""
+        """Rebuilds the weight for words of so many channels."""
         weight = torch.empty(self.heads, self.numbers, channels)
         self.start(weight.flatten(0, 1))
         self.weight = nn.Parameter(weight)

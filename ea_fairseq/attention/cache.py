@@ -16,22 +16,22 @@ from ea_fairseq.kernels.masks import spread
 
 
 class AttentionCache:
-    """KV cache; entries never move, back-pointers follow the beam.
+    """KV cache whose entries never move; back-pointers follow the beam.
 
     The key of an earlier step stays in the row where it was computed; :class:`BeamState` points to that row. Keys of
     source tokens are stored once for each sentence, not for each hypothesis.
 
     Args:
-        beam: the decoder's, or one for this attention alone.
-        owns_beam: whether the beam is this attention's, which then begins its steps and reorders it.
+        beam: the decoder's beam, or one for this attention alone.
+        owns_beam: whether the beam is for this attention alone, which then advances and reorders it.
         has_source: whether keys and values are those of source tokens; otherwise each step adds its own.
 
     Attributes:
-        keys, values: (room for S, rows, C), of steps or of the source; None before the first.
+        keys, values: (room for S, rows, C), of steps or of the source; None before the first step.
         source_padding: (sentences, S), true where a source token is padding.
         rows: the last n + 1 rows of maps, by name, (n + 1, rows, K, room for S); step t is at t modulo n + 1.
         vectors: the last n + 1 vectors of tokens, by name, (n + 1, rows, C); step t is at t modulo n + 1.
-        entries: numbers of each key, by name, (room for S, rows, n), as of keys.
+        entries: n numbers for each key, by name, (room for S, rows, n), laid out like ``keys``.
         projections: functions that project a step's tokens in one product, by the letters of their outputs.
     """
 
@@ -53,7 +53,7 @@ class AttentionCache:
     def at_step(
         cls, attention: MultiheadAttention, incremental_state: dict, query: Tensor, padding: Tensor | None
     ) -> "AttentionCache":
-        """The cache of an attention, made at its first step; begins this step if there is no decoder that has begun it.
+        """Returns an attention's cache, made at its first step; begins this step if no decoder has begun it.
 
         Args:
             query: (1, B, C); padding: (B, 1), true where a token of this step is padding, in self-attention.
@@ -63,7 +63,7 @@ class AttentionCache:
         """
         steps, rows, _ = query.shape
         if steps != 1:
-            raise ValueError(f"a decoding step is of one token of each hypothesis, not {steps}")
+            raise ValueError(f"a decoding step takes one token of each hypothesis, not {steps}")
         cache = attention.get_incremental_state(incremental_state, "cache")
         if cache is None:
             beam = incremental_state.get(BeamState.KEY)
@@ -78,7 +78,7 @@ class AttentionCache:
 
     @property
     def buffers(self) -> tuple[Tensor, Tensor]:
-        """Keys and values; not before the first step."""
+        """Keys and values, which exist from the first step on."""
         assert self.keys is not None and self.values is not None
         return self.keys, self.values
 
@@ -89,7 +89,7 @@ class AttentionCache:
 
     @property
     def padding(self) -> Tensor | None:
-        """True at padding, (sentences, S) for source tokens, otherwise (B, room for S); None without any."""
+        """True at padding, (sentences, S) for source tokens, otherwise (B, room for S); None if there is none."""
         return self.source_padding if self.has_source else self.beam.padded
 
     def take_source(self, key: Tensor, value: Tensor, padding: Tensor | None) -> None:
@@ -111,7 +111,7 @@ class AttentionCache:
         self.source_padding = readable("key_padding_mask", padding, (sentences, keys), torch.bool)
 
     def project(self, x: Tensor, layers: dict[str, nn.Module]) -> Tensor:
-        """Projections of a step's tokens x (1, B, C), side by side, (1, B, n C); the layers' keys are q, k and v."""
+        """Projects a step's tokens x (1, B, C) to (1, B, n C), side by side; the layers' keys are q, k and v."""
         parts = "".join(layers)
         if parts not in self.projections:
             self.projections[parts] = joined(*layers.values()) if len(layers) > 1 else layers[parts]
@@ -135,7 +135,7 @@ class AttentionCache:
                 buffer[self.beam.steps - 1, : now.size(1)] = now[0]
 
     def gather(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
+        """Returns keys and values of each hypothesis, (S, B, C), and which are padding, (B, S)."""
         sentence, steps = self.beam.sentence, self.beam.steps
         if self.has_source:
             if self._gathered is None or self._gathered[0] is not sentence:
@@ -147,17 +147,17 @@ class AttentionCache:
         return keys, values, None if self.padding is None else self.padding[:, :steps]
 
     def by_hypothesis(self, buffer: Tensor) -> Tensor:
-        """Entries of all steps so far in a buffer (room for S, rows, ...), for each hypothesis, (S, B, ...)."""
+        """Returns each hypothesis's entries of all steps so far, (S, B, ...), from a buffer (room for S, rows, ...)."""
         indices = self.beam.flat_indices(0, self.beam.steps, *buffer.shape[:2])
         return buffer.flatten(0, 1).index_select(0, indices).unflatten(0, (self.beam.steps, -1))
 
     def of_keys(self, name: str, compute: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
-        """What a function makes of the tokens of keys, (S, B, n), of each token once.
+        """Applies a function to the tokens of keys, once to each token, and returns the results (S, B, n).
 
         Args:
-            name: under which it is stored.
+            name: under which the results are stored.
             compute: (S, B, C) -> (S, B, n).
-            tokens: of this step, (1, B, C), or the source's with a row for each sentence.
+            tokens: this step's, (1, B, C), or the source's with a row for each sentence.
         """
         if self.has_source:
             if name not in self.entries:
@@ -170,7 +170,7 @@ class AttentionCache:
         return self.by_hypothesis(buffer)
 
     def rows_of(self, name: str, count: int, heads: int, like: Tensor) -> Tensor:
-        """The buffer (count + 1, rows, K, room for S) of the last rows of that name; of the type of ``like``."""
+        """Returns the buffer (count + 1, rows, K, room for S) of a name's last rows, with the type of ``like``."""
         rows = self.beam.widest
         if name not in self.rows:
             self.rows[name] = like.new_empty(count + 1, rows, heads, 0)
@@ -208,7 +208,7 @@ class AttentionCache:
 def repeat_for_beam(
     incremental_state: dict | None, key: Tensor, value: Tensor, padding: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Keys and values (S, sentences, C) and padding (sentences, S), repeated for each hypothesis of a sentence."""
+    """Repeats keys and values (S, sentences, C) and padding (sentences, S) for each hypothesis of a sentence."""
     beam = None if incremental_state is None else incremental_state.get(BeamState.KEY)
     if beam is None:
         return key, value, padding
@@ -220,10 +220,10 @@ def repeat_for_beam(
 def step_by_kernel(
     fused: FusedLogits, query: Tensor, inputs: Inputs, need_weights: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-    """A step's output (1, B, C), probabilities if needed, and logits, by one kernel; None if no kernel supports it.
+    """Computes a step's output (1, B, C), probabilities if needed, and logits in one kernel; None if no kernel can.
 
     Args:
-        query: (1, B, C), projected; or (1, B, 3 C), with keys and values that the cache takes.
+        query: (1, B, C), projected; or (1, B, 3 C), with keys and values to be cached.
     """
     (rows, heads, _, _), masks = inputs.size, inputs.masks
     if masks.future is not None or masks.float_mask is not None or 0 in inputs.size:

@@ -38,13 +38,13 @@ class ConvolutionOptions(Options):
     )
 
     def build(self, context: LayerContext, width: int, heads: int, width_of_values: int) -> Convolutions | None:
-        """The convolutions of an attention of K heads, or None.
+        """Builds the convolutions of an attention of K heads, or returns None.
 
         Args:
             width: C channels of tokens; width_of_values: channels of all heads, C or more.
 
         Raises:
-            UserError: if the number of heads is odd and has no half.
+            UserError: if the number of heads is odd, so that it cannot be halved.
         """
         names = [] if self.conv_projections == "none" else self.conv_projections.split(",")
         if names and heads % 2 and context.kind != "cross":

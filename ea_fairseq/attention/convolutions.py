@@ -39,7 +39,7 @@ class DepthwiseConvolution(nn.Conv1d):
         return super().forward(F.pad(x.permute(1, 2, 0), (missing, self.after))).permute(2, 0, 1)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Adds a bias of zeros to a checkpoint from before there was one."""
+        """Adds a bias of zeros to an older checkpoint, which has none."""
         if self.bias is not None and f"{name}.weight" in state_dict:
             state_dict.setdefault(f"{name}.bias", torch.zeros_like(self.bias))
 
@@ -57,7 +57,7 @@ class Convolutions(nn.ModuleDict):
         return any(part in self for part in parts)
 
     def project(self, x: Tensor, layers: Mapping[str, nn.Module], inputs: Inputs) -> Tensor:
-        """Queries, keys and values of tokens side by side, (T, B, n C).
+        """Projects tokens to queries, keys and values, side by side, (T, B, n C).
 
         Args:
             x: (T, B, C).
@@ -72,7 +72,7 @@ class Convolutions(nn.ModuleDict):
         return torch.cat([*projected], dim=-1)
 
     def of_values(self, inputs: Inputs) -> Tensor:
-        """The convolution of values, added to the output, (T, B, C)  (COMP eq. 7, after the softmax, footnote 3)."""
+        """Returns the convolved values to add to the output, (T, B, C)  (COMP eq. 7, after the softmax, footnote 3)."""
         *_, queries, keys = inputs.size
         first, padded = max(0, keys - queries - DepthwiseConvolution.REACH), inputs.masks.padded_keys
         recent = AttentionMasks(None if padded is None else padded[:, first:])
@@ -82,7 +82,7 @@ class Convolutions(nn.ModuleDict):
 
 
 def separable(layer: nn.Module, convolved: Tensor, x: Tensor) -> Tensor:
-    """A projection (T, B, C), the first half from convolved vectors (T, B, C), the second half from x."""
+    """Projects to (T, B, C), the first half from convolved vectors (T, B, C), the second half from x."""
     if not isinstance(layer, nn.Linear) or not is_exactly(layer):  # such as with quantization noise
         return torch.cat([layer(convolved).chunk(2, dim=-1)[0], layer(x).chunk(2, dim=-1)[1]], dim=-1)
     weights, biases = layer.weight.chunk(2), (None, None) if layer.bias is None else layer.bias.chunk(2)

@@ -1,8 +1,7 @@
 """Attention over the edges of a graph: Velickovic et al., Graph Attention Networks, ICLR 2018 ("GAT").
 
-A map has an entry for each head and edge, (1, K, 1, E). A mechanism whose steps treat each entry by itself computes on
-such maps what it computes on those of sentences (Wang et al., Convolution-enhanced Evolving Attention Networks, 2022,
-section 3.4).
+A map has an entry for each head and edge, (1, K, 1, E). A mechanism whose steps treat each entry by itself works on
+such maps as on those of sentences (Wang et al., Convolution-enhanced Evolving Attention Networks, 2022, section 3.4).
 """
 
 import math
@@ -43,8 +42,9 @@ class EdgeAttention(nn.Module):
 
     Args:
         kind: the mechanism's class.
-        options: of the mechanism.
-        learns_mix: whether heads of another number below are mixed by a learned projection instead of their mean.
+        options: the mechanism's options.
+        learns_mix: whether a learned projection, instead of the mean, mixes the heads of a layer below that has
+            another number of them.
         dropout: of inputs and of values.
         attention_dropout: of probabilities.
 
@@ -93,7 +93,7 @@ class EdgeAttention(nn.Module):
             previous: logits (1, K', 1, E) that the layer below passes on.
 
         Returns:
-            Outputs (N, K, d), and logits (1, K, 1, E) for the layer above, None if the mechanism passes none on.
+            Outputs (N, K, d), and logits (1, K, 1, E) for the layer above, or None if the mechanism passes none on.
         """
         (sources, targets), mechanism = edges, self.mechanism
         # h = W x, heads side by side.
@@ -117,7 +117,7 @@ class EdgeAttention(nn.Module):
         return output, logits if mechanism.passes_logits else None
 
     def project(self, x: Tensor) -> Tensor:
-        """W x, (N, K d), with dropout of the inputs; the dropout of a sparse matrix is that of its values."""
+        """Returns W x, (N, K d), with dropout of the inputs; in a sparse matrix only stored values are dropped."""
         if not x.is_sparse:
             return self.dropout(x) @ self.weight
         values = self.dropout(x.values())
@@ -125,7 +125,7 @@ class EdgeAttention(nn.Module):
         return torch.sparse.mm(x, self.weight)
 
     def mixed(self, logits: Tensor) -> Tensor:
-        """The logits of the layer below, (1, K, 1, E), if their heads are others in number: their mean or a mix."""
+        """Returns the logits of the layer below, (1, K, 1, E): their mean or a mix if its number of heads differs."""
         if logits.size(1) == self.heads:
             return logits
         if self.mix is None:

@@ -13,7 +13,7 @@ STARTS = ("auto", "identity", "random")
 
 
 def learned(value: object) -> str:
-    """Parses what ``--ea-learned`` learns by; checkpoints may have True or False, its former values."""
+    """Parses the value of ``--ea-learned``; old checkpoints may have its former values True and False."""
     return one_of("no", "head", "input")({False: "no", True: "head"}.get(value, value))  # type: ignore[call-overload]
 
 
@@ -27,8 +27,8 @@ class Evolution:
         beta: weight of the convolution's output; 0 means no convolution.
         kernel_size: odd size of the square kernel.
         identity: whether the convolution starts as one that changes no probability, instead of at random.
-        warmup_updates: over which alpha and beta grow from 0 in a training; 0: they are what they are from the first.
-        learned: whether alpha and beta are parameters, for each head, which start at these.
+        warmup_updates: updates of a training over which alpha and beta grow from 0; 0: no warm-up.
+        learned: whether alpha and beta are parameters, for each head, which start at these values.
         by_input: whether learned ones also depend on the query's word.
     """
 
@@ -42,7 +42,7 @@ class Evolution:
     by_input: bool = False
 
     def after(self, updates: int) -> "Evolution":
-        """What it is after so many updates of a training: alpha and beta grow linearly (in no paper)."""
+        """Returns the evolution after so many updates of a training: alpha and beta grow linearly (in no paper)."""
         if updates >= self.warmup_updates:
             return self
         grown = updates / self.warmup_updates
@@ -59,7 +59,7 @@ class EvolutionOptions(Options):
     """The flags of evolving attention; defaults are those of the papers' base model.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     ea_alpha: float = option(
@@ -70,7 +70,7 @@ class EvolutionOptions(Options):
     ea_init: str = option(
         "auto",
         one_of(*STARTS),
-        "how the convolutions start: at random, as the identity, or (auto) as the identity where the checkpoint of a "
+        "how the convolutions start: at random, as the identity, or (auto) as the identity if the checkpoint of a "
         "plain Transformer is loaded and at random otherwise",
         "auto, identity or random",
         "START",
@@ -111,13 +111,13 @@ class EvolutionOptions(Options):
         super().__post_init__()
         learns = self.ea_learned != "no"
         if learns and self.ea_warmup_updates:
-            raise UserError("--ea-learned and --ea-warmup-updates do not go together")
+            raise UserError("--ea-learned and --ea-warmup-updates cannot be combined: leave out one of them")
         for name in ("ea_alpha", "ea_beta") if learns else ():
             if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
                 raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
 
     def of(self, kind: str, layer: int = 1) -> Evolution:
-        """What becomes of the logits of an attention of a kind: ``encoder``, ``decoder`` or ``cross``."""
+        """Returns how the logits of an attention of a kind evolve: ``encoder``, ``decoder`` or ``cross``."""
         is_plain = getattr(self, f"no_{kind}_conv") or (layer == 0 and self.ea_start == "plain")
         skips = {"encoder": not self.no_encoder_skip, "decoder": self.decoder_skip, "cross": self.cross_skip}
         return Evolution(
@@ -133,6 +133,6 @@ class EvolutionOptions(Options):
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 where it has none."""
+        """The largest kernel in a checkpoint, or 99 if it has none."""
         kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
         return {"ea_kernel_size": max(kernels, default=99)}

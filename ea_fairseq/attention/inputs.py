@@ -39,15 +39,15 @@ class Inputs:
         x: (T, B, C), the tokens that queries are projected from; in a decoding step, T is 1.
         memory: (S, B, C), the tokens that keys are projected from; in a decoding step this step's, or the source's
             with a row for each sentence.
-        masks: of the attention's maps; before :meth:`split_heads` they may have one row or column for all.
-        heads: their number K.
+        masks: of the attention's maps; before :meth:`split_heads` they may have a single row or column, to broadcast.
+        heads: the number K of heads.
         scale: of the dot product, 1 / sqrt(d).
         cache: of a decoding step.
-        previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and where
-            no logits are passed on.
-        first_values: values (S, B, C) that the layer below passes on, or what else it passes on in their place; None
-            in the first layer, and where none are.
-        beside: probabilities (B, K, T, n) of what a mechanism has in the softmax beside the keys.
+        previous: logits (B, K, T, S) of the layer below, zero at masked entries; None in the first layer, and if no
+            logits are passed on.
+        first_values: values (S, B, C) that the layer below passes on, or what it passes on instead; None in the first
+            layer, and if none are passed on.
+        beside: probabilities (B, K, T, n) of a mechanism's further entries in the softmax, besides the keys.
         q, k, v: queries (B, K, T, d), keys and values (B, K, S, d), projected; :meth:`split_heads` sets those that
             terms read.
     """
@@ -67,11 +67,11 @@ class Inputs:
 
     @property
     def size(self) -> tuple[int, int, int, int]:
-        """(B, K, T, S), of the attention's maps."""
+        """The size (B, K, T, S) of the attention's maps."""
         queries, rows, _ = self.x.shape
         if self.cache is not None:
             return rows, self.heads, 1, self.cache.length
-        keys, sentences, _ = self.memory.shape  # a query of one sentence is read by all
+        keys, sentences, _ = self.memory.shape  # queries of a single row are broadcast
         return sentences if rows == 1 else rows, self.heads, queries, keys
 
     @property
@@ -87,7 +87,7 @@ class Inputs:
 
         Args:
             projected: what ``Attention.project_all`` returns.
-            widths: the total width of all heads, by the letters of those of query, key and value that are read.
+            widths: the total width of all heads, by the letters q, k and v of the parts that are read.
 
         Raises:
             ValueError: if masks or previous logits have another size.
@@ -110,18 +110,18 @@ class Inputs:
         self.previous = spread("previous_logits", self.previous, *self.size)
 
     def of_keys(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """What a function makes of the tokens of keys, (S, B, C) -> (S, B, n); decoding steps store it, by name."""
+        """Applies a function to the tokens of keys, (S, B, C) -> (S, B, n); decoding steps store results by name."""
         return compute(self.memory) if self.cache is None else self.cache.of_keys(name, compute, self.memory)
 
     def rows_before(self, name: str, rows: Tensor, count: int) -> Tensor | None:
-        """The ``count`` rows of maps before these, (B, K, count, S), or None for zeros at the beginning of sentences.
+        """Returns the ``count`` map rows before these, (B, K, count, S), or None for zeros at the start of sentences.
 
         A decoding step reads the rows of earlier steps and stores ``rows`` (B, K, 1, S), by name, for later ones.
         """
         return self.cache.rows_before(name, rows, count) if self.cache is not None and count else None
 
     def vectors_before(self, name: str, x: Tensor, count: int) -> Tensor | None:
-        """The ``count`` token vectors before x, (count, B, C), or None for zeros at the beginning of sentences.
+        """Returns the ``count`` token vectors before x, (count, B, C), or None for zeros at the start of sentences.
 
         A decoding step reads those of earlier steps and stores its own x (1, B, C), by name, for later ones.
         """

@@ -14,15 +14,15 @@ from ea_fairseq.errors import UserError
 class LayersBelowAttention(Attention):
     """Self-attention whose keys and values are mixed with those of the layers below, before kernels read them.
 
-    Layers pass on keys and values by head, (n, T, B, K, d_k + d_v) of n layers. In a decoding step these are of its own
-    word alone, because the cache has mixed ones.
+    Layers pass on keys and values by head, (n, T, B, K, d_k + d_v) of n layers. In a decoding step these are only the
+    current word's, because the cache holds mixed ones.
 
     Raises:
         UserError: if no term reads queries, or none reads keys.
     """
 
     passes_values = True
-    of_source: ClassVar[type[Attention]] = Attention  # encoder-decoder attention, whose queries are of other words
+    of_source: ClassVar[type[Attention]] = Attention  # encoder-decoder attention, whose queries are other words
 
     def __init__(self, embed_dim: int, num_heads: int, *args: Any, layer: int, **kwargs: Any):
         """Args: layer: its number in the stack, from 0."""
@@ -33,14 +33,14 @@ class LayersBelowAttention(Attention):
 
     @classmethod
     def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """The attention of a layer; that to the source is of another class."""
+        """Builds the attention of a layer; encoder-decoder attention has another class."""
         if context.kind == "cross":
             return cls.of_source.build(options, context, embed_dim, num_heads, **kwargs)
         return super().build(options, context, embed_dim, num_heads, layer=context.layer, **kwargs)
 
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
-        """Whether layers keep all of those below."""
+        """Whether layers keep all layers below them."""
         return kind == "cross" or layers == [*range(len(layers))]
 
     def project(self, x: Tensor | tuple[Tensor, ...], parts: str, inputs: Inputs) -> Tensor | None:
@@ -51,8 +51,8 @@ class LayersBelowAttention(Attention):
         """
         projected = super().project(x, parts, inputs)
         if parts != "qkv" or projected is None:
-            raise ValueError(f"{self.title} is of one tensor of words, as queries, keys and values")
-        # By head, (T, B, K, d); keys beside values, below those of the layers that were passed on.
+            raise ValueError(f"{self.title} takes the same tensor of words as queries, keys and values")
+        # By head, (T, B, K, d); keys are joined with values and appended to those that the layers below passed on.
         q, k, v = (
             part.unflatten(-1, (self.num_heads, -1)) for part in projected.split([*map(self.width, "qkv")], dim=-1)
         )
@@ -64,9 +64,9 @@ class LayersBelowAttention(Attention):
         return torch.cat([part.flatten(-2) for part in found], dim=-1)
 
     def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys beside values to attend to, (T, B, K, d_k + d_v), and what is passed on.
+        """Returns keys joined with values to attend to, (T, B, K, d_k + d_v), and what is passed on.
 
         Args:
-            queries: (T, B, K, d_k); layers: keys beside values, those of this layer last.
+            queries: (T, B, K, d_k); layers: keys joined with values, this layer's last.
         """
         raise NotImplementedError

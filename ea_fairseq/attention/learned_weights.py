@@ -1,4 +1,4 @@
-"""Learned weights of the skip connection and of the convolution, for each head; they are in no paper."""
+"""Learned weights of the skip connection and of the convolution, for each head (in no paper)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,11 +11,12 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 
 
 class LearnedWeights(nn.Module):
-    """alpha and beta of each of K heads, sigmoids of parameters (K, 1, 1); None where an attention has none.
+    """alpha and beta of each of K heads, sigmoids of parameters (K, 1, 1); None if an attention has none.
 
     Args:
         alpha, beta: initial values below 1; 0 for none.
-        channels: C of words that they depend on, too: sigmoid(a_h + w_h . x_t), w_h zero at the start; 0 for none.
+        channels: C of words, if the weights also depend on them: sigmoid(a_h + w_h . x_t), w_h zero at the start;
+            0 if not.
     """
 
     def __init__(self, heads: int, alpha: float, beta: float, channels: int = 0):
@@ -29,7 +30,7 @@ class LearnedWeights(nn.Module):
         )
 
     def weight(self, name: str, x: Tensor) -> Tensor:
-        """alpha or beta by name, (K, 1, 1), or (B, K, T, 1) for words x (T, B, C) that they depend on."""
+        """Returns alpha or beta by name, (K, 1, 1), or (B, K, T, 1) if they depend on the words x (T, B, C)."""
         logits, by_word = getattr(self, f"{name}_logits"), getattr(self, f"{name}_input")
         return (logits if by_word is None else logits + by_word(x)).sigmoid()
 
@@ -38,7 +39,7 @@ class LearnedWeights(nn.Module):
         return [parameter for found, parameter in self.named_parameters() if found.startswith(name)]
 
     def fused(self, fixed: FusedLogits) -> FusedLogits:
-        """What kernels may compute, with the current weights of heads instead of fixed ones."""
+        """Returns what kernels may compute, with the current weights of heads instead of fixed ones."""
         weights = (self.alpha_logits, self.beta_logits)
         alpha, beta = (0.0 if logits is None else logits.sigmoid().flatten() for logits in weights)
         return FusedLogits(1 - alpha, alpha, fixed.conv, fixed.window, beta)

@@ -10,7 +10,7 @@ from ea_fairseq.attention.inputs import Inputs
 def pad_map(
     maps: Tensor, inputs: Inputs, left: int, right: int, above: int, below: int, name: str = "conv_inputs"
 ) -> Tensor:
-    """Maps (B, K, T, S), padded with zeros; above the row of a decoding step, with the rows of earlier steps."""
+    """Pads maps (B, K, T, S) with zeros; a decoding step's row is padded above with the rows of earlier steps."""
     earlier = inputs.rows_before(name, maps, above)
     if earlier is not None:
         maps, above = torch.cat([earlier, maps], dim=2), 0
@@ -18,7 +18,7 @@ def pad_map(
 
 
 def channels_last(logits: Tensor) -> Tensor:
-    """Logits in the memory format in which a CPU convolves few channels fastest; gradients are three times as fast."""
+    """Returns logits in a CPU's fastest memory format to convolve few channels; gradients are three times as fast."""
     return logits.contiguous(memory_format=torch.channels_last) if logits.device.type == "cpu" else logits
 
 

@@ -17,17 +17,17 @@ Found = TypeVar("Found")
 class AttentionMaps:
     """The maps of one attention for one sentence pair, (K, T, S), of K heads, T queries and S keys.
 
-    A key that a query must not see, a later token in the decoder, has -inf as ``own``, ``input`` and ``logits``, so
-    that ``logits.softmax(-1)`` is ``probabilities``, and 0 as its probability. The convolution and the skip
-    connection read 0 there.
+    A key that a query must not see, a later token in the decoder, has probability 0 and -inf in ``own``, ``input`` and
+    ``logits``, so that ``logits.softmax(-1)`` is ``probabilities``. The convolution and the skip connection read 0
+    there.
 
     Args:
         own: this layer's scores, Q K^T / sqrt(d).
         input: scores combined with the layer below, such as by evolving attention's skip connection.
-        logits: these transformed, such as by its convolution.
+        logits: the combined scores, transformed, such as by its convolution.
         probabilities: the softmax of the logits, without dropout.
-        queries, keys: the T and S input tokens of rows and columns; the decoder's first is ``</s>``, and in row t the
-            decoder predicts the token of row t + 1.
+        queries, keys: the T and S input tokens of rows and columns; the decoder's first token is ``</s>``, and in row t
+            the decoder predicts the token of row t + 1.
     """
 
     own: Tensor
@@ -39,7 +39,7 @@ class AttentionMaps:
 
     @classmethod
     def from_record(cls, record: dict[str, Tensor | None], queries: list[str], keys: list[str]) -> "AttentionMaps":
-        """The maps of a batch of one pair, from an attention's record."""
+        """Builds the maps of a batch of one pair from an attention's record."""
         maps = {name: tensor for name, tensor in record.items() if tensor is not None}
         masked = maps.pop("masked", None)
         if masked is not None:
@@ -48,13 +48,13 @@ class AttentionMaps:
 
 
 def kind_of(name: str) -> str | None:
-    """``encoder``, ``decoder`` or ``cross`` of a model's attention, by its name; None if it is not a Transformer's."""
+    """Returns ``encoder``, ``decoder`` or ``cross`` by an attention's name; None if it is not a Transformer's."""
     match = NAME.fullmatch(name)
     return match and KINDS[f"{match[1]}.{match[3]}"]
 
 
 def by_layer(found: dict[str, Found]) -> dict[str, list[Found]]:
-    """Values by the names of attentions, as lists over the layers of ``encoder``, ``decoder`` and ``cross``."""
+    """Turns values by the names of attentions into lists over the layers of ``encoder``, ``decoder`` and ``cross``."""
     layers: dict[str, dict[int, Found]] = {kind: {} for kind in KINDS.values()}
     for name, value in found.items():
         if match := NAME.fullmatch(name):

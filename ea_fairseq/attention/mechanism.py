@@ -33,7 +33,7 @@ class Grid:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """The number of all tokens."""
         return self.leading + self.rows * self.columns
 
 
@@ -43,9 +43,9 @@ class LayerContext:
 
     Args:
         kind: ``encoder``, ``decoder`` (self-attentions) or ``cross`` (encoder-decoder attention).
-        layer: number of its layer, from 0; where the size of maps changes within a model, a stack begins anew.
+        layer: number of its layer, from 0; a new stack begins where the size of maps changes within a model.
         shared: modules that the layers of the stack share, by a name that a mechanism or a term chooses.
-        grid: where tokens are pixels.
+        grid: of pixels, if tokens are pixels.
     """
 
     kind: str
@@ -69,9 +69,9 @@ class Mechanism:
     adds: ClassVar[str] = "parameters"  # the name of its parameters in tables and logs
     marker: ClassVar[str | None] = None  # an empty buffer's name that marks its checkpoints if no parameter does
     passes_logits = False  # whether the next layer's attention of the same kind reads this one's logits
-    passes_values = False  # whether it reads ``Inputs.first_values``, or what else layers pass on in their place
-    # What kernels may compute instead of scores, combine, transform and normalize, if the class has it in its own body.
-    # PyTorch computes the steps of all other classes, subclasses among them.
+    passes_values = False  # whether it reads ``Inputs.first_values``, or what layers pass on instead of values
+    # What kernels may compute instead of scores, combine, transform and normalize, if the class's own body defines it.
+    # PyTorch computes the steps of all other classes, including subclasses.
     fused: FusedLogits | None = None
     can_fuse_values = True  # whether kernels may also compute reweigh and values, because these are plain
 
@@ -102,7 +102,7 @@ class Mechanism:
 
     @classmethod
     def changes_values(cls) -> bool:
-        """Whether it changes values, or what a head makes of them."""
+        """Whether it changes values or how a head sums them."""
         return cls.values is not Mechanism.values or cls.passes_values
 
     def receive(self, previous: Tensor, inputs: Inputs) -> Tensor:

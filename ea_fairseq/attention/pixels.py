@@ -64,12 +64,12 @@ class PixelAttention(nn.Module):
 
     @property
     def is_separable(self) -> bool:
-        """Whether a probability is one of the row times one of the column."""
+        """Whether each probability is a product of one for its row and one for its column."""
         terms, fused = self.mechanism.terms, self.mechanism.fused
         return len(terms) == 1 and isinstance(terms[0], SeparableTerm) and fused is not None and fused.is_plain
 
     def forward(self, x: Tensor, previous: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """(T, B, D) -> (T, B, D), and logits for the layer above, None if the mechanism passes none on.
+        """(T, B, D) -> (T, B, D), and logits for the layer above, or None if the mechanism passes none on.
 
         Args:
             previous: logits (1 or B, K, T, S) of the layer below.
@@ -90,9 +90,9 @@ class PixelAttention(nn.Module):
         return sum((0.0 * parameter.sum() for parameter in unread), output), logits
 
     def by_rows_and_columns(self, x: Tensor) -> Iterator[Tensor]:
-        """P_h X of each head, (T, B, D), where a probability is one of the row times one of the column.
+        """Yields P_h X of each head, (T, B, D), if each probability is a product of one for its row and its column.
 
-        Rows are summed first, then columns: 2 S sqrt(S) products for a channel instead of S^2.
+        Rows are summed first, then columns: 2 S sqrt(S) products for each channel instead of S^2.
         """
         (term,) = self.mechanism.terms
         assert isinstance(term, SeparableTerm)
@@ -102,7 +102,7 @@ class PixelAttention(nn.Module):
             yield columns.expand(len(rows), -1, -1).bmm(summed)  # matmul would transpose all of it
 
     def maps(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Probabilities (1 or B, K, T, S), and logits for the layer above."""
+        """Returns probabilities (1 or B, K, T, S), and logits for the layer above."""
         mechanism, tokens = self.mechanism, x if self.reads_tokens else x[:, :1]
         inputs = Inputs(tokens, tokens, AttentionMasks(), self.heads, mechanism.scaling)
         inputs.v = tokens
@@ -123,7 +123,7 @@ class PixelAttention(nn.Module):
 
 
 def by_pairs(weights: Tensor, x: Tensor) -> Iterator[Tensor]:
-    """P_h X of each head, (T, B, D), from probabilities (1 or B, K, T, S) and tokens (S, B, D)."""
+    """Yields P_h X of each head, (T, B, D), from probabilities (1 or B, K, T, S) and tokens (S, B, D)."""
     if len(weights) == 1:  # the same for all images
         tokens = x.flatten(1)
         return (of_head @ tokens for of_head in weights[0])

@@ -1,4 +1,4 @@
-"""Projections to queries, keys and values side by side, in one product."""
+"""Projections to queries, keys and values, side by side, in one product."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,11 +12,11 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def project(x: Tensor, *layers: nn.Module) -> Tensor:
-    """The outputs of linear layers, side by side, in one product.
+    """Computes the outputs of linear layers, side by side, in one product.
 
     Args:
         x: (..., C).
-        layers: n of them, of C' outputs each, all with a bias or all without.
+        layers: n layers with C' outputs each, all with a bias or all without.
 
     Returns:
         (..., n C').
@@ -30,7 +30,7 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
 
 
 def joined(*layers: nn.Module) -> Callable[[Tensor], Tensor]:
-    """A function of x (..., C) that returns what :func:`project` does, with the current parameters."""
+    """Returns a function of x (..., C) that computes what :func:`project` does, with the current parameters."""
     if not all(map(is_exactly, layers)):
         return lambda x: torch.cat([layer(x) for layer in layers], dim=-1)
     linears: Any = layers
@@ -45,7 +45,7 @@ def is_exactly(layer: nn.Module, kind: type[nn.Module] = nn.Linear) -> bool:
 
 
 class Projection(torch.autograd.Function):
-    """:func:`project` that saves the layers' weights for the backward pass instead of a concatenated copy of them.
+    """:func:`project`, but saves the layers' weights for the backward pass instead of a concatenated copy of them.
 
     Its arguments are x (..., C), the number n of layers, their weights (C', C) and, if there are any, biases (C').
     """

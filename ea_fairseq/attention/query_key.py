@@ -1,7 +1,7 @@
 """What happens to queries and keys after their projection: norms of each head, and rotations by position.
 
-Norms: Henry et al., Query-Key Normalization for Transformers, EMNLP Findings 2020, in the form that language models of
-2025 have: a root mean square norm of each head. Rotations: Su et al., RoFormer: Enhanced Transformer with Rotary
+Norms: Henry et al., Query-Key Normalization for Transformers, EMNLP Findings 2020, in the form used by language models
+of 2025: a root mean square norm of each head. Rotations: Su et al., RoFormer: Enhanced Transformer with Rotary
 Position Embedding, 2021.
 """
 
@@ -20,7 +20,7 @@ BASE = 10_000  # of the angles' frequencies
 
 
 class QueryKey(nn.Module):
-    """Normalizes queries and keys of each head, if asked to, and then rotates them by their position, if asked to.
+    """Optionally normalizes queries and keys of each head, then optionally rotates them by their position.
 
     Args:
         width: elements d of a query or key of one head.
@@ -28,7 +28,7 @@ class QueryKey(nn.Module):
         rotates: whether elements i and i + d / 2 are rotated, as a pair, by an angle proportional to the position.
 
     Raises:
-        UserError: if elements that are rotated are an odd number.
+        UserError: if an odd number of elements would be rotated.
     """
 
     def __init__(self, width: int, normalizes: bool, rotates: bool):
@@ -49,10 +49,10 @@ class QueryKey(nn.Module):
         """
         Args:
             projected: queries, keys and values side by side, (T, B, n C), or some of them.
-            widths: the total width of all heads of each that is there, by the letters q, k and v, in this order.
+            widths: the total width of all heads of each part in ``projected``, by its letter, in the order q, k, v.
 
         Returns:
-            The same, with queries and keys normalized and rotated.
+            ``projected`` with queries and keys normalized and rotated.
         """
         turned = [part for part in widths if part in "qk"]
         table = rotations(inputs.positions[0], self.width) if self.rotates else None

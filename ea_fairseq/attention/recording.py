@@ -16,7 +16,7 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
 
     Each record has the tensors ``own``, ``input``, ``logits`` and ``probabilities``, all (B, K, T, S), of the last
     pass and ``masked``, true where a query must not see a key. fairseq's own attentions compute as always, and a
-    shadow of each, with the same parameters and inputs, records. A compiled model runs uncompiled meanwhile.
+    shadow of each, with the same parameters and inputs, records. A compiled model runs uncompiled until then.
     """
     records = {}
     with ExitStack() as end:
@@ -34,7 +34,7 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
 
 
 def shadow_of(attention: MultiheadAttention) -> Attention:
-    """An attention that can record and that shares the parameters of fairseq's ``attention``."""
+    """Builds an attention that can record and that shares the parameters of fairseq's ``attention``."""
     shadow = Attention(
         attention.embed_dim,
         attention.num_heads,
@@ -49,7 +49,7 @@ def shadow_of(attention: MultiheadAttention) -> Attention:
 
 
 def follow(shadow: Attention) -> Callable[[nn.Module, tuple, dict], None]:
-    """A hook that calls a shadow with its attention's inputs."""
+    """Returns a hook that calls a shadow with its attention's inputs."""
 
     def hook(attention: nn.Module, args: tuple, kwargs: dict) -> None:
         shadow(*args, **kwargs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ea_fairseq.attention.attention import Attention
 
-MODERN = "modern_transformer"  # the plain model whose layers have the parts of language models of 2026
+MODERN = "modern_transformer"  # the plain model with layers like those of language models of 2026
 # The baselines by size: architectures of fairseq's own Transformer, and of the modern one.
 PLAIN = {
     "base": "transformer",
@@ -30,10 +30,10 @@ class Family:
         name: of the fairseq model; its architectures are ``name``, ``name_base`` and ``name_lite``, and those with
             modern layers, such as ``ea_modern_transformer_lite``.
         attention: the class of their attentions.
-        defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models have
-            those of ``encoder`` or else of ``base``, models of time series those of ``time_series`` or else of
-            encoders, models of graphs those of ``graph``, models of images those of ``vit``, ``aa_resnet`` or
-            ``conv_image`` or else of encoders.
+        defaults: of the mechanism's options, by size, if they differ from the dataclass's. Encoder-only models use
+            ``encoder`` or else ``base``, models of time series use ``time_series`` or else the encoders' defaults,
+            models of graphs use ``graph``, models of images use ``vit``, ``aa_resnet`` or ``conv_image`` or else the
+            encoders' defaults.
     """
 
     name: str
@@ -47,11 +47,11 @@ class Family:
         return old | {self.model(MODERN) + ending: f"modern_{size}" for ending, size in ENDINGS.items()}
 
     def encoder(self, layout: str) -> str:
-        """The name of the encoder-only fairseq model of a layout: ``ea_transformer`` -> ``ea_roberta``."""
+        """Returns the name of the encoder-only fairseq model of a layout: ``ea_transformer`` -> ``ea_roberta``."""
         return self.model(layout)
 
     def encoder_archs(self, layout: str) -> dict[str, str]:
-        """Sizes of encoders of a layout by the names of the architectures."""
+        """Returns the sizes of encoders of a layout, by the names of the architectures."""
         name = self.encoder(layout)
         return {name: "base", **{f"{name}_{size}": size for size in ENCODER_SIZES}}
 
@@ -61,7 +61,7 @@ class Family:
         return self.defaults.get("encoder", self.defaults.get("base", {}))
 
     def model(self, base: str) -> str:
-        """The name of another fairseq model, such as ``dc_transformer``, ``gat`` or ``vit``: ``ea_dc_transformer``."""
+        """Returns the name of another fairseq model: ``dc_transformer``, say -> ``ea_dc_transformer``."""
         return f"{self.name.removesuffix('_transformer')}_{base}"
 
     @property
@@ -70,7 +70,7 @@ class Family:
         return self.defaults.get("time_series", self.encoder_defaults)
 
     def image_defaults(self, base: str) -> Mapping[str, object]:
-        """The defaults of models of images: of ``vit``, ``aa_resnet`` or ``conv_image``."""
+        """Returns the defaults of models of images: of ``vit``, ``aa_resnet`` or ``conv_image``."""
         return self.defaults.get(base, self.encoder_defaults)
 
     @property
@@ -80,19 +80,18 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {}  #: All families by name, also ``ea_fairseq.FAMILIES``.
-CLASSIFIERS: dict[str, Family] = {}  # of sentences, by name
+CLASSIFIERS: dict[str, Family] = {}  # families with a sentence classifier, by name
 makers: dict[str, Callable[[Family], None]] = {}  # functions that register models, once ``models`` is imported
 
 
 def register_mechanism(name: str, **defaults: Mapping[str, object]) -> Callable[[type[Attention]], type[Attention]]:
-    """Registers an attention, and with fairseq its Transformers ``name``, ``name_base`` and ``name_lite``.
+    """Registers an attention and, with fairseq, its Transformers ``name``, ``name_base`` and ``name_lite``.
 
-    Encoders, T5s and models of time series, graphs and images with the mechanism are registered, too.
+    Also registers encoders, T5s and models of time series, graphs and images with the mechanism.
 
     Args:
         defaults: of the mechanism's options, by size: ``base``, ``lite`` and, if they differ from ``base``,
-            ``encoder``, ``time_series`` and ``graph``. With ``classifier``, a classifier of sentences is registered,
-            too.
+            ``encoder``, ``time_series`` and ``graph``. ``classifier`` also registers a classifier of sentences.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -110,7 +109,7 @@ def register_classifier(name: str, **defaults: object) -> Callable[[type[Attenti
     """Registers with fairseq the classifier ``NAME_classifier`` of sentences, with this attention.
 
     Args:
-        defaults: of options, if they differ from those of ``models/encoder_options.py``.
+        defaults: of options, if they differ from ``models/encoder_options.py``.
     """
 
     def register(attention: type[Attention]) -> type[Attention]:
@@ -123,11 +122,11 @@ def register_classifier(name: str, **defaults: object) -> Callable[[type[Attenti
 
 
 def family_of(arch: str) -> Family | None:
-    """The family of an architecture, or None if it is not ours."""
+    """Returns the family of an architecture, or None if it is not ours."""
     return next((family for family in FAMILIES.values() if arch in family.archs), None)
 
 
 def baseline_of(arch: str) -> str | None:
-    """The architecture of fairseq's Transformer of the same size, or None if ``arch`` is not ours."""
+    """Returns the architecture of fairseq's Transformer of the same size, or None if ``arch`` is not ours."""
     family = family_of(arch)
     return None if family is None else PLAIN[family.archs[arch]]

@@ -11,7 +11,7 @@ EPSILON = 1e-6
 
 
 class RMSNorm(nn.RMSNorm):
-    """torch's norm of vectors (..., C), in native code where that is possible."""
+    """torch's norm of vectors (..., C), in native code if possible."""
 
     eps: float
 
@@ -21,7 +21,7 @@ class RMSNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """(..., C) -> (..., C)"""
         if is_native(x, exact=False):
-            # Under autocast in the type of the products that read it, if native code writes it.
+            # Under autocast, the output has the type of the products that read it, if native code can write that type.
             autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
             dtype = autocast if autocast in DTYPES else x.dtype
             return norm(x, self.weight.float().unsqueeze(0), None, 1, x.size(-1), self.eps, dtype)

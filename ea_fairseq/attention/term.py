@@ -21,5 +21,5 @@ class Term(nn.Module):
         raise NotImplementedError
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """An addend of the attention's output, (B, K, T, d), by the weights of the values, (B, K, T, S)."""
+        """Returns an addend of the attention's output, (B, K, T, d), from the weights of the values, (B, K, T, S)."""
         raise NotImplementedError

@@ -23,14 +23,14 @@ from ea_fairseq.terms.shaw import ShawPositions
 from ea_fairseq.terms.synthesizer import DenseSynthesizer, RandomSynthesizer
 from ea_fairseq.terms.t5 import T5Positions
 
-ATTENTION_TYPES: dict[str, type[Term]] = {  # by the value of --attention-type, beside "dot"
+ATTENTION_TYPES: dict[str, type[Term]] = {  # by the value of --attention-type other than "dot"
     "multiplicative": Multiplicative,
     "additive": Additive,
     "concatenative": Concatenative,
 }
 MAPS = {"dense": DenseSynthesizer, "random": RandomSynthesizer}  # by the first word of --synthesizer
 SYNTHESIZERS = ("none", *MAPS, *(f"{name}+dot" for name in MAPS))
-LONGEST = 1024  # of --synthesizer-length; a Transformer of fairseq's has as many positions by default
+LONGEST = 1024  # limit of --synthesizer-length; fairseq's Transformer has as many positions by default
 CONVOLUTIONS: dict[str, tuple[Callable[..., Term], ...]] = {  # by the value of --lightweight-conv
     "none": (),
     "fixed": (FixedConvolution,),
@@ -99,7 +99,7 @@ class TermOptions(Options):
     t5_published: bool = option(
         False,
         bool,
-        "the table of --relative-positions t5 has all 32 buckets of published weights, of which one is never read",
+        "the table of --relative-positions t5 has all 32 buckets of published weights, one of which is never read",
     )
     lightweight_conv: str = option(
         "none",
@@ -109,7 +109,7 @@ class TermOptions(Options):
         "NAME",
     )
     forget_gates: bool = option(
-        False, bool, "words between a query and a key of self-attentions lower the key's score by gates of theirs"
+        False, bool, "in self-attentions, gates of the words between a query and a key lower the key's score"
     )
     no_content_scores: bool = option(
         False, bool, "self-attentions score by the distance of two tokens alone, without the tokens themselves"
@@ -130,7 +130,7 @@ class TermOptions(Options):
             raise UserError("--shaw-values is for --relative-positions shaw: give that, or leave it out")
         if self.no_content_scores and synthesizer:
             raise UserError(
-                f"--no-content-scores leaves out what --synthesizer {self.synthesizer} is: leave out one of them"
+                f"--no-content-scores removes the scores of --synthesizer {self.synthesizer}: leave out one of them"
             )
         has_dot_products = self.attention_type == "dot" and self.synthesizer not in MAPS and not self.no_content_scores
         if self.rotates and not has_dot_products:
@@ -159,10 +159,10 @@ class TermOptions(Options):
         return {"synthesizer_length": max(maps, default=LONGEST)}
 
     def build(self, context: LayerContext, width: int, heads: int) -> tuple[Term, ...]:
-        """The terms of an attention of ``width`` C and K heads; none if scores are plain dot products.
+        """Builds the terms of an attention of ``width`` C and K heads; none if scores are plain dot products.
 
         Raises:
-            UserError: if a term reads pixels, and the model is not one of images, or the other way round.
+            UserError: if a term is for images and the model is not, or the other way round.
         """
         if context.kind == "cross":
             terms = [self.content(context, width, heads)]
@@ -171,11 +171,11 @@ class TermOptions(Options):
                 raise UserError(f"--relative-positions {self.relative_positions} is for models of images, such as vit")
             if self.rotates and context.grid is not None:
                 raise UserError(
-                    "--relative-positions rope is for sequences: give a model of images quadratic_image, say"
+                    "--relative-positions rope is for sequences: for a model of images, give quadratic_image, say"
                 )
             terms = [] if self.no_content_scores else [self.content(context, width, heads)]
             if self.forget_gates and context.grid is not None:
-                raise UserError("--forget-gates is for sequences, and pixels are none: leave it out")
+                raise UserError("--forget-gates is for sequences, not for images: leave it out")
             options: dict[str, dict[str, Any]] = {
                 "shaw": {"reach": self.shaw_distance, "values": self.shaw_values},
                 "t5": {"published": self.t5_published},

@@ -1,4 +1,4 @@
-"""Attentions whose tokens, queries, keys and values have other widths than their output."""
+"""Attentions whose tokens, queries, keys or values differ in width from their output."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def widen(attention: Attention, reads: int, *noise: Any, keys: int | None = None
             embeddings that are as wide as keys to values of another width.
     """
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
-        raise UserError("--conv-projections convolve as many channels as an attention gives; this one reads more")
+        raise UserError("--conv-projections needs as many input as output channels, and this attention reads more")
     attention.kdim = reads
     if keys is not None:
         attention.key_dim = keys // attention.num_heads
@@ -62,7 +62,7 @@ def project_anew(attention: Attention, reads: dict[str, int], *noise: Any) -> No
 
 
 def read_channels(attention: Attention, channels: int, of_keys: int | None = None) -> bool:
-    """Lets modules that read tokens, which have a ``read``, do so for so many channels; returns whether there are any.
+    """Rebuilds modules with a ``read`` method for tokens of so many channels; returns whether there are any.
 
     Dense synthesizers and gates are such modules. Those with ``reads_keys`` read tokens of keys.
     """
@@ -76,7 +76,7 @@ def read_channels(attention: Attention, channels: int, of_keys: int | None = Non
 def linear(
     inputs: int, outputs: int, has_bias: bool, gain: float, q_noise: float = 0.0, qn_block_size: int = 8
 ) -> nn.Module:
-    """A linear layer, initialised as fairseq's in an attention."""
+    """Builds a linear layer, initialised as in fairseq's attention."""
     layer = nn.Linear(inputs, outputs, bias=has_bias)
     nn.init.xavier_uniform_(layer.weight, gain)
     return quant_noise(layer, q_noise, qn_block_size)
