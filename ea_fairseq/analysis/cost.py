@@ -36,7 +36,7 @@ from ea_fairseq.models.graph import GraphModel
 from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.time_series import TimeSeriesModel
 
-UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has: those up to the number of the padding symbol
+UNUSED_POSITIONS = 2  # fairseq's rows of positions that no token has, up to the index of the padding symbol
 STEPS = {  # methods whose multiplications are counted under their names, as if they were modules
     TransformerEncoderBase: ("forward_embedding",),
     Attention: ("receive", "combine", "transform", "reweigh", "values"),
@@ -57,23 +57,23 @@ def cost(model: TransformerModelBase, length: int = 30) -> Cost:
 
 
 def published_cost(found: list[Part]) -> Cost:
-    """The cost of a Transformer of these parts in the convention of the papers."""
+    """Returns the cost of a Transformer with these parts, as the papers count it."""
     parameters = total(found, without=(EMBEDDINGS, OUTPUT)).parameters
     return Cost(parameters, 2 * total(found, without=(OUTPUT,)).macs)
 
 
 def series_cost(model: TimeSeriesModel) -> Cost:
-    """All parameters of a model of time series, and the FLOPs of one series of the longest there are."""
+    """Counts all parameters of a model of time series, and the FLOPs of one series of the largest length."""
     return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_series_macs(model).total())
 
 
 def graph_cost(model: GraphModel) -> Cost:
-    """All parameters of a model of graphs, and the FLOPs for the graph that it was trained on."""
+    """Counts all parameters of a model of graphs, and the FLOPs for the graph that it was trained on."""
     return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_graph_macs(model))
 
 
 def image_cost(model: ImageModel) -> Cost:
-    """All parameters of a model of images, and the FLOPs of one image."""
+    """Counts all parameters of a model of images, and the FLOPs of one image."""
     description, head = model.description, next(iter(model.classification_heads), None)
     image = torch.zeros(1, description.channels, description.height, description.width)
     macs = traced_macs(Pass(model, classification_head_name=head), image).total()
@@ -81,9 +81,9 @@ def image_cost(model: ImageModel) -> Cost:
 
 
 def count_graph_macs(model: GraphModel) -> int:
-    """Multiply-accumulates for the graph that a model was trained on.
+    """Counts multiply-accumulates for the graph that a model was trained on.
 
-    Those of features that are zero are not counted; a mechanism multiplies each edge by the matrices of its heads.
+    Features that are zero are not counted; a mechanism multiplies each edge by the matrices of its heads.
     """
     sizes, macs, rows = model.description, 0, model.description.entries
     for layer in (*model.layers, *model.classification_heads.values()):
@@ -97,7 +97,7 @@ def count_graph_macs(model: GraphModel) -> int:
 
 
 def encoder_parameters(model: RobertaModel) -> dict[str, int]:
-    """Parameters of an encoder as papers count them, by which papers do."""
+    """Counts an encoder's parameters as papers do; keys name the papers and what they count."""
     found = parts(model)
     if isinstance(model, SentenceClassifier):
         return {"PA: without embeddings of words": total(found, without=(TOKENS,)).parameters}
@@ -110,9 +110,9 @@ def encoder_parameters(model: RobertaModel) -> dict[str, int]:
 
 
 def encoder_layout(model: RobertaModel) -> dict[str, int]:
-    """How fairseq's layout differs from that of published models, in words, and the parameters to add to it.
+    """Returns the parameters to add, by a sentence that says how fairseq's layout differs from published models.
 
-    An encoder with segments is compared with BERT, others with RoBERTa, which has fairseq's rows of positions.
+    An encoder with segments is compared with BERT, others with RoBERTa, which has as many positions as fairseq.
     """
     width = model.encoder.sentence_encoder.embed_tokens.embedding_dim
     if isinstance(model, SentenceClassifier):
@@ -125,12 +125,12 @@ def encoder_layout(model: RobertaModel) -> dict[str, int]:
 
 
 def count_macs(model: TransformerModelBase, source_length: int, target_length: int) -> Counter[str]:
-    """Multiply-accumulates of one pair of sentences in evaluation mode, see :func:`traced_macs`."""
+    """Counts multiply-accumulates of one pair of sentences in evaluation mode, see :func:`traced_macs`."""
     return traced_macs(model, *pair(model, source_length, target_length))
 
 
 def count_encoder_macs(model: RobertaModel, length: int) -> Counter[str]:
-    """Multiply-accumulates of one sentence in evaluation mode: the encoder once, and all heads."""
+    """Counts multiply-accumulates of one sentence in evaluation mode: the encoder once, and all heads."""
     tokens = torch.full((1, length), model.encoder.dictionary.unk())
     encoder = traced_macs(Pass(model, features_only=True), tokens)
     passes: list[dict[str, str]] = [{"classification_head_name": name} for name in model.classification_heads]
@@ -140,26 +140,26 @@ def count_encoder_macs(model: RobertaModel, length: int) -> Counter[str]:
 
 
 def count_series_macs(model: TimeSeriesModel) -> Counter[str]:
-    """Multiply-accumulates of one longest series in evaluation mode, see :func:`traced_macs`."""
+    """Counts multiply-accumulates of one series of the largest length in evaluation mode, see :func:`traced_macs`."""
     description = model.description
     return traced_macs(series_pass(model), torch.zeros(1, description.longest, description.channels))
 
 
 def pair(model: TransformerModelBase, source_length: int, target_length: int) -> tuple[Tensor, ...]:
-    """A model's inputs for one pair of sentences of unknown words: source, its length and target."""
+    """Builds a model's inputs for one pair of sentences of unknown words: source, its length and target."""
     source, target = (torch.full((1, n), model.encoder.dictionary.unk()) for n in (source_length, target_length))
     return source, torch.tensor([source_length]), target
 
 
 def series_pass(model: TimeSeriesModel) -> "Pass":
-    """A pass over one longest series to the head that the model has."""
+    """Builds a pass over one series of the largest length to the head that the model has."""
     padding = torch.zeros(1, model.description.longest, dtype=torch.bool)
     head = next(iter(model.classification_heads), None)
     return Pass(model, padding_mask=padding, features_only=model.value_head is None, classification_head_name=head)
 
 
 def saved_for_backward(forward: Callable[[], object], parameters: Iterable[Tensor]) -> int:
-    """Bytes of the storages that a forward pass saves for the backward pass, each once, parameters left out."""
+    """Counts the bytes that a forward pass saves for the backward pass, each storage once, without parameters."""
     own = {parameter.untyped_storage().data_ptr() for parameter in parameters}
     sizes: dict[int, int] = {}
 
@@ -170,36 +170,36 @@ def saved_for_backward(forward: Callable[[], object], parameters: Iterable[Tenso
 
     with saved_tensors_hooks(save, lambda tensor: tensor):
         outputs = forward()
-    del outputs  # until here it held what was saved, so that no address was used twice
+    del outputs  # kept what was saved alive until here, so that no address was reused
     return sum(size for address, size in sizes.items() if address not in own)
 
 
 class Pass(nn.Module):
-    """A pass of a model, with options such as a padding mask, that returns a tensor alone, as tracing needs it."""
+    """A pass of a model, with options such as a padding mask, that returns only a tensor, as tracing requires."""
 
     def __init__(self, model: nn.Module, **options: Any):
         super().__init__()
         self.model, self.options = model, options
 
     def forward(self, source: Tensor) -> Tensor:
-        """What the model returns first."""
+        """Returns the model's first output."""
         return self.model(source, **self.options)[0]
 
 
 class Step(nn.Module):
-    """A method as a module, under whose name tracing puts its operations."""
+    """A method as a module, so that tracing puts its operations under its name."""
 
     def __init__(self, method: Callable):
         super().__init__()
         self.method = method
 
     def forward(self, *args: object) -> object:
-        """What the method returns."""
+        """Calls the method."""
         return self.method(*args)
 
 
 def traced_macs(model: nn.Module, *inputs: Tensor) -> Counter[str]:
-    """Multiply-accumulates of a pass in evaluation mode, as torchprofile counts them.
+    """Counts multiply-accumulates of a pass in evaluation mode, as torchprofile does.
 
     Returns:
         Numbers by module or step and, after a space, torch's operator: ``encoder.layers.0.fc1 linear``.
@@ -219,7 +219,7 @@ def traced_macs(model: nn.Module, *inputs: Tensor) -> Counter[str]:
 
 
 def lstm_macs(node: Any) -> int:
-    """torchprofile's count for an LSTM, which takes packed words, (W, C), for (W, C, channels)."""
+    """Corrects torchprofile's count for an LSTM, which mistakes packed words (W, C) for (W, C, channels)."""
     from torchprofile.handlers import _lstm
 
     return _lstm(node) if node.inputs[0].ndim == 3 else _lstm(node) // node.outputs[0].shape[-1]
@@ -227,7 +227,7 @@ def lstm_macs(node: Any) -> int:
 
 @contextmanager
 def named_steps(model: nn.Module) -> Iterator[None]:
-    """Lets traces of a model name its modules and steps, until the context ends."""
+    """Makes traces of a model name its modules and steps, until the context ends."""
     steps = [
         (module, name)
         for module in model.modules()

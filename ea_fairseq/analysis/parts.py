@@ -1,4 +1,4 @@
-"""The parts of a model, by the names of its modules: where its parameters are, and what multiplies."""
+"""The parts of a model, by the names of its modules: where its parameters and multiplications are."""
 
 import re
 from collections import Counter, defaultdict
@@ -13,9 +13,9 @@ LM_HEAD, CLASSIFICATION_HEAD = "language model's head", "classification head"
 TERMS, BRANCHES = "terms of own logits", "branches beside self-attention"
 CONVOLUTIONS = "convolutions inside self-attention"
 TOKENS, POOLER, LAST = "tokens", "pooler", "linear layer to classes"
-STACK, MECHANISM, PLACE = "{stack}", "{mechanism}", "{place}"  # which the model and the name of a module fill in
+STACK, MECHANISM, PLACE = "{stack}", "{mechanism}", "{place}"  # filled in from the model and a module's name
 ORDER = (EMBEDDINGS, STACK, MECHANISM, TERMS, CONVOLUTIONS, BRANCHES, OUTPUT, LM_HEAD, CLASSIFICATION_HEAD)
-# Group, part, and what its names match: of a parameter, or of a module and, after a space, torch's operator.
+# Group, part, and a pattern of its names: of a parameter, or of a module and, after a space, torch's operator.
 RULES = (
     (STACK, "connections", r"\.connections\b"),
     (EMBEDDINGS, "source tokens", r"^encoder\.(embed_tokens\.|forward_embedding mul)"),
@@ -67,7 +67,7 @@ class Count:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where something belongs; ``rank`` is that of the part in tables."""
+    """Where something belongs; ``rank`` orders the parts in tables."""
 
     rank: tuple[int, ...]
     group: str
@@ -75,7 +75,7 @@ class Place:
 
     @classmethod
     def of(cls, path: str, model: nn.Module) -> "Place":
-        """That of a parameter, or of an operator in a module, as ``RULES`` name them."""
+        """Returns the place of a parameter, or of an operator in a module, by ``RULES``."""
         rule, (group, name, _) = next(found for found in enumerate(RULES) if re.search(found[1][2], path))
         stack, crosses = DECODER if re.match(r"decoder\b", path) else ENCODER, "encoder_attn" in path
         family = getattr(model, "family", None)
@@ -86,7 +86,7 @@ class Place:
             "mechanism": mechanism_group(attention),
             "mixer": "self-attention" if issubclass(attention, Attention) else attention.title,
         }
-        second = stack == DECODER  # of what both stacks have
+        second = stack == DECODER  # for parts that both stacks have
         rank = ORDER.index(group), group == STACK and second, rule, (name in (STACK, PLACE)) * (second + crosses)
         return cls(rank, group.format_map(filled), name.format_map(filled))
 
@@ -96,10 +96,10 @@ class Part:
     """A part of a model.
 
     Args:
-        group: of parts.
+        group: the part's group.
         name: of the part in its group.
-        count: its parameters and MACs; parameters that are tied count at the first part that has them.
-        tied: to which part, or None.
+        count: its parameters and MACs; tied parameters count only at the first part that has them.
+        tied: the part that it is tied to, or None.
     """
 
     group: str
@@ -109,7 +109,7 @@ class Part:
 
 
 def parts(model: nn.Module, macs: Counter[str] | None = None) -> list[Part]:
-    """The parts of a built model, in the order of tables.
+    """Returns the parts of a built model, in the order of tables.
 
     Args:
         macs: of a pass, see :func:`ea_fairseq.analysis.cost.traced_macs`.
@@ -127,11 +127,11 @@ def parts(model: nn.Module, macs: Counter[str] | None = None) -> list[Part]:
 
 
 def total(found: list[Part], *groups: str, without: tuple[str, ...] = ()) -> Count:
-    """The sum of these groups, or of all parts, less the groups and parts without which it is asked for."""
+    """Returns the sum over these groups, or over all parts, excluding the groups and parts in ``without``."""
     chosen = (part for part in found if not groups or part.group in groups)
     return sum((part.count for part in chosen if not {part.group, part.name} & {*without}), Count())
 
 
 def mechanism_group(attention: type[Attention]) -> str:
-    """What tables call the parameters that a mechanism adds, such as ``evolving-attention convolutions``."""
+    """Returns the name of a mechanism's parameters in tables, such as ``evolving-attention convolutions``."""
     return f"{attention.title.replace(' ', '-')} {attention.adds}"

@@ -18,7 +18,7 @@ class LightweightConvolution(LightweightConv1dTBC):
     """
 
     def forward(self, x: Tensor, incremental_state: dict | None = None) -> Tensor:
-        """(T, B, C') -> (T, B, C'); for decoding steps fairseq's code, which caches earlier tokens for each beam."""
+        """(T, B, C') -> (T, B, C'); decoding steps use fairseq's code, which caches earlier tokens for each beam."""
         if incremental_state is not None:
             return super().forward(x, incremental_state)
         length, sentences, _ = x.shape

@@ -1,4 +1,4 @@
-"""What attentions do to their logits, a mechanism a file, which registers it when it is imported."""
+"""What attentions do to their logits: one mechanism per file, which registers it when imported."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -28,7 +28,7 @@ class ComposableOptions(Options):
 
 
 class Composition(nn.Module):
-    """The matrix of a word by which it mixes heads, beside the identity: (T, B, C) -> (T, B, K K).
+    """The matrix by which a word mixes heads, without the identity: (T, B, C) -> (T, B, K K).
 
     Parameters are ``hidden`` (4 K, C), W1; ``mixing`` (4 K, 2, R, K), W2; and ``scales`` (K, C), D.
     """
@@ -44,7 +44,7 @@ class Composition(nn.Module):
         self.read(channels)
 
     def read(self, channels: int, width: int = 0) -> None:
-        """Builds W1 and D anew for words of so many channels."""
+        """Rebuilds W1 and D for words of so many channels."""
         heads = self.heads
         self.hidden = nn.Parameter(torch.randn(4 * heads, channels) * (2 / (channels + 4 * heads)) ** 0.5)
         self.scales = nn.Parameter(torch.randn(heads, channels) * 0.05 * (2 / (channels + heads)) ** 0.5)
@@ -82,7 +82,7 @@ class ComposableAttention(Attention):
     def build(
         cls, options: ComposableOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a layer, from the options."""
+        """Builds the attention of a layer from the options."""
         return super().build(options, context, embed_dim, num_heads, by_key=options.compose_by_key, **kwargs)
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
@@ -94,7 +94,7 @@ class ComposableAttention(Attention):
         return self.compose("weights", weights, inputs)
 
     def compose(self, name: str, maps: Tensor, inputs: Inputs) -> Tensor:
-        """Maps (B, K, T, S) and what the matrices of words make of them."""
+        """Adds to maps (B, K, T, S) their products with the matrices of words."""
         by_query, by_key = (getattr(self, f"{side}_{name}") for side in ("query", "key"))
         matrices = by_query(inputs.x).unflatten(-1, (self.num_heads, -1)).transpose(0, 1).type_as(maps)
         composed = maps + (matrices @ maps.transpose(1, 2)).transpose(1, 2)
@@ -105,7 +105,7 @@ class ComposableAttention(Attention):
 
     @torch.no_grad()
     def start_from_plain(self, options: ComposableOptions) -> str:
-        """As the identity: the second halves of W2 and D are zero."""
+        """Initializes as the identity: the second halves of W2 and D are zero."""
         for part in (module for module in self.modules() if isinstance(module, Composition)):
             part.mixing[:, 1] = 0.0
             part.scales.zero_()

@@ -7,7 +7,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import register_mechanism
 
 DEFAULTS = {"lightweight_conv": "composite"}
-ALONE = {**DEFAULTS, "relative_positions": "none"}  # where models have other positions by default
+ALONE = {**DEFAULTS, "relative_positions": "none"}  # for models that have other positions by default
 
 
 @register_mechanism(

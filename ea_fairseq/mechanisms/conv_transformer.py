@@ -35,7 +35,7 @@ class ConvTransformerAttention(Attention):
     def build_branch(
         cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int
     ) -> TokenConvolution | None:
-        """The convolution beside the encoder's self-attention."""
+        """Builds the convolution that is parallel to the encoder's self-attention."""
         return TokenConvolution(embed_dim // 2) if context.kind == "encoder" else None
 
 
@@ -66,7 +66,7 @@ class BothReadAll(Attention):
             UserError: if the width is odd.
         """
         if embed_dim % 2:
-            raise UserError(f"--encoder-embed-dim must be even, because a convolution has half of it, not {embed_dim}")
+            raise UserError(f"--encoder-embed-dim must be even, not {embed_dim}: a convolution computes half of it")
         return TokenConvolution(embed_dim // 2, reads=embed_dim)
 
 

@@ -1,7 +1,7 @@
 """Depth-Attention: Zeng et al., 2026 (arXiv 2606.05014).
 
 p_i = softmax_i(q_l . k_i / sqrt(d)) over this layer l and layers i below, and v_l <- sum_i p_i v_i, all of one word and
-head, in self-attentions; v_i are mixed themselves.
+head, in self-attentions; v_i are themselves mixed.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class DepthOptions(Options):
     depth_every: int = option(
         1,
         whole(1),
-        "one layer in so many, from the first, is read by the layers above it",
+        "only one layer in N, from the first on, is read by the layers above it",
         "a whole number from 1 up",
         "N",
     )
@@ -45,13 +45,13 @@ class DepthAttention(LayersBelowAttention):
 
     @classmethod
     def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """The attention of a layer, from the options."""
+        """Builds the attention of a layer from the options."""
         if context.kind != "cross":
             kwargs["depth_every"] = options.depth_every
         return super().build(options, context, embed_dim, num_heads, **kwargs)
 
     def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
-        """This layer's keys beside sum_i p_i v_i; these join what is passed on if layers above read them."""
+        """Returns this layer's keys joined with sum_i p_i v_i, which are also passed on if layers above read them."""
         keys, values = layers.split([self.key_dim, self.head_dim], dim=-1)
         weights = ((queries * self.scaling * keys).sum(-1, keepdim=True)).softmax(0)
         mixed = torch.cat([keys[-1], (weights * values).sum(0)], dim=-1)

@@ -4,7 +4,7 @@
 Version 1 subtracts maps of pairs of heads, whose values are side by side:
 O_p = (A_2p - lambda A_2p+1) [v_2p, v_2p+1], output (1 - lambda0_l) RMSNorm(O_p),
 lambda = exp(a1 . b1) - exp(a2 . b2) + lambda0_l, lambda0_l = 0.8 - 0.6 exp(-0.3 l) with l from 0.
-Version 2 subtracts from each head's map that of another query on the same keys and values:
+Version 2 subtracts from each head's map the map of another query on the same keys and values:
 O_h = (A_h - sigmoid(lambda_h . x_t) A'_h) v_h. Both in all three attentions.
 """
 
@@ -41,10 +41,10 @@ class DifferentialOptions(Options):
 
 
 class SecondQueries(ByWord):
-    """Queries beside those of the attention, as wide as these."""
+    """Second queries of the heads, as wide as the attention's own."""
 
     def read(self, channels: int, width: int = 0) -> None:
-        """Builds the weight anew for words of so many channels, and queries of a total ``width``."""
+        """Rebuilds the weight for words of so many channels, and queries of a total ``width``."""
         self.numbers = width // self.heads or self.numbers
         super().read(channels)
 
@@ -70,7 +70,7 @@ class DifferentialAttention(Attention):
         """Args: layer: its number in the stack, from 0.
 
         Raises:
-            UserError: if version 1 has an odd number of heads or values of distances, or version 2 no keys.
+            UserError: if version 1 has an odd number of heads or value embeddings of distances, or version 2 no keys.
         """
         super().__init__(embed_dim, num_heads, *args, **kwargs)
         self.has_pairs, self.layer, self.lambda_0 = version == 1, layer, 0.8 - 0.6 * math.exp(-0.3 * layer)
@@ -91,7 +91,7 @@ class DifferentialAttention(Attention):
     def build(
         cls, options: DifferentialOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a layer, from the options."""
+        """Builds the attention of a layer from the options."""
         kwargs |= {"version": options.diff_version, "layer": context.layer}
         return super().build(options, context, embed_dim, num_heads, **kwargs)
 
@@ -106,7 +106,7 @@ class DifferentialAttention(Attention):
             first, second = (self.lambda_vectors[::2] * self.lambda_vectors[1::2]).sum(-1).exp()
             factor = first - second + self.lambda_0
             return weights[:, ::2] - factor.type_as(weights) * weights[:, 1::2]
-        # A' of queries that are normalized and rotated as the others are.
+        # A' of the second queries, normalized and rotated like the first.
         queries = self.second_query.joined(inputs.x)
         if self.query_key is not None:
             queries = self.query_key(queries, {"q": queries.size(-1)}, inputs)

@@ -37,7 +37,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
 class EvolvingAttention(Attention):
     """Attention whose logits continue the previous layer's and pass through a convolution.
 
-    Parameters are fairseq's plus ``conv`` (a K x K convolution with bias) where the evolution has one. With the
+    Parameters are fairseq's plus ``conv`` (a K x K convolution with bias) if the evolution has one. With the
     evolution off this is fairseq's attention itself.
     """
 
@@ -65,16 +65,16 @@ class EvolvingAttention(Attention):
     def build(
         cls, options: EvolutionOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a place in a stack, from the options."""
+        """Builds the attention of a layer from the options."""
         return cls(embed_dim, num_heads, options.of(context.kind, context.layer), **kwargs)
 
     @classmethod
     def is_entrywise(cls, options: EvolutionOptions) -> bool:
-        """Whether the convolution reads no neighbours, and no word is read beside the map."""
+        """Whether the convolution reads no neighbours, and alpha and beta do not depend on words."""
         return options.ea_kernel_size == 1 and options.ea_learned != "input"
 
     def evolve_by(self, evolution: Evolution) -> None:
-        """Sets what the steps below and kernels compute by."""
+        """Sets the alpha and beta of the steps below and of kernels."""
         self.evolution = evolution
         self.is_plain = type(self) is EvolvingAttention and evolution.is_off and self.has_no_extra_terms
         self.is_growing = evolution != self.full_evolution
@@ -84,11 +84,11 @@ class EvolvingAttention(Attention):
 
     @property
     def fused(self) -> FusedLogits | None:  # type: ignore[override]  # computed, not set
-        """What kernels may compute; None where ``conv`` is replaced or has hooks, as pruning gives it, and where
-        weights depend on words.
+        """What kernels may compute; None if ``conv`` is replaced or has hooks, such as those of pruning, or if alpha
+        and beta depend on words.
 
-        It is also None in a compiled graph while alpha and beta grow: the weights that kernels take are constants of a
-        graph, which would be compiled again for each update.
+        It is also None in a compiled graph while alpha and beta grow: they are constants of a graph with kernels, which
+        would be recompiled at each update.
         """
         own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
         by_input = self.learned is not None and self.learned.by_input
@@ -108,7 +108,7 @@ class EvolvingAttention(Attention):
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Passed]:
         """Calls :meth:`Attention.forward`, and makes gradients of unused parameters zero instead of None.
 
-        Unused are a convolution whose weight is currently 0, and alpha in the first layer.
+        Unused parameters are a convolution whose weight is currently 0, and alpha in the first layer.
         """
         output, weights, passed = super().forward(*args, **kwargs)
         if self.training and (unread := self.maybe_unread()):  # distributed training waits for all gradients

@@ -21,7 +21,7 @@ class EvolvingValueResidualAttention(ValueResidualAttention, EvolvingAttention):
 
 @dataclass(frozen=True)
 class EvolvingDepthOptions(EvolutionOptions, DepthOptions):
-    """The flags of both."""
+    """The flags of evolving attention and of Depth-Attention."""
 
 
 @register_mechanism("ea_depth_attention", **DEFAULTS)

@@ -23,7 +23,7 @@ class GateOptions(Options):
     gate: str = option(
         "head",
         one_of("head", "channel"),
-        "whether a word's gates weigh what each head attends to, or each channel of it",
+        "whether the gates of the query's word scale each head's output as a whole, or each channel of it",
         "head or channel",
         "OF",
     )
@@ -33,7 +33,7 @@ class GateOptions(Options):
 class GatedAttention(Attention):
     """Attention whose heads are weighted by gates of the query's word before they are projected.
 
-    Parameters are fairseq's plus ``gates`` (K, 1 or d, C), without a bias, which start as projections do.
+    Parameters are fairseq's plus ``gates`` (K, 1 or d, C), without a bias, initialized like projections.
     """
 
     options = GateOptions
@@ -50,7 +50,7 @@ class GatedAttention(Attention):
     def build(
         cls, options: GateOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a layer, from the options."""
+        """Builds the attention of a layer from the options."""
         return super().build(options, context, embed_dim, num_heads, gate=options.gate, **kwargs)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:

@@ -2,7 +2,7 @@
 (arXiv 2502.09245, "LIMe", static).
 
 k_{l,h} <- sum_{i <= l} sum_g R^l_{h,(i,g)} k_{i,g}, and values likewise, of one word in self-attentions; k_{i,g} are
-not mixed themselves.
+not themselves mixed.
 """
 
 import math
@@ -22,8 +22,8 @@ from ea_fairseq.options import Options
 class LimeAttention(LayersBelowAttention):
     """Self-attention whose heads read mixtures of all heads of all layers up to this one.
 
-    Parameters are fairseq's plus, from the second layer on, ``layer_mixing`` (K, l, K), R of layer l: the identity for
-    the layer itself and, at the start, uniform at random for those below.
+    Parameters are fairseq's plus, from the second layer on, ``layer_mixing`` (K, l, K), R of layer l: at the start, the
+    identity for the layer itself and uniform at random for those below.
     """
 
     title = "LIMe"
@@ -39,7 +39,7 @@ class LimeAttention(LayersBelowAttention):
             self.layer_mixing = nn.Parameter(torch.cat([below, torch.eye(num_heads).unsqueeze(1)], dim=1))
 
     def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys beside values, mixed over layers and heads, and those of all layers as they were projected.
+        """Returns keys joined with values, mixed over layers and heads, and those of all layers as they were projected.
 
         Raises:
             UserError: if layers below have been dropped.
@@ -52,7 +52,7 @@ class LimeAttention(LayersBelowAttention):
 
     @torch.no_grad()
     def start_from_plain(self, options: Options) -> str:
-        """As the identity, which changes nothing."""
+        """Initializes mixing as the identity, which changes nothing."""
         if self.layer_mixing is not None:
             self.layer_mixing[:, :-1] = 0.0
         return "as the identity"

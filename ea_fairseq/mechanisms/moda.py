@@ -1,6 +1,6 @@
 """Mixture-of-depths attention: Zhu et al., 2026 (arXiv 2603.15619, "MoDA"), without keys and values of its own.
 
-output_t = sum_j A_tj v_j + sum_i A_ti v^(i)_t in self-attentions, with one softmax of the scores of words j and, for
+output_t = sum_j A_tj v_j + sum_i A_ti v^(i)_t in self-attentions, with one softmax over the scores of words j and, for
 the same word in the layers i below, q_t . k^(i)_t / sqrt(d).
 """
 
@@ -20,7 +20,7 @@ class MixtureOfDepthsAttention(LayersBelowAttention):
     marker = "depths"
 
     def mix(self, queries: Tensor, layers: Tensor) -> tuple[Tensor, Tensor]:
-        """This layer's keys and values as they are; the layers above read those of all layers."""
+        """Returns this layer's keys and values unchanged; the layers above read those of all layers."""
         return layers[-1], layers
 
     def below(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
@@ -40,7 +40,7 @@ class MixtureOfDepthsAttention(LayersBelowAttention):
         return weights
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """(B, K, T, d): the values of words, and of the layers below."""
+        """Returns the weighted sum (B, K, T, d) of values of words and of the layers below."""
         output = super().values(weights, inputs)
         if inputs.beside is None:
             return output

@@ -1,8 +1,8 @@
 """Multi-token attention: Golovneva et al., Multi-Token Attention, 2025 (arXiv 2504.00927, "MTA").
 
 logits_h = conv_h(scores_h), over queries and keys, in some of the layers; then the softmax, heads mixed within groups,
-and each head's output normalized and scaled by depth: the paper's first version. Flags add what its code has beside
-these (facebookresearch/RAM, projects/mta): heads mixed before the softmax, a second convolution after it, and gates.
+and each head's output normalized and scaled by depth: the paper's first version. Flags add further parts of its code
+(facebookresearch/RAM, projects/mta): heads mixed before the softmax, a second convolution after it, and gates.
 """
 
 import math
@@ -31,7 +31,7 @@ class MultiTokenOptions(Options):
     """The flags of multi-token attention; defaults are those of the paper's first version.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     mta_query_kernel: int = option(6, whole(1), "queries that the convolution of logits reads", POSITIVE, "N")
@@ -39,24 +39,24 @@ class MultiTokenOptions(Options):
         11, odd, "keys that the convolution of logits reads, around each", "an odd number from 1 up", "N"
     )
     mta_head_kernel: int = option(
-        2, whole(1), "heads of a group, whose probabilities are mixed; 1: none are", POSITIVE, "N"
+        2, whole(1), "heads in a group, whose probabilities are mixed; 1: no mixing", POSITIVE, "N"
     )
     mta_every: int = option(
         4,
         whole(1),
-        "one layer in so many has the convolution: of 4, the third, the seventh and so on",
+        "one layer in N has the convolution: with 4, the third, the seventh and so on",
         POSITIVE,
         "N",
     )
     mta_mix_logits: bool = option(False, bool, "all heads are mixed before the softmax, too")
-    mta_second_conv: bool = option(False, bool, "a convolution of probabilities, too, where there is one of logits")
-    no_mta_norm: bool = option(False, bool, "no normalization of what each head attends to")
-    no_mta_depth_scale: bool = option(False, bool, "what is normalized is not scaled by depth")
-    mta_gate: bool = option(False, bool, "a number of what each head attends to, between 0 and 1, weighs it")
+    mta_second_conv: bool = option(False, bool, "layers that convolve logits also convolve probabilities")
+    no_mta_norm: bool = option(False, bool, "no normalization of each head's output")
+    no_mta_depth_scale: bool = option(False, bool, "normalized outputs of heads are not scaled by depth")
+    mta_gate: bool = option(False, bool, "each head's output is multiplied by a gate between 0 and 1 computed from it")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 where it has none."""
+        """The largest kernel in a checkpoint, or 99 if it has none."""
         sizes = [tensor.shape for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
         kernels = [size for size in sizes if len(size) == 4]
         return {
@@ -70,9 +70,9 @@ class MultiTokenAttention(Attention):
     """Attention whose probabilities depend on the logits of neighbouring queries and keys, and of other heads.
 
     Parameters are fairseq's plus ``conv`` and ``second_conv``, a kernel for each head without bias, in the layers that
-    have them; ``mix_logits`` (K, K); ``head_mixing`` (groups, heads of a group, heads of a group); and of all heads
-    ``head_norm`` (d), the norm's weight, and ``gate``, from d elements to one. Convolutions and mixings start as the
-    identity, gates around a half.
+    have them; ``mix_logits`` (K, K); ``head_mixing`` (groups, heads of a group, heads of a group); and, shared by
+    heads, ``head_norm`` (d), the norm's weight, and ``gate``, from d elements to one. Convolutions and mixings start
+    as the identity, gates around a half.
     """
 
     options = MultiTokenOptions
@@ -111,10 +111,10 @@ class MultiTokenAttention(Attention):
     def build(
         cls, options: MultiTokenOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a place in a stack, from the options.
+        """Builds the attention of a layer from the options.
 
         Raises:
-            UserError: where heads cannot be grouped as the options ask for.
+            UserError: if heads cannot be grouped as the options ask.
         """
         if num_heads % options.mta_head_kernel:
             raise UserError(
@@ -140,7 +140,7 @@ class MultiTokenAttention(Attention):
         return [mixing for mixing in (self.mix_logits, self.head_mixing) if mixing is not None]
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
-        """The key-query convolution of the paper, and heads mixed before the softmax, which masks again."""
+        """Applies the paper's key-query convolution and mixes heads before the softmax, which masks again."""
         # Convolve over queries and keys, each head by itself.
         if self.conv is not None:
             logits = self.convolve(self.conv, logits, inputs, "conv_inputs")
@@ -148,7 +148,7 @@ class MultiTokenAttention(Attention):
         return logits if self.mix_logits is None else mix_heads(self.mix_logits, logits)
 
     def reweigh(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """The convolution after the softmax, masked again, and the paper's head mixing, within groups of heads."""
+        """Convolves after the softmax, masks again, and mixes heads within groups, as in the paper."""
         # Convolve over queries and keys, each head by itself, and mask again.
         if self.second_conv is not None:
             weights = inputs.masks.cleared(self.convolve(self.second_conv, weights, inputs, "second_conv_inputs"))

@@ -28,14 +28,14 @@ class PredictionOptions(Options):
     """The flags of predictive attention; defaults are those of the paper for IWSLT'14.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     pa_layers: int = option(
         1,
         whole(0, 3),
-        "number of convolutions that predict an encoder's attention logits from those of the layer below; 0: these "
-        "are mixed in as they are",
+        "number of convolutions that predict an encoder's attention logits from those of the layer below; 0: the "
+        "latter are mixed in unchanged",
         "a whole number from 0 to 3",
         "N",
     )

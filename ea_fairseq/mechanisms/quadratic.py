@@ -19,7 +19,7 @@ class QuadraticOptions(Options):
     """The flag of quadratic attention."""
 
     full_width_heads: bool = option(
-        False, bool, "each head of all attentions has as many channels as a word, and not its share of them"
+        False, bool, "each head of all attentions has as many channels as a word, instead of its share of them"
     )
 
 
@@ -39,5 +39,5 @@ class QuadraticAttention(Attention):
 
     @classmethod
     def width_of_heads(cls, options: QuadraticOptions, embed_dim: int, num_heads: int) -> int:
-        """K C where each of the heads has C channels (CONV-SA, section 3: D_h = D_out), else C."""
+        """Returns K C if each of the heads has C channels (CONV-SA, section 3: D_h = D_out), else C."""
         return embed_dim * num_heads if options.full_width_heads else embed_dim

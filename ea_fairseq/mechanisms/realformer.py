@@ -23,7 +23,7 @@ class RealFormerAttention(Attention):
 
     @classmethod
     def is_entrywise(cls, options: Options) -> bool:
-        """Yes: it adds maps."""
+        """Returns True: it only adds maps."""
         return True
 
     def combine(self, scores: Tensor, inputs: Inputs) -> Tensor:

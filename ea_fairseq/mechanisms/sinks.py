@@ -35,7 +35,7 @@ class SinkOptions(Options):
 class SinkAttention(Attention):
     """Attention whose softmax also has a sink, so that probabilities sum to less than 1.
 
-    Parameters are fairseq's plus ``sinks`` (K), zeros at the start; with ``--sink one`` these are an empty buffer.
+    Parameters are fairseq's plus ``sinks`` (K), zeros at the start, or an empty buffer with ``--sink one``.
     """
 
     options = SinkOptions
@@ -53,7 +53,7 @@ class SinkAttention(Attention):
     def build(
         cls, options: SinkOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
     ) -> Attention:
-        """The attention of a layer, from the options."""
+        """Builds the attention of a layer from the options."""
         return super().build(options, context, embed_dim, num_heads, sink=options.sink, **kwargs)
 
     def normalize(self, logits: Tensor, inputs: Inputs) -> Tensor:
@@ -61,9 +61,9 @@ class SinkAttention(Attention):
         return probabilities(logits, inputs.masks, self.sink_logits(logits))
 
     def sink_logits(self, like: Tensor) -> Tensor:
-        """The logits of the sinks, (K), zeros of the type of ``like`` if they are not learned."""
+        """Returns the logits of the sinks, (K), zeros of the type of ``like`` if they are not learned."""
         return getattr(self, "sinks", like.new_zeros(self.num_heads))
 
     def start_from_plain(self, options: SinkOptions) -> str:
-        """At 0, which takes its part of the probabilities from the first update on."""
+        """Leaves sinks at 0, where they take their part of the probabilities from the first update on."""
         return "at 0"

@@ -11,7 +11,7 @@ DEFAULTS = {"synthesizer": "dense"}
 
 @register_mechanism("synthesizer", base=DEFAULTS, lite=DEFAULTS, conv_image={**DEFAULTS, "no_content_scores": False})
 class SynthesizerAttention(Attention):
-    """Attention whose scores are synthesized among the tokens of one sentence, and dot products across languages."""
+    """Attention with synthesized scores in self-attentions, and dot products in encoder-decoder attention."""
 
     title = "synthetic attention"
     adds = "maps"

@@ -16,7 +16,7 @@ from ea_fairseq.options import Options
 
 @register_mechanism("talking_heads")
 class TalkingHeadsAttention(Attention):
-    """Attention whose heads are mixed before the softmax and after it; probabilities are dropped out once mixed.
+    """Attention whose heads are mixed before the softmax and after it; dropout acts on mixed probabilities.
 
     Parameters are fairseq's plus ``mix_logits`` and ``mix_weights`` (K, K), P and W of the paper, without a bias. Both
     start at random, as dense layers of the paper's authors do (Glorot & Bengio, 2010).
@@ -33,7 +33,7 @@ class TalkingHeadsAttention(Attention):
 
     @classmethod
     def is_entrywise(cls, options: Options) -> bool:
-        """Yes: it mixes heads."""
+        """Returns True: it only mixes heads."""
         return True
 
     def transform(self, logits: Tensor, inputs: Inputs) -> Tensor:
@@ -46,7 +46,7 @@ class TalkingHeadsAttention(Attention):
 
     @torch.no_grad()
     def start_from_plain(self, options: Options) -> str:
-        """As the identity, which changes nothing."""
+        """Initializes both as the identity, which changes nothing."""
         for mixing in (self.mix_logits, self.mix_weights):
             mixing.copy_(torch.eye(self.num_heads))
         return "as the identity"

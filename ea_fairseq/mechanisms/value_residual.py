@@ -1,7 +1,7 @@
 """Value residuals: Zhou et al., Value Residual Learning, ACL 2025 (arXiv 2410.17897, "ResFormer").
 
-V_l <- lambda_{l,1} V_1 + lambda_{l,2} V_l, in all three attentions, V_1 being those of the same attention in the first
-layer and the lambdas learned.
+V_l <- lambda_{l,1} V_1 + lambda_{l,2} V_l, in all three attentions; V_1 are the values of the same attention in the
+first layer, and the lambdas are learned.
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ class ValueResidualAttention(Attention):
 
     @classmethod
     def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """The attention of a place in a stack."""
+        """Builds the attention of a layer."""
         return super().build(options, context, embed_dim, num_heads, is_first=context.layer == 0, **kwargs)
 
     @classmethod
@@ -64,7 +64,7 @@ class ValueResidualAttention(Attention):
 
     @torch.no_grad()
     def start_from_plain(self, options: Any) -> str:
-        """Initializes the lambdas as 0 and 1, which is plain attention, and what else there is by its own start."""
+        """Initializes the lambdas as 0 and 1, which is plain attention, and other parameters as their class does."""
         if self.lambdas is not None:
             self.lambdas.copy_(torch.tensor([0.0, 1.0]))
         if type(self) is ValueResidualAttention:
@@ -80,5 +80,5 @@ class ValueResidualAttention(Attention):
 
 
 def weight(lambdas: Tensor, index: int) -> float:
-    """One of the weights (2)."""
+    """Returns one of the weights (2)."""
     return lambdas[index].item()

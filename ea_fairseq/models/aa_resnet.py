@@ -29,11 +29,11 @@ class Layout:
     """A residual network by its depth: He et al., Deep Residual Learning for Image Recognition, CVPR 2016.
 
     Args:
-        blocks: of each stage.
+        blocks: number of blocks of each stage.
         widths: of the 3x3 convolutions of each stage.
-        expansion: of the width, at the end of a block; above 1, a block is a bottleneck.
-        key_share, value_share: of the width F of a convolution that attention augments: widths of queries and keys, and
-            of values, each rounded down to a multiple of the heads.
+        expansion: factor of the width at the end of a block; above 1, a block is a bottleneck.
+        key_share, value_share: widths of queries and keys, and of values, as parts of the width F of an augmented
+            convolution, each rounded down to a multiple of the heads.
         narrowest: least width of a head's queries and keys.
     """
 
@@ -51,11 +51,11 @@ class Layout:
         self.is_small = len(blocks) == 3  # for images of 32 x 32
 
     def key_width(self, width: int, heads: int) -> int:
-        """dk, of all heads."""
+        """Returns dk, the total width of queries or keys of all heads."""
         return heads * max(int(self.key_share * width) // heads, self.narrowest)
 
     def value_width(self, width: int, heads: int) -> int:
-        """dv, of all heads."""
+        """Returns dv, the total width of values of all heads."""
         return heads * max(int(self.value_share * width) // heads, 1)
 
 
@@ -70,7 +70,7 @@ LAYOUTS = {
 
 
 def attend_to_pixels(attention: Attention, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
-    """Self-attention of an image's pixels, row after row.
+    """Applies self-attention to an image's pixels, row after row.
 
     Returns:
         An image (B, C', H, W) of x (B, C, H, W), and what the next attention takes as ``previous``.
@@ -86,8 +86,8 @@ class AugmentedConvolution(nn.Module):
     """A 3x3 convolution and self-attention over a pooled image, side by side (AA section 3.3).
 
     Args:
-        channels: of the input; width: F of the output, of which attention gives ``values``.
-        poolings: of the image, before attention; each halves its sides.
+        channels: of the input; width: F of the output; attention computes ``values`` of these channels.
+        poolings: number of poolings of the image before attention; each halves its sides.
         keys: total width of queries, and of keys.
     """
 
@@ -114,7 +114,7 @@ class AugmentedConvolution(nn.Module):
     def forward(self, x: Tensor, previous: Passed) -> tuple[Tensor, Passed]:
         """(B, C, H, W) -> (B, F, H', W'), and what the next attention takes as ``previous``."""
         convolved = self.conv(x)
-        # Attention of the pooled image; a chain of maps begins anew where their size changes.
+        # Attention of the pooled image; a new chain of maps begins where their size changes.
         for _ in range(self.poolings):
             x = F.avg_pool2d(x, 3, 2, ceil_mode=True)
         attended, passed = attend_to_pixels(self.self_attn, x, NOTHING if self.begins else previous)
@@ -129,7 +129,7 @@ class Block(nn.Module):
 
     Args:
         convolutions: of the block, in order.
-        shortcut: from the input to what is added; the identity where sizes are the same.
+        shortcut: transforms the input before it is added; the identity if sizes are the same.
     """
 
     def __init__(self, convolutions: list[nn.Module], widths: list[int], shortcut: nn.Module):
@@ -183,7 +183,7 @@ class ResNetEncoder(ImageEncoder):
         self.blocks, self.width = nn.ModuleList(blocks), channels
 
     def block(self, channels: int, width: int, stride: int, stage: int, sides: tuple[int, int]) -> Block:
-        """A block of a stage, whose input has so many channels and pixels a side."""
+        """Builds a block of a stage, whose input has so many channels and pixels a side."""
         given = width * self.layout.expansion
         # Of a bottleneck, only the 3x3 convolution can be augmented.
         if self.layout.expansion == 1:
@@ -207,7 +207,7 @@ class ResNetEncoder(ImageEncoder):
     def augmented(
         self, channels: int, width: int, stride: int, stage: int, sides: tuple[int, int]
     ) -> AugmentedConvolution:
-        """A 3x3 convolution with attention; in the second stage, attention reads a quarter of the pixels."""
+        """Builds a 3x3 convolution with attention; in the second stage, attention reads a quarter of the pixels."""
         poolings = int(stride == 2) + int(stage == 1)
         for _ in range(poolings):
             sides = pooled(sides)
@@ -233,14 +233,14 @@ class ResNetEncoder(ImageEncoder):
 
 
 class Chains:
-    """Counts the attentions whose maps have the same size, each of which reads what the one before passes on."""
+    """Numbers attentions in chains of maps of one size, where each reads what the one before passes on."""
 
     def __init__(self, attention: type[Attention]):
         self.passes_values = attention.passes_values
         self.key: tuple[Grid, int | None] | None = None
 
     def context(self, grid: Grid, values: int) -> LayerContext:
-        """That of the next attention, over a grid of pixels; ``values`` is their width, which must fit if they pass."""
+        """Returns the context of the next attention; a chain ends if the grid or the width of passed values changes."""
         key = grid, values if self.passes_values else None
         if key != self.key:
             self.key, self.layer, self.shared = key, 0, dict[str, nn.Module]()
@@ -250,9 +250,9 @@ class Chains:
 
 
 def convolution(channels: int, width: int, kernel: int, stride: int) -> nn.Conv2d:
-    """A convolution without bias, initialised as in He et al., Delving Deep into Rectifiers, ICCV 2015.
+    """Builds a convolution without bias, initialised as in He et al., Delving Deep into Rectifiers, ICCV 2015.
 
-    Its weight and output have the channels of a pixel side by side in memory, which is faster on CPUs and GPUs.
+    Its weight and output are in channels-last memory format, which is faster on CPUs and GPUs.
     """
     conv = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
     nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
@@ -261,12 +261,12 @@ def convolution(channels: int, width: int, kernel: int, stride: int) -> nn.Conv2
 
 
 def halved(sides: tuple[int, int]) -> tuple[int, int]:
-    """Sides after a convolution or pooling of stride 2 with padding."""
+    """Returns the sides after a convolution or pooling of stride 2 with padding."""
     return (sides[0] + 1) // 2, (sides[1] + 1) // 2
 
 
 def pooled(sides: tuple[int, int]) -> tuple[int, int]:
-    """Sides after an average pooling of 3 with stride 2, without padding, whose last window may end outside.
+    """Returns the sides after an average pooling of 3 with stride 2, without padding; the last window may overhang.
 
     Raises:
         UserError: if a side has less than 3 pixels.
@@ -284,7 +284,7 @@ class AAResNet(ImageModel):
 
 
 def sizes(**defaults: object) -> dict[str, dict[str, object]]:
-    """Defaults of architectures by their depth; the first, 34, are also those of the model's own name."""
+    """Returns defaults of architectures by depth; the first, 34, also apply to the model's own name."""
     depths = sorted(DEPTHS, key=lambda depth: depth != 34)
     both = {34: {"augment": "both"}}
     return {str(depth): {"resnet_depth": depth, **both.get(depth, {}), **defaults} for depth in depths}

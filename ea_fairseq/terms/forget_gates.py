@@ -1,7 +1,7 @@
 """Forget gates: Lin et al., Forgetting Transformer, ICLR 2025 (arXiv 2503.02130, "FoX").
 
-own_tj += sum_{i = j+1..t} log sigmoid(f_h . x_i + b_h) for a key j before the query t; in an encoder, gates of their
-own forget keys after the query: sum_{i = t+1..j}.
+own_tj += sum_{i = j+1..t} log sigmoid(f_h . x_i + b_h) for a key j before the query t; in an encoder, separate gates
+forget keys after the query: sum_{i = t+1..j}.
 """
 
 import torch

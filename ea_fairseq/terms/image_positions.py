@@ -17,11 +17,11 @@ from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.term import Term
 
 CENTRES_STD = 2.0  # CONV-SA's code; section 4.2 prints a variance of 2
-START_STD = 0.01  # of what starts as one or as the identity, in CONV-SA's code
+START_STD = 0.01  # of noise added to parameters that start as one or as the identity, in CONV-SA's code
 
 
 class ImageTerm(Term):
-    """A term that reads by how many rows and columns a key is away from its query; tokens must be pixels."""
+    """A term that depends on the distance in rows and columns from query to key; tokens must be pixels."""
 
     def __init__(self, context: LayerContext):
         super().__init__()
@@ -39,12 +39,12 @@ class ImageTerm(Term):
         return self.distances(self.grid.columns)
 
     def distances(self, places: int) -> Tensor:
-        """From each place to each other; they are not stored, because a checkpoint may ask for any size."""
+        """Returns distances from each place to each other; not stored, because a checkpoint may ask for any size."""
         numbers = torch.arange(places, device=next(self.parameters()).device)
         return numbers - numbers.unsqueeze(1)
 
     def of_tokens(self, scores: Tensor, inputs: Inputs) -> Tensor:
-        """Scores (..., T, S) from those of pixels, with zeros where one of the two is no pixel."""
+        """Pads scores of pixels to scores of tokens (..., T, S), with zeros where query or key is not a pixel."""
         leading = self.grid.leading
         return F.pad(scores, (leading, 0, leading, 0)).type_as(inputs.v)
 
@@ -73,7 +73,7 @@ class ImagePositions(ImageTerm):
         by_row = products(query, self.row_weight[self.rows + grid.rows - 1])
         by_column = products(query.transpose(2, 3), self.column_weight[self.columns + grid.columns - 1])
         by_column = by_column.transpose(2, 3)
-        # Their sum, for each pair of pixels; a product with one-hot rows and columns has a gradient of half the time.
+        # Their sum, for each pair of pixels; a product with one-hot rows and columns has a twice as fast gradient.
         if self.training:
             scores = torch.cat([by_row, by_column], dim=-1).flatten(2, 3) @ self.lines.type_as(by_row)
         else:
@@ -82,7 +82,7 @@ class ImagePositions(ImageTerm):
 
     @property
     def lines(self) -> Tensor:
-        """The row and the column of a pixel, one-hot, (R + C, T)."""
+        """The row and the column of each pixel, one-hot, (R + C, T)."""
         rows, columns = (torch.eye(size, device=self.row_weight.device) for size in (self.grid.rows, self.grid.columns))
         return torch.cat([rows.repeat_interleave(len(columns), dim=1), columns.repeat(1, len(rows))])
 
@@ -183,7 +183,7 @@ class LearnedImage(SeparableTerm):
 
     @classmethod
     def of_stack(cls, context: LayerContext, width: int, heads: int) -> "LearnedImage":
-        """One whose embeddings all layers of the stack share, as in the authors' model with content scores."""
+        """Builds a term whose embeddings the layers of the stack share, as in the authors' model with content scores."""
         term = cls(context, width, heads, cast("DistanceEmbeddings | None", context.shared.get("distances")))
         context.shared["distances"] = term.embeddings
         return term
@@ -195,14 +195,14 @@ class LearnedImage(SeparableTerm):
 
 
 def products(query: Tensor, embeddings: Tensor) -> Tensor:
-    """(B, K, P, Q, d) and (P, P, d) -> (B, K, P, Q, P), of the queries of a row or column with the embeddings there."""
+    """Multiplies queries (B, K, P, Q, d) of rows or columns P by their embeddings (P, P, d), to (B, K, P, Q, P)."""
     by_line = query.permute(2, 0, 1, 3, 4)  # one product for each row or column P
     found = by_line.flatten(1, 3) @ embeddings.to(query.dtype).transpose(1, 2)
     return found.unflatten(1, by_line.shape[1:4]).permute(1, 2, 0, 3, 4)
 
 
 def limited(scores: Tensor, like: Tensor) -> Tensor:
-    """Scores that do not overflow in the type of a tensor, where several are added or convolved."""
+    """Limits scores so that sums and convolutions of several do not overflow in the type of ``like``."""
     return scores.clamp(min=torch.finfo(like.dtype).min / 64)
 
 

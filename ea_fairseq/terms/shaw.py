@@ -9,10 +9,10 @@ from ea_fairseq.attention.term import Term
 
 
 class ShawPositions(Term):
-    """q_i . w[j - i] / sqrt(d), distances of more than ``reach`` tokens counting as that (Shaw eq. 4 and 5; EA eq. 2).
+    """q_i . w[j - i] / sqrt(d), with distances clipped to ``reach`` tokens (Shaw eq. 4 and 5; EA eq. 2).
 
     All heads have the same embeddings w (2 * reach + 1, d); in a decoder, where nothing later is seen, (reach + 1, d).
-    With ``values``, sum_j A_ij u[j - i] is added to the output (Shaw eq. 3), of embeddings u of the same size.
+    With ``values``, sum_j A_ij u[j - i] is added to the output (Shaw eq. 3), with embeddings u of the same size.
     """
 
     needs = "q"
@@ -28,7 +28,7 @@ class ShawPositions(Term):
             nn.init.xavier_uniform_(weight)
 
     def distances(self, inputs: Inputs) -> Tensor:
-        """The row of the embeddings that is each key's for each query, (T, S)."""
+        """Returns the row of the embeddings for each query and key, (T, S)."""
         queries, keys = inputs.positions
         return (keys - queries.unsqueeze(1)).clamp(-self.reach, self.later) + self.reach
 
@@ -36,13 +36,13 @@ class ShawPositions(Term):
         """(B, K, T, S)"""
         # Scores of each query for all distances, (B, K, T, number of distances).
         scores = (inputs.q * inputs.scale) @ self.weight.T
-        # Each key has that of its distance.
+        # Each key has the score of its distance.
         return scores.gather(-1, self.distances(inputs).expand(*scores.shape[:2], -1, -1))
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
-        """(B, K, T, d)  (Shaw eq. 3, what is beside x_j W^V), from the weight that each distance has in all."""
-        assert self.value_weight is not None  # where ``has_values``
-        # Sum the weights of all keys at a distance, precisely, for many tokens are as far as ``reach``.
+        """(B, K, T, d)  (Shaw eq. 3 without x_j W^V), from the total weight of each distance."""
+        assert self.value_weight is not None  # if ``has_values``
+        # Sum the weights of all keys at a distance, precisely, because many distances are clipped to ``reach``.
         exact = torch.promote_types(weights.dtype, torch.float32)
         of_distances = weights.new_zeros(*weights.shape[:3], len(self.value_weight), dtype=exact)
         of_distances = of_distances.scatter_add(-1, self.distances(inputs).expand_as(weights), weights.to(exact))

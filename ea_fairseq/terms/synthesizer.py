@@ -1,7 +1,7 @@
 """Synthetic attention: Tay et al., Synthesizer: Rethinking Self-Attention for Transformer Models, ICML 2021.
 
-Scores are not computed from pairs of tokens: a head has a score for each position in a sentence, of which there are at
-most ``length`` N, not counting padding.
+Scores are not computed from pairs of tokens: a head has a score for each of at most ``length`` N positions in a
+sentence, not counting padding.
 """
 
 import torch
@@ -20,7 +20,7 @@ class Synthesizer(Term):
     """Code that both synthesizers share: the positions of tokens, and the limit of the sentence length.
 
     Raises:
-        UserError: if tokens are pixels, and more than ``length`` N.
+        UserError: if an image has more than ``length`` N tokens.
     """
 
     longest: int

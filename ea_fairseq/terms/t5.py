@@ -16,11 +16,11 @@ class T5Positions(Term):
 
     ``weight`` is (buckets, K). In an encoder, half of the 32 buckets are for the query and tokens before it, and half
     for tokens after it. T5's first bucket of the second half, for 0 tokens after, is never used, so it is left out,
-    unless published weights are to fit. In a decoder, all buckets are for the query and tokens before it.
+    unless published weights have to fit. In a decoder, all buckets are for the query and tokens before it.
     """
 
     BUCKETS = 32
-    FARTHEST = 128  # distances of more tokens count as this
+    FARTHEST = 128  # larger distances are clipped to this
     buckets: Tensor
 
     def __init__(self, context: LayerContext, width: int, heads: int, published: bool = False):
@@ -40,7 +40,7 @@ class T5Positions(Term):
 
     @classmethod
     def of_stack(cls, context: LayerContext, width: int, heads: int, published: bool = False) -> "T5Positions":
-        """The one that all layers of the stack share."""
+        """Returns the term that all layers of the stack share."""
         shared = context.shared.get("t5")
         if not isinstance(shared, T5Positions):
             shared = context.shared["t5"] = cls(context, width, heads, published)
@@ -48,7 +48,7 @@ class T5Positions(Term):
 
     @classmethod
     def bucket(cls, distance: int, buckets: int) -> int:
-        """Of a distance of 0 or more tokens: its own in the first half, then logarithmically wider ones."""
+        """Returns the bucket of a distance of 0 or more tokens: its own in the first half, then ever wider ones."""
         exact = buckets // 2
         if distance < exact:
             return distance
@@ -58,7 +58,7 @@ class T5Positions(Term):
     def forward(self, inputs: Inputs) -> Tensor:
         """(K, T, S)"""
         queries, keys = inputs.positions
-        # Distances (T, S) as rows of the table, those beyond FARTHEST at its ends.
+        # Distances (T, S) as rows of the table, clipped to FARTHEST.
         distances = (keys - queries.unsqueeze(1)).clamp(-self.FARTHEST, self.later) + self.FARTHEST
         # The bias of each head for the bucket of each distance.
         return F.embedding(self.buckets[distances], self.weight).permute(2, 0, 1).type_as(inputs.v)

@@ -264,5 +264,5 @@ def test_layers_below_are_read_of_the_same_words():
     attention, x = build("lime", **TINY).encoder.layers[0].self_attn.eval(), torch.randn(5, 2, 8)
     torch.testing.assert_close(attention(x, x.clone(), x)[0], attention(x, x, x)[0])
     attention.self_attention = False
-    with pytest.raises(ValueError, match="LIMe is of one tensor of words"):
+    with pytest.raises(ValueError, match="LIMe takes the same tensor of words"):
         attention(x, x.clone(), x)

@@ -133,7 +133,7 @@ REFUSED = [
         {"encoder_attention_heads": 32},
         "--encoder-attention-heads 32 leave a convolution of 32",
     ),
-    ("aa_resnet_20", None, {"conv_projections": "q"}, "--conv-projections convolve as many channels as an attention"),
+    ("aa_resnet_20", None, {"conv_projections": "q"}, "--conv-projections needs as many input as output channels"),
     ("conv_image_small", None, {"pruned_heads": "1"}, "--pruned-heads must have 2 whole numbers, one for each layer"),
     ("conv_image_small", None, {"pruned_heads": "1,x"}, "--pruned-heads must have 2 whole numbers, one for each layer"),
     ("conv_image_small", None, {"pruned_heads": "0,3"}, "--pruned-heads must leave each layer at least one of 3 heads"),

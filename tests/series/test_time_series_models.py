@@ -285,7 +285,7 @@ REFUSED = [
     ({"attention_share": 1.5}, "--attention-share must be a number from 0 to 1, not 1.5"),
     ({"blocks": 0}, "--blocks must be a whole number from 1 to 1,000, not 0"),
     ({"decoder_skip": True}, "--decoder-skip is a flag of decoders"),
-    ({"conv_projections": "q"}, "--conv-projections convolve as many channels as an attention gives"),
+    ({"conv_projections": "q"}, "--conv-projections needs as many input as output channels"),
     (
         {"synthesizer": "random", "synthesizer_length": 8},
         "the longest series has 9 steps, and --synthesizer-length",
