@@ -64,7 +64,7 @@ class PixelAttention(nn.Module):
 
     @property
     def is_separable(self) -> bool:
-        """Whether each probability is a product of one for its row and one for its column."""
+        """Whether each probability is the product of a row's probability and a column's."""
         terms, fused = self.mechanism.terms, self.mechanism.fused
         return len(terms) == 1 and isinstance(terms[0], SeparableTerm) and fused is not None and fused.is_plain
 
@@ -90,7 +90,7 @@ class PixelAttention(nn.Module):
         return sum((0.0 * parameter.sum() for parameter in unread), output), logits
 
     def by_rows_and_columns(self, x: Tensor) -> Iterator[Tensor]:
-        """Yields P_h X of each head, (T, B, D), if each probability is a product of one for its row and its column.
+        """Yields P_h X of each head, (T, B, D), if probabilities are products of a row's and a column's.
 
         Rows are summed first, then columns: 2 S sqrt(S) products for each channel instead of S^2.
         """

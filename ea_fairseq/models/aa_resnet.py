@@ -214,7 +214,7 @@ class ResNetEncoder(ImageEncoder):
         heads = self.options.encoder_attention_heads
         keys, values = self.layout.key_width(width, heads), self.layout.value_width(width, heads)
         if values >= width:
-            raise UserError(f"--encoder-attention-heads {heads} leave a convolution of {width} channels no channel")
+            raise UserError(f"--encoder-attention-heads {heads} are too many: attention takes all {width} channels")
         context = self.chains.context(Grid(*sides), values)
         return AugmentedConvolution(self.args, self.attention, context, channels, width, stride, poolings, keys, values)
 
@@ -240,7 +240,7 @@ class Chains:
         self.key: tuple[Grid, int | None] | None = None
 
     def context(self, grid: Grid, values: int) -> LayerContext:
-        """Returns the context of the next attention; a chain ends if the grid or the width of passed values changes."""
+        """Returns the next attention's context; a chain begins if the grid or the width of passed values changes."""
         key = grid, values if self.passes_values else None
         if key != self.key:
             self.key, self.layer, self.shared = key, 0, dict[str, nn.Module]()

@@ -1,4 +1,4 @@
-"""An attention from the flags of a model: its terms, its convolutions, and heads of the width that flags ask for."""
+"""Builds an attention from a model's flags: its terms, its convolutions, and heads of the width that flags ask for."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def build_attention(
     """Builds an attention with its score terms and its convolutions of queries, keys and values, from the flags.
 
     Args:
-        reads: channels of the tokens of a self-attention, if they are others than ``embed_dim``.
-        keys: total width of all heads of queries and keys, if it is another than that of values.
+        reads: channels of the tokens of a self-attention, if not ``embed_dim``.
+        keys: total width of all heads of queries and keys, if it differs from that of values.
         kwargs: arguments of fairseq's ``MultiheadAttention``.
     """
     options, terms = kind.options.from_namespace(cfg), TermOptions.from_namespace(cfg)
@@ -56,7 +56,7 @@ def build_attention(
 
 
 def refuse_idle_attention(args: Any, attention: type[Attention], reason: str, instead: str) -> None:
-    """Refuses what acts on attentions, in a model that has none; ``instead`` is the name of such a model.
+    """Refuses a mechanism and flags of attentions in a model without attention; ``instead`` names such a model.
 
     Raises:
         UserError: naming the flag, or the architecture if a mechanism has nothing to act on.

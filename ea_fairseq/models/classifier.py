@@ -183,7 +183,7 @@ class SentenceClassifier(MechanismRoberta):
         return x, extra
 
     def mean_over_tokens(self, features: Tensor, src_tokens: Tensor) -> Tensor:
-        """The mean (B, C) of features (B, S, C) over the tokens (B, S) that are not padding."""
+        """Returns the mean (B, C) of features (B, S, C) over the tokens (B, S) that are not padding."""
         tokens = src_tokens.ne(self.encoder.dictionary.pad()).unsqueeze(-1)
         mean = features.masked_fill(~tokens, 0.0).sum(dim=1) / tokens.sum(dim=1).clamp(min=1)
         return mean.type_as(features)

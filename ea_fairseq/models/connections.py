@@ -1,14 +1,14 @@
-"""What connects sub-layers in place of sums: a state of several vectors a word, which sub-layers read and write.
+"""Connections of sub-layers other than sums: sub-layers read and write a state of several vectors per word.
 
 A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm, and a residual)
-and ``write`` (residual, y -> state, of its output y); a stack has a :class:`Stack`, which begins and ends.
+and ``write`` (residual, its output y -> state); a stack has a :class:`Stack`, which begins and ends the state.
 
 - ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
   al., Delta Attention Residuals, 2026 (arXiv 2605.18855).
 - ``hyper``: Zhu et al., Hyper-Connections, ICLR 2025 (arXiv 2409.19606), dynamic. ``mhc``: Xie et al.,
   Manifold-Constrained Hyper-Connections, 2025 (arXiv 2512.24880), as in DeepSeek-V4.
-- ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), of layers, not of sub-layers; ``mudd``,
-  too, see ``mudd.py``.
+- ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), connects layers, not sub-layers, as does
+  ``mudd``, see ``mudd.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ from ea_fairseq.models.mudd import WAYS, MultiwayMixture
 class AttentionResidual(nn.Module):
     """A sub-layer reads a mean of the embedding and all outputs s_i before it: h = sum_i p_i s_i,
 
-    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i; in blocks, s_i is the sum of a block's outputs, so far.
+    p = softmax_i(w . RMSNorm(s_i)). The state is all s_i; with blocks, s_i is the sum of a block's outputs so far.
     Parameters are ``query`` (C), w, zeros at the start, and those of ``norm``.
     """
 
-    begins_block = True  # whether its output is another s_i, and not added to the last
+    begins_block = True  # whether its output is a new s_i instead of being added to the last
 
     def __init__(self, width: int, layer: int = 0, streams: int = 1):
         super().__init__()
@@ -52,7 +52,7 @@ class AttentionResidual(nn.Module):
 
 
 class DeltaResidual(AttentionResidual):
-    """A sub-layer reads the sum of what is before it and, from the second one on, such a mean beside it."""
+    """A sub-layer reads the sum of all s_i before it plus, from the second sub-layer on, their mean as above."""
 
     def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """(n, T, B, C) -> (T, B, C), and the state."""
@@ -60,7 +60,7 @@ class DeltaResidual(AttentionResidual):
 
 
 class Mixture(nn.Module):
-    """Sums of streams; a module, so that costs are counted where they belong."""
+    """Weighted sums of streams; a module, so that their cost is counted where it belongs."""
 
     def forward(self, state: Tensor, weights: Tensor) -> Tensor:
         """(n, T, B, C), (T, B, m, n) -> (m, T, B, C)"""
@@ -68,16 +68,16 @@ class Mixture(nn.Module):
 
 
 def spread_over_streams(y: Tensor, weights: Tensor) -> Tensor:
-    """An output y (T, B, C), by weights (T, B, n), for each stream, (n, T, B, C)."""
+    """Multiplies an output y (T, B, C) by the weight of each stream, (T, B, n), to (n, T, B, C)."""
     return weights.permute(2, 0, 1).unsqueeze(-1) * y
 
 
 class HyperConnection(nn.Module):
-    """n streams: x = sum_s a_s H_s and H_r <- sum_s M_rs H_s + b_r y, all weights linear in each stream's tanh.
+    """n streams: x = sum_s a_s H_s and H_r <- sum_s M_rs H_s + b_r y, with weights that depend on the streams.
 
-    Of stream s: (a_s, M_rs, b_s) = static + scale tanh(W LayerNorm(H_s)). Parameters are ``read_weights`` (n), e_l,
+    Stream s has (a_s, M_rs, b_s) = static + scale tanh(W LayerNorm(H_s)). Parameters are ``read_weights`` (n), e_l,
     ``stream_weights`` (n, n), the identity, ``write_weights`` (n), ones; ``dynamic`` (n + 2, C), W, zeros; and
-    ``scales`` (2), 0.01, the second that of b. At the start this is the residual connection.
+    ``scales`` (2), 0.01, the second for b. At the start this is the residual connection.
     """
 
     def __init__(self, width: int, layer: int, streams: int):
@@ -108,7 +108,7 @@ class HyperConnection(nn.Module):
 
 
 class StreamGates(nn.Module):
-    """Numbers between 0 and 1 of a word, from all of its streams: sigmoid(scale W RMS(vec H) + bias) + 1e-6.
+    """Numbers between 0 and 1 for each word, from all of its streams: sigmoid(scale W RMS(vec H) + bias) + 1e-6.
 
     Args:
         groups: how many numbers belong to each scale. Parameters are ``weight`` (sum, n C), random with a standard
@@ -134,7 +134,7 @@ class StreamGates(nn.Module):
 class ManifoldConnection(nn.Module):
     """n streams, mixed by matrices whose rows and columns sum to 1 (Sinkhorn and Knopp, 1967):
 
-    x = sum_s pre_s H_s and H <- M H + post y^T, with pre, post and M, before it is normalized, from ``gates``.
+    x = sum_s pre_s H_s and H <- M H + post y^T, with pre, post and the unnormalized M from ``gates``.
     """
 
     ROUNDS = 20
@@ -170,13 +170,13 @@ CONNECTIONS: dict[str, Callable[[int, int, int], nn.Module]] = {
 
 
 class Stack(nn.Module):
-    """What a stack's first layer reads, what each layer reads of the states so far, and what the stack returns.
+    """Computes what a stack's first layer reads, what later layers read of the states so far, and the stack's output.
 
     Parameters are those of ``reader``, a connection or gates at the end, or ``weights`` of DenseFormer, (l + 1) after
-    layer l, which start as the layer's own output, or ``mixtures`` of MUDD, of four ways and, at the end, one.
+    layer l, which start as the layer's own output, or ``mixtures`` of MUDD, of four ways or, at the end, of one.
 
     Args:
-        name: of the connections: ``residual``, ``dense``, ``mudd`` or one of ``CONNECTIONS``.
+        name: the connections' name: ``residual``, ``dense``, ``mudd`` or one of ``CONNECTIONS``.
     """
 
     def __init__(self, name: str, width: int, layers: int, streams: int):
@@ -193,13 +193,13 @@ class Stack(nn.Module):
             self.mixtures = nn.ModuleList(MultiwayMixture(width, vectors, count) for vectors, count in ways)
 
     def begin(self, x: Tensor) -> Tensor:
-        """The state of embeddings x (T, B, C)."""
+        """Returns the first state, from embeddings x (T, B, C)."""
         if self.name not in CONNECTIONS:
             return x
         return x.expand(self.streams if self.name in ("hyper", "mhc") else 1, -1, -1, -1)
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
-        """What the next layer reads, from the embedding and the outputs of the layers so far; (4, T, B, C) of MUDD."""
+        """Returns the next layer's input from the embedding and the layers' outputs so far; MUDD's (4, T, B, C)."""
         if self.name not in ("dense", "mudd") or len(states) == 1:
             return states[-1]
         if self.name == "mudd":
@@ -210,7 +210,7 @@ class Stack(nn.Module):
         )
 
     def end(self, states: list[Tensor]) -> Tensor:
-        """What the stack returns before its norm, (T, B, C)."""
+        """Returns the stack's output before its norm, (T, B, C)."""
         state = self.layer_input(states)
         if self.name == "attention":
             return self.reader.mean(state)

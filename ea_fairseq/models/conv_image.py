@@ -1,4 +1,4 @@
-"""Attention as convolution: heads that attend by position alone, or to content, too; and with any mechanism.
+"""Attention as convolution: heads that attend by position alone or also by content, with any mechanism.
 
 Cordonnier et al., On the Relationship between Self-Attention and Convolutional Layers, ICLR 2020 ("CONV-SA").
 """
@@ -39,7 +39,7 @@ class ConvImageLayer(nn.Module):
 
     def forward(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """(T, B, D) -> (T, B, D), and what the next layer takes as ``previous``."""
-        # Attention; a chain of maps begins anew where the number of heads changes.
+        # Attention; a new chain of maps begins where the number of heads changes.
         attended, passed = self.self_attn(x, None if self.begins else previous)
         x = self.self_attn_layer_norm(x + self.dropout(attended))
         # Feed-forward network.

@@ -1,7 +1,7 @@
 """Conv-Transformer for images: Predictive Attention Transformer, submitted to ICLR 2021 ("PA"), sections 4.2.1, B.3.1.
 
-Attention computes one half of a block's channels and a convolution the other, on images of a quarter of the sides or
-less; blocks are densely connected. docs/images.md says what the paper leaves open.
+Attention computes one half of a block's channels and a convolution the other, on images reduced to a quarter of their
+sides or less; blocks are densely connected. docs/images.md says what the paper leaves open.
 """
 
 from typing import Any
@@ -22,21 +22,21 @@ from ea_fairseq.models.image import ImageEncoder, ImageModel, register_image
 from ea_fairseq.models.image_options import ConvTransformerImageOptions
 
 STAGES = 4
-WIDTHS = (1, 2, 4, 4)  # of stages, in those of the first
+WIDTHS = (1, 2, 4, 4)  # of stages, relative to the first
 
 
 class ConvTransformerLayer(nn.Module):
-    """A convolution, beside self-attention or alone, and a feed-forward network (PA figure 4, in two dimensions).
+    """A convolution, parallel to self-attention or alone, and a feed-forward network (PA figure 4, in 2 dimensions).
 
     Args:
         reads: channels of all outputs before this layer; None for the first, which reads an image of its width.
-        attention: of half of the channels, or None.
+        attention: computes half of the channels; or None.
     """
 
     def __init__(self, reads: int | None, width: int, attention: Attention | None, dropout: float):
         super().__init__()
         self.dense: nn.Module = nn.Identity()
-        if reads is not None:  # of many inputs, so that the sum is as large as one of them
+        if reads is not None:  # scaled so that the sum of many inputs is as large as one of them
             self.dense = convolution(reads, width, 1, 1)
             nn.init.kaiming_normal_(self.dense.weight, nonlinearity="linear")
         self.self_attn, self.attended = attention, 0 if attention is None else width // 2
@@ -101,9 +101,9 @@ class ConvTransformerImageEncoder(ImageEncoder):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, width)"""
-        # The first convolution, whose output the first layer alone reads.
+        # The first convolution, whose output only the first layer reads.
         x = F.relu(self.stem_norm(self.stem(images)))
-        # Stages; a chain of maps begins anew in each.
+        # Stages; each begins a new chain of maps.
         outputs: list[Tensor] = []
         for number, layer in enumerate(self.layers):
             if number % self.count == 0:
@@ -115,7 +115,7 @@ class ConvTransformerImageEncoder(ImageEncoder):
 
 
 class ConvTransformerImage(ImageModel):
-    """Convolutions over images, with one attention mechanism beside those of the last stages."""
+    """Convolutions over images, with one attention mechanism parallel to those of the last stages."""
 
     options = ConvTransformerImageOptions
     encoder_class = ConvTransformerImageEncoder

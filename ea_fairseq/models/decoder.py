@@ -21,7 +21,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         super().__init__(cfg, *args, **kwargs)
         options = LayerOptions.from_namespace(cfg)
         self.logit_scale = cfg.decoder.embed_dim**-0.5 if options.scale_logits else 1.0
-        self.start_token = self.padding_idx if options.start_with_padding else None  # None: what fairseq's batches have
+        self.start_token = self.padding_idx if options.start_with_padding else None  # None: as in fairseq's batches
 
     def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return self.build_layer(MechanismDecoderLayer, cfg, no_encoder_attn)
@@ -47,7 +47,7 @@ class MechanismDecoder(MechanismStack, TransformerDecoderBase):
         """
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
-        # Embed tokens and positions; of a decoding step the last token only.
+        # Embed tokens and positions; in a decoding step, only the last token.
         x, padding_mask = self.embed_target(prev_output_tokens, incremental_state)
         if incremental_state is not None:
             encoder_out = begin_decoding_step(incremental_state, encoder_out, padding_mask, x)

@@ -20,11 +20,11 @@ OUTPUT_BATCH_DIMS = {
     "src_tokens": 0,
     "src_lengths": 0,
 }
-EncoderOutput = dict[str, Sequence[Tensor]]  # the type of what fairseq's encoders return
+EncoderOutput = dict[str, Sequence[Tensor]]  # the type of the outputs of fairseq's encoders
 
 
 class MechanismEncoder(MechanismStack, TransformerEncoderBase):
-    """fairseq's Transformer encoder, in which each attention receives what that of the layer below passes on."""
+    """fairseq's Transformer encoder, in which each attention receives what the one of the layer below passes on."""
 
     def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return self.build_layer(MechanismEncoderLayer, cfg)

@@ -24,7 +24,7 @@ class EncoderOptions(Options):
     """Options of an encoder's embeddings, layer norms and head, and others that fairseq's RoBERTa has no flags for.
 
     Raises:
-        UserError: naming the flag, when a value is out of range.
+        UserError: naming the flag, if a value is out of range.
     """
 
     embedding_size: int = option(
@@ -53,7 +53,7 @@ class EncoderOptions(Options):
     freeze_encoder: bool = option(False, bool, "train the classification head alone")
     no_token_positional_embeddings: bool = option(False, bool, "do not add position embeddings")
     checkpoint_activations: bool = option(False, bool, "recompute activations in the backward pass")
-    offload_activations: bool = option(False, bool, "the same, with checkpointed activations in CPU memory")
+    offload_activations: bool = option(False, bool, "recompute activations, and store the layers' inputs in CPU memory")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:

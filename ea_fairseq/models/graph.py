@@ -1,6 +1,6 @@
 """GAT and EA-GAT: layers of attention over the edges of a graph, which predict classes of its nodes.
 
-Velickovic et al., Graph Attention Networks, ICLR 2018 ("GAT"); what it does not print follows its authors' code.
+Velickovic et al., Graph Attention Networks, ICLR 2018 ("GAT"); details not in the paper follow its authors' code.
 Wang et al., Convolution-enhanced Evolving Attention Networks, 2022, section 3.4, has evolving attention over edges.
 """
 
@@ -86,7 +86,7 @@ class GraphModel(MechanismModel):
         Args:
             features: (N, F), sparse.
             edges: (2, E), source and target of each, with a loop at each node.
-            nodes: (B,), those whose output is returned; by default all.
+            nodes: (B,), the nodes whose output is returned; by default all.
 
         Returns:
             Logits of the classes, (B, C), or what the last layer reads, (B, channels); and an empty dictionary, which
@@ -117,8 +117,8 @@ class GraphModel(MechanismModel):
         """Checks the flags and builds the model.
 
         Raises:
-            UserError: naming the flag, if an option is out of range; the mechanism, if it cannot be on edges; or the
-                task, if it has no graph.
+            UserError: naming the flag, if an option is out of range; the mechanism, if it does not support edges; or
+                the task, if it has no graph.
         """
         if not isinstance(description := getattr(task, "description", None), GraphDescription):
             raise UserError(f"--arch {args.arch} is for --task node_prediction")
@@ -154,7 +154,7 @@ def register(name: str, family: Family, defaults: Mapping[str, object]) -> None:
 
 
 def register_graph(family: Family) -> None:
-    """Registers a family's model of graphs, ``ea_gat``, if its steps can be on edges and its layers have no branch."""
+    """Registers a family's model of graphs, ``ea_gat``, if its steps support edges and its layers have no branch."""
     attention = family.attention
     has_branch = attention.build_branch.__func__ is not Mechanism.build_branch.__func__  # type: ignore[attr-defined]
     if not has_branch and attention.fits_edges(attention.options(**family.graph_defaults)):

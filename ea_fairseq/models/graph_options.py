@@ -19,16 +19,16 @@ class GraphOptions(Options):
 
     graph_layers: int = option(2, whole(1, 1000), "layers", "a whole number from 1 to 1,000", "N")
     graph_heads: int = option(8, whole(1, MOST), "heads of all layers but the last", "a whole number above 0", "N")
-    head_width: int = option(8, whole(1, MOST), "channels of such a head", "a whole number above 0", "N")
+    head_width: int = option(8, whole(1, MOST), "channels of each of these heads", "a whole number above 0", "N")
     output_heads: int = option(
-        1, whole(1, MOST), "heads of the last layer, of which the mean is taken", "a whole number above 0", "N"
+        1, whole(1, MOST), "heads of the last layer, whose outputs are averaged", "a whole number above 0", "N"
     )
     dropout: float = option(0.6, fraction, "dropout of inputs and values", "a number from 0 to 1", "F")
     attention_dropout: float = option(0.6, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
     ea_heads: str = option(
         "mean",
         one_of("mean", "mix"),
-        "what a layer takes of the logits below if they have another number of heads: their mean or a learned mix",
+        "how a layer reads logits of the layer below that have another number of heads: their mean or a learned mix",
         "mean or mix",
         "HOW",
     )

@@ -1,4 +1,4 @@
-"""What all models of images share: an encoder, and a linear layer to the classes."""
+"""Code that all models of images share: an encoder, and a linear layer to the classes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,7 +115,7 @@ def register_image(
     Args:
         base: the model's name without a mechanism.
         family: None for plain attention.
-        sizes: defaults of options, by the end of the architecture's name; the first are also those of the model's name.
+        sizes: defaults of options, by the end of the architecture's name; the first also apply to the model's name.
     """
     if family is None:
         name, family = base, Family(base, Attention, {})

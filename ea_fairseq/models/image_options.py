@@ -12,7 +12,7 @@ DEPTHS = (20, 34, 50, 101, 152)  # of residual networks
 
 
 def depth(text: str) -> int:
-    """Parses the depth of a residual network; raises ValueError if there is none of it."""
+    """Parses the depth of a residual network; raises ValueError if no network has this depth."""
     number = int(text)
     if number not in DEPTHS:
         raise ValueError(text)
@@ -20,7 +20,7 @@ def depth(text: str) -> int:
 
 
 def channels(text: str) -> int:
-    """Parses a number of channels, of which quarters are taken; raises ValueError for others."""
+    """Parses a number of channels that can be quartered; raises ValueError otherwise."""
     number = whole(4, MOST)(text)
     if number % 4:
         raise ValueError(text)
@@ -72,7 +72,7 @@ class PatchOptions(ImageOptions):
     )
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of patches of an image.
+        """Returns the number of rows and columns of patches in an image.
 
         Raises:
             UserError: if patches do not divide the image.
@@ -121,7 +121,7 @@ class ConvImageOptions(PatchOptions):
         512, whole(1, MOST), "channels inside a feed-forward network", f"a whole number from 1 to {MOST:,}", "N"
     )
     encoder_attention_heads: int = option(
-        9, whole(1, MOST), "heads of an attention, of as many channels each as a token", "a whole number from 1", "N"
+        9, whole(1, MOST), "heads of an attention, each with as many channels as a token", "a whole number from 1", "N"
     )
     patch_size: int = option(
         2, whole(1, MOST), "pixels a side of the square patches, each of which is a token", "a whole number from 1", "N"
@@ -129,7 +129,7 @@ class ConvImageOptions(PatchOptions):
     pruned_heads: str = option(
         "",
         str,
-        "how many heads less each layer has, such as 2,4,1,2,6,0",
+        "how many heads are removed from each layer, such as 2,4,1,2,6,0",
         "whole numbers with commas",
         "N,...",
     )
@@ -139,10 +139,10 @@ class ConvImageOptions(PatchOptions):
         self.heads_of_layers()
 
     def heads_of_layers(self) -> list[int]:
-        """The number of heads of each layer.
+        """Returns the number of heads of each layer.
 
         Raises:
-            UserError: if ``--pruned-heads`` has not a number for each layer, which leaves it a head.
+            UserError: if ``--pruned-heads`` does not have a number for each layer, or leaves a layer without heads.
         """
         numbers = self.pruned_heads.split(",") if self.pruned_heads else ["0"] * self.encoder_layers
         if len(numbers) != self.encoder_layers or not all(number.isdecimal() for number in numbers):
@@ -157,7 +157,7 @@ class ConvImageOptions(PatchOptions):
 
 @dataclass(frozen=True)
 class ConvTransformerImageOptions(ImageOptions):
-    """Options of convolutions beside attention; defaults are PA's for CIFAR-10.
+    """Options of models with attention and a convolution in parallel; defaults are PA's for CIFAR-10.
 
     Raises:
         UserError: naming the flag, if a value is out of range.
@@ -173,7 +173,11 @@ class ConvTransformerImageOptions(ImageOptions):
         4, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
     )
     attention_stages: int = option(
-        2, whole(0, 4), "how many stages, the last ones, have half of their channels from attention", "0 to 4", "N"
+        2,
+        whole(0, 4),
+        "number of last stages in which attention computes half of the channels",
+        "0 to 4",
+        "N",
     )
 
     @classmethod

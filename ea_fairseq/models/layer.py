@@ -64,12 +64,12 @@ class MechanismLayer(nn.Module):
         self.connections = options.connect(self, self.embed_dim, layer)
 
     def build_fc1(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
-        """The first linear layer of the feed-forward network."""
+        """Builds the first linear layer of the feed-forward network."""
         options = self.options
         return quant_noise(nn.Linear(input_dim, options.first_outputs(output_dim), not options.no_biases), *noise)
 
     def build_fc2(self, input_dim: int, output_dim: int, *noise: Any) -> nn.Module:
-        """The second linear layer of the feed-forward network."""
+        """Builds the second linear layer of the feed-forward network."""
         options = self.options
         return quant_noise(nn.Linear(options.hidden_units(input_dim), output_dim, not options.no_biases), *noise)
 
@@ -100,7 +100,7 @@ class MechanismLayer(nn.Module):
         """Returns the output (T, B, C) of self-attention and of the branch, and what the attention passes on.
 
         Args:
-            x: (T, B, C), or (3, T, B, C) that queries, keys and values are projected from.
+            x: (T, B, C), or (3, T, B, C), from which queries, keys and values are projected.
         """
         # Split the channels between self-attention and the branch.
         attended = rest = x
@@ -120,14 +120,14 @@ class MechanismLayer(nn.Module):
         return attended, passed
 
     def sublayer_input(self, norm: nn.Module, x: Tensor) -> tuple[Tensor, Any]:
-        """What a sub-layer reads, after the norm in pre-norm layers (``--encoder-normalize-before``), and its residual.
+        """Returns a sub-layer's input, normalized in pre-norm layers (``--encoder-normalize-before``), and residual.
 
         Args:
             x: (T, B, C); or a state (n, T, B, C) of connections; or what MUDD mixes for queries, keys, values and the
                 residual, (4, T, B, C).
 
         Returns:
-            (T, B, C), of MUDD (3, T, B, C), and what :meth:`sublayer_output` takes as ``residual``.
+            (T, B, C), or (3, T, B, C) with MUDD, and what :meth:`sublayer_output` takes as ``residual``.
         """
         if self.connections is not None:
             read, residual = self.connection(norm).read(x)
@@ -146,7 +146,7 @@ class MechanismLayer(nn.Module):
         return x if self.normalize_before else norm(x)
 
     def connection(self, norm: nn.Module) -> Any:
-        """The connection of the sub-layer of this norm."""
+        """Returns the connection of the sub-layer that has this norm."""
         assert self.connections is not None
         return next(connection for name, connection in self.connections.items() if getattr(self, name) is norm)
 
@@ -158,7 +158,7 @@ class MechanismLayer(nn.Module):
 
 
 class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
-    """An encoder layer whose self-attention receives what that of the layer below passes on."""
+    """An encoder layer whose self-attention receives what the one of the layer below passes on."""
 
     def build_self_attention(self, embed_dim: int, cfg: Any) -> Attention:
         return self.build_attention("encoder", cfg, embed_dim, cfg.encoder.attention_heads, self_attention=True)
@@ -166,7 +166,7 @@ class MechanismEncoderLayer(MechanismLayer, TransformerEncoderLayerBase):
     def forward(self, x: Tensor, masks: AttentionMasks, *previous: Tensor | None) -> tuple[Tensor | None, ...]:
         """
         Args:
-            x: (S, B, C), or what connections make of it.
+            x: (S, B, C), or what connections pass from layer to layer.
             masks: of padding.
             previous: what the layer below passes on; empty in the first layer.
 

@@ -68,9 +68,9 @@ class LayerOptions(Options):
     connections: str = option(
         "residual",
         one_of(*CONNECTED),
-        "what connects sub-layers: their sum (residual), attention residuals and their delta form, hyper-connections "
-        "and mhc, manifold-constrained ones, or sums of layers: DenseFormer's (dense) and MUDD's, apart for queries, "
-        "keys, values and residuals (mudd)",
+        "what connects sub-layers: their sum (residual), attention residuals (attention) or their delta form (delta), "
+        "hyper-connections (hyper) or manifold-constrained ones (mhc); or weighted sums of layers: DenseFormer's "
+        "(dense), or MUDD's, which are separate for queries, keys, values and residuals (mudd)",
         "one of " + ", ".join(CONNECTED),
         "NAME",
     )
@@ -78,7 +78,7 @@ class LayerOptions(Options):
     residual_block: int = option(
         1,
         whole(1),
-        "sub-layers whose outputs are one sum for --connections attention",
+        "number of sub-layers whose outputs --connections attention sums into one vector",
         "a whole number from 1",
         "N",
     )
@@ -100,37 +100,37 @@ class LayerOptions(Options):
         }
 
     def norm_of(self, width: int, epsilon: float) -> nn.Module:
-        """A norm of vectors (..., width); ``epsilon`` is that of layer norms."""
+        """Builds a norm of vectors (..., width); ``epsilon`` is for layer norms."""
         if self.norm == "rms":
             return RMSNorm(width)
         return nn.LayerNorm(width, epsilon, bias=not self.no_biases)
 
     def replace_norms(self, module: nn.Module) -> None:
-        """Replaces the layer norms that are a module's own by those of these options."""
+        """Replaces a module's own layer norms by the norms of these options."""
         for name, child in module.named_children():
             if isinstance(child, nn.LayerNorm) and (self.norm != "layer" or self.no_biases):
                 setattr(module, name, self.norm_of(child.normalized_shape[0], child.eps))
 
     def hidden_units(self, width: int) -> int:
-        """The number of hidden units, for networks whose plain form has ``width``."""
+        """Returns the number of hidden units, for networks whose plain form has ``width``."""
         if self.ffn not in GATES:
             return width
         return self.gated_ffn_dim or max(1, round(2 * width / 3 / MULTIPLE)) * MULTIPLE
 
     def first_outputs(self, width: int) -> int:
-        """The outputs of the first linear layer of such a network: its hidden units, and as many gates before them."""
+        """Returns the number of outputs of the first linear layer: hidden units and, if gated, as many gates."""
         return (2 if self.ffn in GATES else 1) * self.hidden_units(width)
 
     def activation(self, plain: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """The function between the two linear layers; ``plain`` is that of networks without gates."""
+        """Returns the function between the two linear layers; ``plain`` is for networks without gates."""
         return partial(gated, GATES[self.ffn]) if self.ffn in GATES else plain
 
     def connect(self, module: nn.Module, width: int, layer: int) -> nn.ModuleDict | None:
-        """The connections of a layer's sub-layers, by what their norms are called; None for sums.
+        """Builds the connections of a layer's sub-layers, by the names of their norms; None for sums.
 
         Raises:
-            UserError: if norms come after sub-layers, where a state has no place; or if MUDD has no attention for its
-                inputs.
+            UserError: if norms come after sub-layers, where states cannot be normalized; or if MUDD's inputs do not
+                fit the self-attention.
         """
         if self.connections in ("residual", "dense"):
             return None
@@ -151,7 +151,7 @@ class LayerOptions(Options):
         return nn.ModuleDict(connections)
 
     def stack(self, width: int, layers: int, layerdrop: float) -> Stack:
-        """What connects the layers of a stack.
+        """Builds the connections of a stack's layers.
 
         Raises:
             UserError: if layers that others read may be dropped.
@@ -164,11 +164,11 @@ class LayerOptions(Options):
         return Stack(self.connections, width, layers, self.streams)
 
     def query_key(self, width: int, rotates: bool) -> QueryKey | None:
-        """What happens to queries and keys of one head's ``width`` after their projection; None: nothing."""
+        """Builds the norms and rotations of projected queries and keys of one head's ``width``; None without any."""
         return QueryKey(width, self.qk_norm, rotates) if self.qk_norm or rotates else None
 
 
 def gated(gate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Hidden units (..., H), gated, from gates and units side by side, x (..., 2 H) (GLU Variants eq. 6)."""
+    """Returns gated hidden units (..., H) from gates and units side by side, x (..., 2 H) (GLU Variants eq. 6)."""
     gates, units = x.chunk(2, dim=-1)
     return gate(gates) * units

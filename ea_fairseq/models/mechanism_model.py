@@ -1,4 +1,4 @@
-"""What all models of a mechanism share, whichever of fairseq's models they are built on."""
+"""Code that all models with a mechanism share, for any of fairseq's models that they are built on."""
 
 import copy
 from argparse import ArgumentParser
@@ -33,7 +33,7 @@ LOG_PRIORITY = 10_000  # fairseq logs metrics in the order of their priorities; 
 
 
 class MechanismModel(BaseFairseqModel):
-    """Flags, their checks, and loading of checkpoints; a mixin, to be listed before a model of fairseq as a base."""
+    """Flags, their checks, and loading of checkpoints; a mixin, to be listed before a fairseq model among the bases."""
 
     family: ClassVar[Family]
     hub: ClassVar[Any]  # the class that loads trained models in Python
@@ -123,7 +123,7 @@ class MechanismModel(BaseFairseqModel):
         """Checks fairseq's ``--encoder-layers-to-keep`` or ``--decoder-layers-to-keep``.
 
         Raises:
-            UserError: if it is no list of layers, or if a layer would compute something else under its new index.
+            UserError: if it is not a list of layers, or if a layer would compute something else under its new index.
         """
         if not text:
             return
@@ -192,7 +192,7 @@ class MechanismModel(BaseFairseqModel):
 
 
 def mark_embeddings(model: nn.Module) -> None:
-    """Tells the matrices with a row for each token, or position, from those of layers, for ``--optimizer muon``."""
+    """Marks matrices with a row for each token or position, so that ``--optimizer muon`` can leave them out."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) or name.endswith(".output_projection"):
             for parameter in module.parameters(recurse=False):

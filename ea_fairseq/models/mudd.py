@@ -20,7 +20,7 @@ class MultiwayMixture(nn.Module):
     """X^c of m ways after layer l, from the n = l + 1 vectors X_i of a word.
 
     Parameters are ``first`` (4 n, C), W1; ``second`` (m n, 4 n), W2, zeros at the start; and ``bias`` (m, n), b, one
-    for the last vector and zero for the others, which is the model with sums.
+    for the last vector and zero for the others, as in the model with sums.
     """
 
     def __init__(self, width: int, vectors: int, ways: int):
@@ -42,13 +42,14 @@ def separate_inputs(layer: nn.Module) -> None:
     """Prepares a layer's self-attention for queries, keys and values from different vectors.
 
     Raises:
-        UserError: if something beside it or in its place reads the same vector as all of them.
+        UserError: if a convolution reads the same vector for all three, or computes in parallel to self-attention or in
+            its place.
     """
     attention = layer.self_attn
     if not isinstance(attention, Attention) or layer.branch is not None:
         raise UserError(
-            "--connections mudd is for attentions alone, and not for a convolution beside them or in their place"
+            "--connections mudd does not support convolutions in parallel to self-attention or in its place"
         )
     if attention.convolutions is not None and attention.convolutions.act_on("qkv"):
-        raise UserError("--connections mudd gives attentions three inputs, and --conv-projections convolve one")
+        raise UserError("--connections mudd gives attentions three inputs, and --conv-projections supports only one")
     attention.is_plain = False  # fairseq's forward projects all from the query

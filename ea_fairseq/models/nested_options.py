@@ -21,7 +21,7 @@ def flatten(options: Namespace | dict | DictConfig | None, complete: bool = Fals
     """Replaces nested options, in place, by flat ones.
 
     Args:
-        options: of a model.
+        options: a model's options.
         complete: whether missing options of a nested part are added, with fairseq's defaults.
 
     Raises:

@@ -8,8 +8,8 @@ from fairseq.models.roberta import RobertaClassificationHead
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
-HIDDEN = 128  # of the LSTM in each direction, and of the layer before the classes
-INSIDE = "##"  # before each piece of a word but the first, in WordPiece
+HIDDEN = 128  # width of the LSTM in each direction, and of the layer before the classes
+INSIDE = "##"  # prefix of each piece of a word but the first, in WordPiece
 
 
 class PooledHead(RobertaClassificationHead):
@@ -28,7 +28,7 @@ class PooledHead(RobertaClassificationHead):
         """
         Args:
             width: C, of the encoder's outputs.
-            options: of fairseq's head, but for its widths.
+            options: of fairseq's head, except its widths.
         """
         super().__init__(input_dim=2 * HIDDEN, inner_dim=HIDDEN, **options)
         special = {dictionary.bos(), dictionary.pad(), dictionary.eos()}
@@ -73,10 +73,10 @@ class PooledHead(RobertaClassificationHead):
         scores = self.score_proj(torch.tanh(self.query_proj(self.query) + self.key_proj(states))).squeeze(-1)
         inside = torch.arange(states.size(1), device=tokens.device) < lengths.unsqueeze(1)
         weights = scores.masked_fill(~inside, -torch.inf).softmax(dim=-1)
-        # Weighted mean; weights back to where the words stand.
+        # Weighted mean; the weights are put back at the positions of the words.
         pooled = (weights.unsqueeze(1) @ states).squeeze(1)
         return pooled, weights.new_zeros(tokens.shape).masked_scatter(words, weights[inside])
 
     def classify(self, pooled: Tensor) -> Tensor:
-        """Scores of the classes (B, classes) by weighted means of states (B, 2 HIDDEN)."""
+        """Returns scores of the classes (B, classes) from weighted means of states (B, 2 HIDDEN)."""
         return self.out_proj(self.dropout(self.activation_fn(self.dense(pooled))))

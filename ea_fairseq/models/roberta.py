@@ -36,7 +36,7 @@ LAYOUT_DEFAULTS = {"roberta": {}, "bert": {"segments": 2, "layer_norm_eps": 1e-1
 
 
 class MechanismRobertaEncoder(RobertaEncoder):
-    """fairseq's RoBERTa encoder and its language model's head, the attentions with a mechanism."""
+    """fairseq's RoBERTa encoder and its language model's head, with a mechanism in the attentions."""
 
     def __init__(self, args: Any, dictionary: Dictionary, attention: type[Attention]):
         """Args: attention: the class of the attentions."""
@@ -59,7 +59,7 @@ class MechanismRobertaEncoder(RobertaEncoder):
     def build_lm_head(
         self, embed_dim: int, output_dim: int, activation_fn: str, weight: nn.Parameter | None
     ) -> nn.Module | None:
-        """Builds the language model's head, (B, S, C) -> (B, S, tokens); it is as wide inside as the embeddings."""
+        """Builds the language model's head, (B, S, C) -> (B, S, tokens), with a dense layer as wide as embeddings."""
         head = RobertaLMHead(self._size, output_dim, activation_fn, weight)
         if self._size != embed_dim:
             head.dense = nn.Linear(embed_dim, self._size)

@@ -1,4 +1,4 @@
-"""What the Transformer's encoder and decoder share: layers that pass logits or values on to the next layer."""
+"""Code that the Transformer's encoder and decoder share: layers that pass logits or values on to the next layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,18 +56,18 @@ class MechanismStack(nn.Module):
         name_dropouts(self)
 
     def build_layer(self, kind: type[nn.Module], cfg: Any, *args: Any) -> nn.Module:
-        """Builds the next layer, of the class of an encoder's or a decoder's layers."""
+        """Builds the next layer; ``kind`` is the class of an encoder's or a decoder's layers."""
         classes = {"attention": self._attention, "cross": self._cross}
         layer = kind(cfg, *args, **classes, layer=self._layers_built, shared=self._shared)
         self._layers_built += 1
         return wrap_layer(layer, cfg)
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
-        """Chooses the next layer's input from the states so far, (T, B, C) each: the last one without flags."""
+        """Returns the next layer's input from the states so far, (T, B, C) each: by default the last one."""
         return self.connections.layer_input(states)
 
     def readable(self, states: list[Tensor]) -> list[Tensor]:
-        """The states that callers of fairseq's models may read: those of one vector a word, (T, B, C) each."""
+        """Returns the states for callers of fairseq's models, (T, B, C) each; none if words have several vectors."""
         return states if states[0].dim() == 3 else []
 
     def max_positions(self) -> int:

@@ -1,4 +1,4 @@
-"""Loading a checkpoint's parameters into a model that has others, and refusing those that do not fit."""
+"""Loading a checkpoint's parameters into a model with other parameters, and refusing those that do not fit."""
 
 import logging
 import re
@@ -11,15 +11,15 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.options import Options
 
 logger = logging.getLogger(__name__)
-MECHANISM = re.compile(  # parameters that a layer of fairseq's, or a plain one of ours, does not have
+MECHANISM = re.compile(  # parameters that neither fairseq's layers nor our plain ones have
     r"_attn\.(?!([qkv]|out)_proj\.|bias_[kv]$|query_key\.)|\.branch\."
 )
-BY_FLAGS = re.compile(r"_attn\.(terms|convolutions)\.")  # of these, what a plain layer of ours has by flags
+BY_FLAGS = re.compile(r"_attn\.(terms|convolutions)\.")  # those of them that flags add to our plain layers
 PROJECTION = re.compile(r"_attn\.[qk]_proj\.(weight|bias)$")
 
 
 def missing_mechanism_parameters(model: nn.Module, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the model's tensors of its mechanism if the checkpoint is a plain Transformer's, else nothing."""
+    """Returns the tensors of the model's mechanism if the checkpoint is a plain Transformer's, else nothing."""
     if any(MECHANISM.search(name) and not BY_FLAGS.search(name) for name in state_dict):
         return {}
     own = model.state_dict()

@@ -2,8 +2,8 @@
 
 T5 is the Transformer with other parts: RMS norms before each sub-layer, no biases, one table of relative positions for
 all layers of a stack, scores that are not scaled, embeddings that are, and padding as the decoder's first token. T5 1.1
-has gated feed-forward networks and an output projection of its own. EA-T5 is in Wang et al., Evolving Attention, ICML
-2021 ("EA"), section 4.2; which of its attentions evolve is not said there.
+has gated feed-forward networks and a separate output projection. EA-T5 is in Wang et al., Evolving Attention, ICML 2021
+("EA"), section 4.2, which does not say which of its attentions evolve.
 """
 
 from typing import Any, cast
@@ -83,7 +83,7 @@ class T5(MechanismTransformer):
 
     @classmethod
     def build_decoder(cls, cfg: Any, tgt_dict: Dictionary, embed_tokens: nn.Embedding) -> MechanismDecoder:
-        """Builds the decoder, whose embeddings are those of the encoder, and in T5 1.0 the output projection, too."""
+        """Builds the decoder, which shares the encoder's embeddings; in T5 1.0 its output projection does, too."""
         if T5Options.from_namespace(cfg).untied_output:
             cfg.share_decoder_input_output_embed = False
         attention, cross = (cls.attention_of(cfg, kind) for kind in ("decoder", "cross"))
@@ -91,12 +91,12 @@ class T5(MechanismTransformer):
 
     @classmethod
     def attention_of(cls, cfg: Any, kind: str) -> type[Attention]:
-        """The class of the attentions of a kind: the mechanism's, or plain attention."""
+        """Returns the class of the attentions of a kind: the mechanism's, or plain attention."""
         return cls.family.attention if kind in T5Options.from_namespace(cfg).kinds else Attention
 
 
 def initialize(model: T5, options: T5Options) -> None:
-    """Draws the parameters that T5 has as T5 does: scores are not scaled, so the queries' weights are small instead."""
+    """Initializes T5's own parameters as T5 does: scores are not scaled, so the queries' weights are small instead."""
     width = model.encoder.embed_tokens.embedding_dim
     weights: list[tuple[nn.Module | None, float]] = [(model.encoder.embed_tokens, 1.0)]
     if options.untied_output:
@@ -114,7 +114,7 @@ def initialize(model: T5, options: T5Options) -> None:
 
 
 def options_of_size(name: str) -> dict[str, object]:
-    """The options of an architecture's name without ``t5_``, such as ``1_1_small``."""
+    """Returns the options of an architecture, given its name without ``t5_``, such as ``1_1_small``."""
     layers, width, heads, units = SIZES[name]
     version = VERSIONS["1_1_" if name.startswith("1_1_") else ""]
     found: dict[str, object] = {**PARTS, **version}

@@ -1,4 +1,4 @@
-"""Flags that T5s have beside those of other Transformers."""
+"""Flags of T5s, in addition to those of other Transformers."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ def kinds(text: str) -> str:
 
 @dataclass(frozen=True)
 class T5Options(Options):
-    """Where a T5's mechanism acts, and whether words are read and written by one table.
+    """Where a T5's mechanism acts, and whether embeddings and output projection share one table.
 
     Raises:
         UserError: naming the flag, if a value is invalid.
@@ -25,11 +25,11 @@ class T5Options(Options):
     ea_in: str = option(
         "encoder",
         kinds,
-        "attentions with the mechanism, others are plain: encoder, decoder (self-attentions), cross (to the source)",
+        "attentions with the mechanism, others are plain: encoder, decoder (self-attentions), cross (encoder-decoder)",
         "some of encoder, decoder and cross, with commas",
         "KINDS",
     )
-    untied_output: bool = option(False, bool, "the output projection has weights of its own, not the embeddings")
+    untied_output: bool = option(False, bool, "the output projection has its own weights instead of the embeddings")
 
     @property
     def kinds(self) -> list[str]:

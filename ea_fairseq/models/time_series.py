@@ -61,7 +61,7 @@ class Readout(nn.Linear):
         return super().forward(self.concatenated(x, padding_mask))
 
     def concatenated(self, x: Tensor, padding_mask: Tensor) -> Tensor:
-        """What the linear layer reads: (B, T, d) and its padding (B, T) -> (B, N d)"""
+        """Returns what the linear layer reads: (B, T, d) and its padding (B, T) -> (B, N d)"""
         x = self.dropout(F.gelu(x)).masked_fill(padding_mask.unsqueeze(-1), 0.0)
         return F.pad(x, (0, 0, 0, self.longest - x.size(1))).flatten(1)
 

@@ -19,7 +19,7 @@ class TimeSeriesOptions(Options):
     """
 
     blocks: int = option(
-        3, whole(1, 1000), "blocks, or layers that are recurrent", "a whole number from 1 to 1,000", "N"
+        3, whole(1, 1000), "number of blocks or of recurrent layers", "a whole number from 1 to 1,000", "N"
     )
     width: int = option(64, whole(1, MOST), "channels of a step in a model", f"a whole number from 1 to {MOST:,}", "N")
     dropout: float = option(0.1, fraction, "dropout", "a number from 0 to 1", "F")

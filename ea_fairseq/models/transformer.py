@@ -45,7 +45,7 @@ SIZES: dict[str, dict[str, object]] = {  # options of the papers' sizes; 6 + 6 l
     "base": {},
     "lite": LITE_SIZE,
     "modern_base": MODERN_LAYERS,
-    "modern_lite": {**LITE_SIZE, **MODERN_LAYERS, "gated_ffn_dim": 112},  # as many parameters as Lite, and 0.5%
+    "modern_lite": {**LITE_SIZE, **MODERN_LAYERS, "gated_ffn_dim": 112},  # 0.5% more parameters than Lite
 }
 UNSUPPORTED = {
     "cross_self_attention": "self-attention and encoder-decoder attention have separate maps",
@@ -80,7 +80,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
         cls.check_args(args, "encoder", "decoder")
         with flags_refused():
             model = super().build_model(args, task)
-        if LayerOptions.from_namespace(args).start_with_padding:  # which is a token like others then, and learned
+        if LayerOptions.from_namespace(args).start_with_padding:  # padding is then a token like others, and learned
             for stack in (model.encoder, model.decoder):
                 stack.embed_tokens.padding_idx = None
         return model

@@ -1,7 +1,7 @@
 """ViT: Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, and with evolving attention EA-ViT.
 
 EA-ViT is in Wang et al., Convolution-enhanced Evolving Attention Networks, 2022 ("CEAN"), sections 3.4 and 4.4. A map
-has the class token's row and column, and the mechanism runs over all of it.
+includes the class token's row and column, and the mechanism runs over all of it.
 """
 
 from collections.abc import Mapping

@@ -183,7 +183,7 @@ class LearnedImage(SeparableTerm):
 
     @classmethod
     def of_stack(cls, context: LayerContext, width: int, heads: int) -> "LearnedImage":
-        """Builds a term whose embeddings the layers of the stack share, as in the authors' model with content scores."""
+        """Builds a term whose embeddings all layers of a stack share, as in the authors' model with content scores."""
         term = cls(context, width, heads, cast("DistanceEmbeddings | None", context.shared.get("distances")))
         context.shared["distances"] = term.embeddings
         return term

@@ -131,7 +131,7 @@ REFUSED = [
         "aa_resnet_20",
         None,
         {"encoder_attention_heads": 32},
-        "--encoder-attention-heads 32 leave a convolution of 32",
+        "--encoder-attention-heads 32 are too many: attention takes all 32",
     ),
     ("aa_resnet_20", None, {"conv_projections": "q"}, "--conv-projections needs as many input as output channels"),
     ("conv_image_small", None, {"pruned_heads": "1"}, "--pruned-heads must have 2 whole numbers, one for each layer"),

@@ -265,14 +265,14 @@ def test_layers_that_are_read_must_not_be_dropped(name):
 @pytest.mark.parametrize("family", [name for name in ROWS if name in FAMILIES])
 def test_mudd_goes_with_every_mechanism_that_has_no_branch(family):
     if FAMILIES[family].attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
-        with pytest.raises(UserError, match="--connections mudd is for attentions alone"):
+        with pytest.raises(UserError, match="--connections mudd does not support convolutions in parallel"):
             build_with("mudd", family)
     else:
         assert_decodes_stepwise(build_with("mudd", family), seed=3)
 
 
 def test_mudd_has_no_inputs_for_convolved_projections():
-    with pytest.raises(UserError, match="three inputs, and --conv-projections convolve one"):
+    with pytest.raises(UserError, match="three inputs, and --conv-projections supports only one"):
         build("ea_transformer", **TINY, **PRE_NORM, connections="mudd", conv_projections="q,k")
 
 
