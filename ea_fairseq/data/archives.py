@@ -1,4 +1,4 @@
-"""Archives of corpora: where they are, whether a file is what it should be, and how to get one."""
+"""Archives of corpora: finds, verifies and downloads them."""
 
 import hashlib
 import json
@@ -42,20 +42,20 @@ class Archive:
 
 
 class WrongFileError(UserError):
-    """A file that is not the archive; `reason` says why, and how to use it nevertheless."""
+    """A file that is not the archive; `reason` says why, and how to use the file anyway."""
 
     def __init__(self, path: Path, place: Place, expected: str, found: str, sha256: str) -> None:
-        """``expected`` and ``found`` are sizes or checksums in words; ``sha256`` is the file's, to accept it by."""
+        """``expected`` and ``found`` are sizes or checksums in words; ``sha256`` is the file's, for ``--accept``."""
         trust = f"run again with --accept {place.archive}={sha256} if you trust it"
         self.reason = f"expected {expected}, found {found}: {trust}"
         super().__init__(f"{path} is not the archive {place.archive}: {self.reason}, or fetch it anew.")
 
 
 def read_table(path: Path) -> dict[str, list[Place]]:
-    """Reads a table such as archives.tsv: the places of each archive, by its name, both in the table's order."""
+    """Reads a table such as archives.tsv; returns the places of each archive by name, all in the table's order."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     table: dict[str, list[Place]] = {}
-    for line in lines[1:]:  # the first names the columns
+    for line in lines[1:]:  # the first line names the columns
         archive, size, checksum, address = line.split()
         table.setdefault(archive, []).append(Place(archive, None if size == "-" else int(size), checksum, address))
     return table
@@ -71,7 +71,7 @@ def verify(path: Path, place: Place) -> str:
     """Checks that a file has the place's size and checksum, and returns its sha256.
 
     Raises:
-        WrongFileError: where it has not.
+        WrongFileError: if they differ.
     """
     size, sha256 = path.stat().st_size, checksum(path, "sha256")
     if place.size not in (None, size):
@@ -84,10 +84,10 @@ def verify(path: Path, place: Place) -> str:
 
 
 def verified(folder: Path) -> tuple[Path, dict[str, object]]:
-    """The file in an archive's folder, verified against source.json, and the content of source.json.
+    """Verifies the file in an archive's folder against source.json; returns its path and source.json's content.
 
     Raises:
-        WrongFileError: where size or checksum differ.
+        WrongFileError: if size or checksum differ.
     """
     source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
     path = folder / source["file"]
@@ -96,20 +96,20 @@ def verified(folder: Path) -> tuple[Path, dict[str, object]]:
 
 
 def accepted_checksums(choices: list[str], table: dict[str, list[Place]]) -> dict[str, str]:
-    """The checksum of each archive that --accept names; raises UserError for a choice that is malformed or unknown."""
+    """Returns the checksum of each archive that --accept names; raises UserError if one is malformed or unknown."""
     accepted = {}
     for choice in choices:
         archive, _, digest = choice.partition("=")
         if not re.fullmatch("sha256:[0-9a-f]{64}", digest.lower()):
             raise UserError(f"--accept needs NAME=sha256:CHECKSUM, not '{choice}'.")
         if archive not in table:
-            raise UserError(f"--accept names the archive {archive}, and there are only: {', '.join(table)}.")
+            raise UserError(f"--accept names the archive {archive}, but the known archives are: {', '.join(table)}.")
         accepted[archive] = digest.lower()
     return accepted
 
 
 def own_files(folder: Path | None, places: list[Place]) -> list[tuple[Path, Place]]:
-    """The user's own files of an archive: those in the folder, or a folder in it, with the file name of a place."""
+    """Finds the user's own files of an archive, by a place's file name, in the folder or in a folder in it."""
     if folder is None:
         return []
     named = [
@@ -121,10 +121,10 @@ def own_files(folder: Path | None, places: list[Place]) -> list[tuple[Path, Plac
 
 
 def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
-    """The user's own file of an archive, verified; None where no file has such a name.
+    """Returns the user's own file of an archive, verified, or None if no file has its name.
 
     Raises:
-        UserError: where all files of such a name have a wrong size or checksum.
+        UserError: if all files with its name have a wrong size or checksum.
     """
     wrong = []
     for path, place in own_files(folder, places):
@@ -138,12 +138,12 @@ def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
 
 
 def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
-    """Downloads an archive from the first place that gives it, to a .part file in the folder.
+    """Downloads an archive from the first place that provides it, to a .part file in the folder.
 
     A .part file for the same checksum is continued.
 
     Raises:
-        UserError: where no place gives the archive, with each place's reason.
+        UserError: if no place provides the archive, with each place's reason.
     """
     reasons = []
     for place in places:
@@ -160,10 +160,10 @@ def download(places: list[Place], folder: Path, patience: Patience) -> Archive:
 
 
 def download_verified(place: Place, part: Path, patience: Patience) -> str:
-    """Transfers and verifies a file, a second time from scratch where it is wrong; returns its sha256.
+    """Downloads and verifies a file, a second time from scratch if it is wrong; returns its sha256.
 
     Raises:
-        RefusedError: where it is wrong twice, or is not given.
+        RefusedError: if it is wrong twice, or cannot be downloaded.
     """
     for _ in range(2):
         transfer(place.address, place.size, part, patience)
@@ -182,8 +182,8 @@ class Sources:
     Args:
         table: the places of each archive, by its name.
         own: a folder with archives that need no download.
-        mirror: a host, and folder, in place of those of the table.
-        accepted: the only checksum of an archive, whatever the table says, by its name.
+        mirror: a host, optionally with a folder, to use instead of the table's hosts.
+        accepted: checksums by archive name, which replace those of the table.
     """
 
     table: dict[str, list[Place]]
@@ -192,16 +192,16 @@ class Sources:
     accepted: dict[str, str] = field(default_factory=dict)
 
     def places(self, archive: str) -> list[Place]:
-        """The places of an archive, with the checksum that is accepted, if there is one."""
+        """Returns the places of an archive, with the accepted checksum if there is one."""
         accepted = self.accepted.get(archive)
         places = self.table[archive]
         return [replace(place, size=None, checksum=accepted) for place in places] if accepted else places
 
     def get(self, archive: str, output: Path) -> None:
-        """Makes a folder of the archive and its source.json; .part files of a download lie beside it.
+        """Makes a folder with the archive and source.json; a download's .part files are next to this folder.
 
         Raises:
-            UserError: where no place gives the archive, or the user's own file is another.
+            UserError: if no place provides the archive, or the user's own file is a different one.
         """
         places = self.places(archive)
         own = own_file(self.own, places)
@@ -222,7 +222,7 @@ class Sources:
         file = output / found.place.file
         if not own:
             found.path.rename(file)
-        elif output.parent.resolve() in own.path.parents[1:]:  # was downloaded here, and may be replaced
+        elif output.parent.resolve() in own.path.parents[1:]:  # it was downloaded here, and may be replaced
             file.hardlink_to(own.path)
         else:
             file.symlink_to(own.path)

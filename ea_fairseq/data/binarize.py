@@ -1,4 +1,4 @@
-"""Text as binarised data, sentence pairs or labelled sentences, described in preparation.json and manifest.json."""
+"""Binarises sentence pairs, text or labelled sentences; describes them in preparation.json and manifest.json."""
 
 import logging
 import shutil
@@ -27,11 +27,11 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Description:
-    """What the two JSON files say of a preparation.
+    """The content of the two JSON files of a preparation.
 
     Args:
-        settings: by name.
-        versions: of the tools.
+        settings: settings by name.
+        versions: versions of the tools.
         models: files of subword models, which are copied into the data.
     """
 
@@ -45,9 +45,9 @@ class Description:
         """Copies the subword models into a folder of data and writes preparation.json and manifest.json.
 
         Args:
-            folders: of the text, by split.
+            folders: text folders, by split.
             more: settings that come first.
-            preparation: names of the settings that preparation.json has.
+            preparation: names of the settings in preparation.json.
         """
         for model in self.models:
             shutil.copyfile(model, output / model.name)
@@ -72,13 +72,13 @@ def binarize(
     """Writes sentence pairs as data for translation to a new folder.
 
     Args:
-        folders: of the text, by split; dictionaries are those of train.
-        tags: that source sentences may have.
-        dictionary: of fairseq, for both languages, in place of one of the text; T5's sentinels are added to it.
-        preparation: names of the settings that preparation.json has.
+        folders: text folders, by split; dictionaries are made from train.
+        tags: those that source sentences may have.
+        dictionary: fairseq's, for both languages, instead of one made from the text; T5's sentinels are added.
+        preparation: names of the settings in preparation.json.
 
     Raises:
-        UserError: where the dictionary is none.
+        UserError: if the dictionary is invalid.
     """
     quiet_fairseq()
     from ea_fairseq.data.binary_text import make_dictionary
@@ -116,12 +116,12 @@ def binarize_text(
     """Writes plain text as data for span_corruption and masked_lm to a new folder.
 
     Args:
-        folders: of the text, by split.
-        dictionary: of fairseq; None for one of the training text.
-        threshold: how often a word of that must occur.
+        folders: text folders, by split.
+        dictionary: fairseq's; None for one made from the training text.
+        threshold: how often a word of the latter must occur.
 
     Raises:
-        UserError: where the dictionary is none.
+        UserError: if the dictionary is invalid.
     """
     quiet_fairseq()
     from ea_fairseq.data.binary_text import make_dictionary
@@ -148,14 +148,14 @@ def binarize_sentences(
     """Writes labelled sentences as data for fairseq's sentence_prediction to a new folder.
 
     Args:
-        folders: of the text, by split.
+        folders: text folders, by split.
         labels: text folders that have the labels, by split.
-        kind: of the labels; None for the classes of the training set.
-        dictionary: of fairseq; None for one of the training text.
-        threshold: how often a word of that must occur.
+        kind: kind of labels; None for the classes of the training set.
+        dictionary: fairseq's; None for one made from the training text.
+        threshold: how often a word of the latter must occur.
 
     Raises:
-        UserError: where a label is none, or the dictionary.
+        UserError: if a label or the dictionary is invalid.
     """
     quiet_fairseq()
     from ea_fairseq.data.binary_text import make_dictionary
@@ -173,7 +173,7 @@ def binarize_sentences(
 
 
 def read_dictionary(path: Path) -> Any:
-    """fairseq's dictionary of a file; raises UserError where it is none."""
+    """Reads a dictionary of fairseq; raises UserError if the file is not one."""
     from fairseq.data import Dictionary
 
     try:
@@ -189,7 +189,7 @@ def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], di
 
     Args:
         folders: text folders, by split.
-        dictionaries: fairseq's, of the sides.
+        dictionaries: fairseq's dictionaries of the sides.
     """
     from ea_fairseq.data.binary_text import write_token_ids
 
@@ -203,10 +203,10 @@ def write_texts(output: Path, layout: Layout, folders: dict[str, TextFolder], di
 
 
 def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], workers: int) -> None:
-    """Writes the labels of each split: numbers in SPLIT.label and, of classes, token ids and their dictionary.
+    """Writes the labels of each split: numbers in SPLIT.label and, for classes, token ids and their dictionary.
 
     Raises:
-        UserError: naming a label that is none.
+        UserError: naming an invalid label.
     """
     from fairseq.data import Dictionary
 
@@ -225,6 +225,6 @@ def write_labels(output: Path, kind: Classes | Scores, files: dict[str, Path], w
 
 
 def quiet_fairseq() -> None:
-    """Keeps fairseq, which is imported after this, from telling what it does."""
+    """Silences fairseq, which is imported after this."""
     logging.getLogger("fairseq").setLevel("WARNING")
     warnings.simplefilter("ignore")

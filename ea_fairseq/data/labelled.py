@@ -20,19 +20,19 @@ from ea_fairseq.text.subwords import T5
 
 SIDES = ("input0", "input1")  # as fairseq calls them
 LANGUAGE = "en"  # of all of these data sets, for the tokenizer
-GZIPPED = 3  # times as large is the text
+GZIPPED = 3  # the text is about this many times as large as its file
 SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
 TABLES = """read train.tsv, valid.tsv and optionally test.tsv (plain or .gz) in DIR: one header line, then lines of
 LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""
 VOCABULARY = (
     Option("vocabulary", "DIR", None, "use BERT's vocabulary: vocab.txt and dict.txt of import-bert, in DIR", Path),
-    Option("cased", None, False, "with --vocabulary: keep case and accents, for a BERT that is cased"),
+    Option("cased", None, False, "with --vocabulary: keep case and accents, for a cased BERT"),
 )
 TEXT_TO_TEXT = Option(
     "text_to_text",
     "DIR",
     None,
-    "make data for T5, of inputs and targets, with the pieces in DIR, the folder of import-t5 or of data for T5",
+    "make inputs and targets for T5, with the pieces in DIR, a folder of import-t5 or of data for T5",
     folder,
 )
 OWN = (Option("tsv", "DIR", None, TABLES, folder), *VOCABULARY, TEXT_TO_TEXT)
@@ -40,17 +40,17 @@ OWN = (Option("tsv", "DIR", None, TABLES, folder), *VOCABULARY, TEXT_TO_TEXT)
 
 @dataclass(frozen=True)
 class Task:
-    """What is known of a task.
+    """A task and its data.
 
     Args:
-        name: of the task.
-        sentences: of an example; None for any number.
-        counts: examples of train, valid and test.
-        tables: of each split, the form of its table (a key of ``FORMS``) and its archive.
-        without: an archive whose examples are left out of the table for training.
-        labels: what they are; None for the classes of the table for training.
-        prefix: of inputs that are text to text; None for the name.
-        words: that say the classes in text to text; None for their names.
+        name: its name.
+        sentences: number per example; None for any number.
+        counts: number of examples in train, valid and test.
+        tables: for each split, the form of its table (a key of ``FORMS``) and its archive.
+        without: an archive whose examples are left out of the training table.
+        labels: kind of labels; None for the classes in the training table.
+        prefix: how text-to-text inputs begin; None for the name.
+        words: text-to-text targets for the classes; None for their names.
     """
 
     name: str
@@ -68,7 +68,7 @@ class LabelledSentences(DataSet):
     """A data set of labelled sentences.
 
     Args:
-        task: what is known of it.
+        task: the task, unless the options choose it.
         normalized: splits whose punctuation is normalised.
     """
 
@@ -79,11 +79,11 @@ class LabelledSentences(DataSet):
 
     def chosen_task(self, options: Namespace) -> Task:
         """The task that the options ask for."""
-        assert self.task is not None  # but where a subclass chooses
+        assert self.task is not None  # unless a subclass chooses
         return self.task
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        """Prepares the data, or prints the plan; raises UserError for bad options or if a step fails."""
         task, (path,) = self.chosen_task(options), options.given
         check_options(options)
         normalized = self.normalized
@@ -103,7 +103,7 @@ class LabelledSentences(DataSet):
         replace(self, counts=counts).carry_out(plan, output, options, strict=not options.subsample)
 
     def plan_text(self, plan: TextPlan, task: Task, output: OutputFolder) -> None:
-        """Plans to take the text and the labels of each split, from tables of the user's or from archives."""
+        """Plans to take the text and the labels of each split, from the user's tables or from archives."""
         options = plan.options
         if options.tsv:
             output.say(f"checking {options.tsv}")
@@ -143,7 +143,7 @@ class LabelledSentences(DataSet):
 
 
 def check_options(options: Namespace) -> None:
-    """Raises UserError for options that do not go together."""
+    """Raises UserError for options that cannot be combined."""
     if options.tsv and (options.archives or options.mirror):
         raise UserError("--tsv is text of your own: leave --archives and --mirror out.")
     words = options.vocabulary
@@ -156,11 +156,11 @@ def check_options(options: Namespace) -> None:
 
 
 def plan_own_tables(plan: TextPlan, task: Task) -> None:
-    """Plans to take the tables of ``--tsv``; raises UserError where an example has another number of sentences."""
+    """Plans to take the tables of ``--tsv``; raises UserError if the number of sentences per example is wrong."""
     tables, sentences = check_tables(plan.options.tsv)
     if sentences != (task.sentences or sentences):
         raise UserError(
-            f"{tables['train']} has {sentences} sentences an example, and {task.name} has {task.sentences}."
+            f"{tables['train']} has {sentences} sentences per example, but {task.name} has {task.sentences}."
         )
     plan.sides = SIDES[:sentences]
     for part, table in tables.items():

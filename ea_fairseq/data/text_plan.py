@@ -1,4 +1,4 @@
-"""The steps from text to subwords, planned one after the other; labelled sentences and sentence pairs share them."""
+"""Plans the steps from text to subwords, which labelled sentences and sentence pairs share."""
 
 import platform
 import shutil
@@ -23,28 +23,28 @@ from ea_fairseq.text.tags import TAGS
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
 TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece", "t5": "sentencepiece"}
-BYTES_OF_A_PAIR = 320  # of a sample, at most, about
-COMPRESSED = 35  # percent of its size that gzipped text has
+BYTES_OF_A_PAIR = 320  # of a sample, approximate maximum
+COMPRESSED = 35  # size of gzipped text, in percent of the plain text's
 BINARISED = 80
 
 
 class TextPlan(Plan):
-    """A plan of steps that text goes through.
+    """A plan of the steps that prepare text.
 
     Args:
-        folder: of the preparation.
-        options: of the command line.
-        sides: of the text: languages, or input0 and input1.
+        folder: the folder of the preparation.
+        options: those of the command line.
+        sides: names of the text's sides: languages, or input0 and input1.
 
     Raises:
-        UserError: where a tool is not installed.
+        UserError: if a tool is not installed.
 
     Attributes:
-        versions: of the tools.
-        text: of each split, the text folders that hold it so far.
-        tags: of the text of each split that has some.
-        sizes: of the text for training so far, about, in bytes by split.
-        models: of subwords.
+        versions: versions of the tools.
+        text: the text folders that hold each split so far.
+        tags: the tags of each split that has some.
+        sizes: approximate bytes of training text so far, by split.
+        models: the subword models.
     """
 
     def __init__(self, folder: Path, options: Namespace, sides: tuple[str, ...]) -> None:
@@ -57,16 +57,16 @@ class TextPlan(Plan):
 
     @property
     def sample(self) -> Sample | None:
-        """The sample of the text for training that ``--subsample`` asks for."""
+        """The sample of the training text that ``--subsample`` asks for."""
         return Sample(self.options.subsample, self.options.seed) if self.options.subsample else None
 
     def add_source(self, output: str, part: str, size: int = 0) -> None:
-        """Adds what a step makes to the text of a split, and its size to that of the text for training."""
+        """Adds the output of a step to the text of a split, and its size to that of the training text."""
         self.text[part] = (*self.text.get(part, ()), output)
         self.sizes[part] += size
 
     def size_on_disk(self, size: int) -> int:
-        """The size of so many bytes of text for training on the disk, about."""
+        """Returns the approximate size on disk of so many bytes of training text."""
         return size * COMPRESSED // 100 if self.options.compress else size
 
     def folders(self, part: str) -> list[TextFolder]:
@@ -88,12 +88,12 @@ class TextPlan(Plan):
         percent: int = 100,
         **more: Any,
     ) -> None:
-        """Plans a transform of the text of a split, which the output then is.
+        """Plans a transform of the text of a split; its output then is that text.
 
         Args:
-            step, more: of :func:`transform`.
-            make: makes its function, when the models are there.
-            percent: of its size so far that the text for training has afterwards.
+            step, more: arguments of :func:`transform`.
+            make: builds the function to apply, once the models exist.
+            percent: size of the training text afterwards, in percent of its size before.
         """
         inputs, workers = self.folders(part), self.options.workers
         compress = self.options.compress and part in TRAINING
@@ -110,9 +110,9 @@ class TextPlan(Plan):
         """Plans to tokenize the text.
 
         Args:
-            languages: of its sides.
+            languages: the languages of its sides.
             normalized: splits whose punctuation is normalised.
-            sample: of the text for training.
+            sample: the sample of the training text to take.
         """
         options = self.options
         if options.subsample:
@@ -126,7 +126,7 @@ class TextPlan(Plan):
             self.add_transform(f"tokenized/{part}", part, "tokenize", make, settings, 105, selection=drawn)
 
     def clean(self) -> None:
-        """Plans to drop training pairs of no use."""
+        """Plans to drop unusable training pairs."""
         limits = {"max_length": self.options.max_length, "ratio": self.options.ratio}
         make = partial(PairFilter, **limits)
         for part in filter(self.text.get, TRAINING):
@@ -142,7 +142,7 @@ class TextPlan(Plan):
             self.add_transform(f"split/{part}", part, "split", lambda: copied, every, selection=chosen, refusal=refusal)
 
     def segment(self) -> None:
-        """Plans to make subwords of the text, by models that are learnt of it unless they are there; or nothing."""
+        """Plans to segment the text into subwords, if any, with models that are learnt from it unless given."""
         kind = self.options.subword
         if kind == "none":
             return
@@ -158,7 +158,7 @@ class TextPlan(Plan):
             self.add_transform(f"tagged/{part}", part, "tag", lambda: tagged, TAGS)
 
     def learn_subword(self, kind: str) -> None:
-        """Plans to learn a subword model of the text for training, or one for each side."""
+        """Plans to learn a subword model from the training text, or one for each side."""
         options = self.options
         (folder,) = self.folders("train")
         how = {"kind": kind, "size": options.merges if kind == "bpe" else options.vocab_size}
@@ -171,14 +171,14 @@ class TextPlan(Plan):
         self.models = tuple(models)
 
     def copy(self, name: str, folder: Path) -> None:
-        """Plans to take a file from a folder."""
+        """Plans to copy a file from a folder."""
         self.add(name, partial(shutil.copyfile, folder / name), sha256(folder / name))
 
     def binarize(self, make: Callable[..., None], settings: object, needs: tuple[str, ...] = ()) -> None:
-        """Plans to make the data.
+        """Plans to binarise the data.
 
         Args:
-            make: writes it, of ``folders`` by split and ``workers``.
+            make: writes it, given ``folders`` by split and ``workers``.
             needs: further steps that it needs.
         """
         parts = [part for part in PARTS if part in self.text]
@@ -190,7 +190,7 @@ class TextPlan(Plan):
 
 
 def tool_version(tool: str) -> str:
-    """The version of an installed tool; raises UserError where it is not installed."""
+    """Returns the version of a tool; raises UserError if it is not installed."""
     if find_spec(tool.replace("-", "_")) is not None:
         for distribution in ("fairseq-fixed", "fairseq") if tool == "fairseq" else (tool,):
             try:
@@ -201,10 +201,10 @@ def tool_version(tool: str) -> str:
 
 
 def tool_versions(options: Namespace) -> dict[str, str]:
-    """The version of each tool that these options of a preparation ask for, and of Python.
+    """Returns the versions of Python and of each tool that these options of a preparation need.
 
     Raises:
-        UserError: where one is not installed.
+        UserError: if one is not installed.
     """
     tools = ["fairseq"]
     if options.tokenizer == "moses" and not options.moses:

@@ -1,4 +1,4 @@
-"""The members of archives: tar, tar.gz or zip by their first bytes; any other file is its own and only member."""
+"""Reads members of tar, tar.gz and zip archives, known by their first bytes; any other file is its only member."""
 
 import errno
 import gzip
@@ -23,10 +23,10 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 BUFFER = 1 << 18
 MAX_NAME = 1000  # characters
-MAX_HEADERS = 1 << 22  # bytes of all headers of a tar beyond what is granted each member, or of a zip's directory
+MAX_HEADERS = 1 << 22  # bytes of a tar's headers beyond those granted to each member, or of a zip's directory
 DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
-    *(ValueError, LookupError, RuntimeError),  # what zipfile raises for nonsense in a directory
+    *(ValueError, LookupError, RuntimeError),  # zipfile raises these for an invalid directory
 )
 Stream = io.BufferedReader | gzip.GzipFile
 
@@ -36,9 +36,9 @@ class Member:
     """A file in an archive.
 
     Args:
-        name: by which it was asked for.
-        place: where it is, in words, for messages.
-        lines: its lines, with their line feeds; they must be read before the next member is asked for.
+        name: the requested name.
+        place: says where it is, for messages.
+        lines: its lines, with their line feeds; they must be read before the next member is requested.
     """
 
     name: str
@@ -58,14 +58,14 @@ class Entry:
 
 
 def open_members(archives: Iterable[Path], names: Collection[str]) -> Iterator[Member]:
-    """Yields the members of these names, in one pass over the archives and in their order there; writes no file.
+    """Yields the members with these names in one pass, in the order of the archives; writes no file.
 
     Args:
-        names: each the end of a member's path, from a slash on; either may end in .gz, so that ``x.en`` names
+        names: each the end of a member's path after a slash; a name or a path may end in .gz, so that ``x.en`` names
             ``training/x.en.gz``, which is unpacked.
 
     Raises:
-        UserError: where a name is missing or found twice, or an archive is damaged or has a member that is no
+        UserError: if a name is missing or found twice, or an archive is damaged or has a member that is not a
             file or would be outside of the archive's folder.
     """
     found: dict[str, str] = {}
@@ -95,7 +95,7 @@ def is_named(path: str, name: str) -> bool:
 
 
 def check_safe(archive: Path, entry: Entry) -> None:
-    """Raises UserError where a member's path, or a link's target, is outside of the archive or too long."""
+    """Raises UserError if a member's path, or a link's target, is outside of the archive or too long."""
     if len(entry.path) > MAX_NAME:
         raise UserError(
             f"{archive} has a member whose name has {len(entry.path)} characters: do not trust this archive."
@@ -108,23 +108,23 @@ def check_safe(archive: Path, entry: Entry) -> None:
 
 
 def is_outside(path: str) -> bool:
-    """Whether a path is absolute, has a drive or climbs above where it starts."""
+    """Whether a path is absolute, has a drive or leads above the folder that it starts in."""
     return ABSOLUTE.match(path) is not None or posixpath.normpath(path).split("/")[0] == ".."
 
 
 def link_target(link: str, target: str) -> str:
-    """The target of a symbolic link as a path in the archive; an absolute one as it is."""
+    """Returns the target of a symbolic link as a path in the archive; an absolute target stays as it is."""
     return target if ABSOLUTE.match(target) else posixpath.join(posixpath.dirname(link), target)
 
 
 def read_entries(archive: Path, granted: int = 0) -> Iterator[Entry]:
-    """Yields the members of an archive in order; each must be opened before the next is asked for.
+    """Yields the members of an archive in order; each must be opened before the next is requested.
 
     Args:
-        granted: bytes of headers of each member of a tar that do not count.
+        granted: bytes of headers per member of a tar that do not count towards the limit.
 
     Raises:
-        UserError: where the headers have more than ``MAX_HEADERS`` bytes.
+        UserError: if the headers have more than ``MAX_HEADERS`` bytes.
     """
     try:
         with archive.open("rb") as file:
@@ -148,7 +148,7 @@ def unzipped(stream: Stream) -> Stream:
 
 
 def is_tar(stream: Stream) -> bool:
-    """Whether a stream at its start begins with the header of a tar."""
+    """Whether a stream, which must be at its start, begins with the header of a tar."""
     header = stream.read(tarfile.BLOCKSIZE)
     stream.seek(0)
     try:
@@ -159,17 +159,17 @@ def is_tar(stream: Stream) -> bool:
 
 
 class HeadersTooLargeError(Exception):
-    """The headers of an archive have more bytes than is safe to hold."""
+    """The headers of an archive have more bytes than is safe to hold in memory."""
 
 
 class TarStream:
-    """A stream for tarfile that bounds the bytes of headers, and raises EOFError where a tar is cut short.
+    """A stream for tarfile that limits the bytes of headers, and raises EOFError if a tar is truncated.
 
-    tarfile by itself reads names of any length, and loops at the end of a stream that is cut short.
+    tarfile by itself reads names of any length, and loops at the end of a truncated stream.
     """
 
     def __init__(self, stream: Stream) -> None:
-        """Reads on from where the stream is."""
+        """Starts at the stream's current position."""
         self.stream, self.position, self.left = stream, 0, MAX_HEADERS
         self.in_headers = True  # False while a member's content is read
 
@@ -178,14 +178,14 @@ class TarStream:
         return self.position
 
     def seek(self, position: int) -> None:
-        """Skips forward to a position; raises tarfile.StreamError for one that lies behind."""
+        """Skips forward to a position; raises tarfile.StreamError if it is behind the current one."""
         if position < self.position:
             raise tarfile.StreamError
         while self.position < position:
             self._take(min(BUFFER, position - self.position))
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes, at least one; raises EOFError at the end, HeadersTooLargeError beyond the bound."""
+        """Returns 1 to ``size`` bytes; raises EOFError at the end, and HeadersTooLargeError beyond the limit."""
         if self.in_headers:
             self.left -= size
             if self.left < 0:
@@ -193,7 +193,7 @@ class TarStream:
         return self._take(size)
 
     def _take(self, size: int) -> bytes:
-        """Reads without the bound; raises EOFError at the end."""
+        """Reads without the limit; raises EOFError at the end."""
         data = self.stream.read(size)
         if size and not data:
             raise EOFError
@@ -202,18 +202,18 @@ class TarStream:
 
 
 def read_tar(stream: Stream, granted: int) -> Iterator[Entry]:
-    """Yields the members of a tar, then reads the stream to its end, so that a checksum of gzip is verified."""
+    """Yields the members of a tar, then reads the stream to its end, so that gzip's checksum is verified."""
     tar_stream = TarStream(stream)
-    with tarfile.TarFile(fileobj=tar_stream) as archive:  # type: ignore[arg-type]  # which only reads
+    with tarfile.TarFile(fileobj=tar_stream) as archive:  # type: ignore[arg-type]  # it only reads
         for info in iter(archive.next, None):
-            archive.members.clear()  # type: ignore[attr-defined]  # which tarfile keeps all of
+            archive.members.clear()  # type: ignore[attr-defined]  # tarfile keeps them all
             archive.pax_headers.clear()  # type: ignore[attr-defined]
             tar_stream.left = min(tar_stream.left + granted, MAX_HEADERS)
             target = info.linkname if info.islnk() else None
             if info.issym():
                 target = link_target(info.name, info.linkname)
             tar_stream.in_headers = False
-            content = partial(archive.extractfile, info)  # None for a folder, which nobody opens
+            content = partial(archive.extractfile, info)  # None for a folder, which is never opened
             yield Entry(info.name, info.isfile(), content, target, info.isdir())  # type: ignore[arg-type]
             tar_stream.in_headers = True
     while stream.read(BUFFER):
@@ -221,10 +221,10 @@ def read_tar(stream: Stream, granted: int) -> Iterator[Entry]:
 
 
 class ZipStream(io.BufferedReader):
-    """A file for zipfile that bounds the bytes of the directory, which zipfile reads as a whole."""
+    """A file for zipfile that limits the bytes of the directory, which zipfile reads at once."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes; raises HeadersTooLargeError where more than ``MAX_HEADERS`` are asked for at once."""
+        """Returns the next bytes; raises HeadersTooLargeError if more than ``MAX_HEADERS`` are requested at once."""
         if size is not None and size > MAX_HEADERS:
             raise HeadersTooLargeError
         return super().read(size)
@@ -248,7 +248,7 @@ def open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> io.BufferedR
 
 
 def read_lines(archive: Path, place: str, entry: Entry) -> Iterator[bytes]:
-    """The lines of a member; raises UserError for one of more than ``MAX_LINE`` bytes, and for damage."""
+    """Yields the lines of a member; raises UserError if one is longer than ``MAX_LINE`` bytes, or for damage."""
     with refusing_damage(archive), entry.open() as file:
         stream = unzipped(file)
         number = 0
@@ -264,7 +264,7 @@ def read_lines(archive: Path, place: str, entry: Entry) -> Iterator[bytes]:
 
 @contextmanager
 def refusing_damage(archive: Path) -> Iterator[None]:
-    """Turns the errors of reading a damaged archive into a UserError that names it; those of the disk pass."""
+    """Turns errors of reading a damaged archive into a UserError that names it; disk errors pass unchanged."""
     try:
         yield
     except UserError:

@@ -1,4 +1,4 @@
-"""A folder that one command fills in steps, each made whole or not at all, so that the same command goes on in it."""
+"""A folder that a command fills in steps, each made whole or not at all, so that running it again resumes."""
 
 import fcntl
 import shutil
@@ -20,16 +20,16 @@ STAMPS, LOGS, LOCK, MAKER = ".stages", "logs", "lock", "made-by"
 class OutputFolder:
     """The folder of a command's output.
 
-    Beside the outputs it holds ``logs`` and ``.stages``: the lock, who made the folder, and of each output a stamp, a
-    text that names all that the output depends on.
+    Besides the outputs it holds ``logs`` and ``.stages``. The latter has the lock, the folder's maker and, for each
+    output, a stamp: a text that names all that the output depends on.
 
     Args:
-        path: of the folder, which need not be there.
-        command: in messages, and of the log.
-        made_by: what fills the folder, where a command fills different ones.
+        path: the folder, which need not exist.
+        command: its name, in messages and of the log.
+        made_by: what fills the folder, if a command fills different kinds of folders.
 
     Raises:
-        UserError: where the path will not do for fairseq, is a file, or a folder of others' files.
+        UserError: if fairseq cannot use the path, or it is a file or a folder with other files.
     """
 
     def __init__(self, path: Path, command: str, made_by: str | None = None):
@@ -38,7 +38,7 @@ class OutputFolder:
         self.check()
 
     def check(self) -> None:
-        """Raises UserError where what is there is not what an earlier run of this command has left."""
+        """Raises UserError unless the folder is missing, empty or from an earlier run of this command."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is not a folder: give a folder for the output.")
         if not self.path.is_dir() or not any(self.path.iterdir()):
@@ -53,18 +53,18 @@ class OutputFolder:
             )
 
     def has_output(self) -> bool:
-        """Whether there is a file beside stamps and logs."""
+        """Whether there is a file other than stamps and logs."""
         tops = [path for path in self.path.iterdir() if path.name not in (STAMPS, LOGS)]
         return any(not top.is_dir() or any(not path.is_dir() for path in top.rglob("*")) for top in tops)
 
     @contextmanager
     def opened(self) -> Iterator["OutputFolder"]:
-        """Makes the folder and waits until no other run is at work in it, nor what a killed run has left working.
+        """Makes the folder and waits until no other run, and no process that a killed run has left, works in it.
 
-        Processes that are to hold the lock, too, inherit it: forked ones by themselves, others by ``pass_fds``.
+        Child processes can hold the lock, too: forked ones inherit it, others need ``pass_fds``.
 
         Raises:
-            UserError: where nothing can be written or locked, or another command has made the folder meanwhile.
+            UserError: if nothing can be written or locked, or another command has made the folder meanwhile.
         """
         with self.writing("in"):
             (self.path / STAMPS).mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class OutputFolder:
             yield self
 
     def say(self, text: str) -> None:
-        """Prints progress, with the time, and adds it to the log; what would steer a terminal is shown as ``?``."""
+        """Prints progress, with the time, and adds it to the log; unprintable characters are shown as ``?``."""
         say(text)
         log = self.path / LOGS / f"{self.command}.log"
         if log.parent.is_dir():
@@ -89,15 +89,15 @@ class OutputFolder:
                 file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {visible(text)}\n")
 
     def stage(self, output: str, settings: str, make: Callable[[Path], object]) -> None:
-        """Has ``make`` write a file or folder, unless it is there and was made with the same settings.
+        """Lets ``make`` write a file or folder, unless it exists and was made with the same settings.
 
         Args:
             output: its path in this folder.
             settings: its stamp.
-            make: writes it to the path that it gets, which takes its place afterwards.
+            make: writes it to the temporary path that it is given, which is then moved to ``output``.
 
         Raises:
-            UserError: where the output cannot be put in place; and what ``make`` raises, which leaves nothing behind.
+            UserError: if the output cannot be put in place. Errors of ``make`` pass, and leave nothing behind.
         """
         if self.is_made(output, settings):
             self.say(f"{output}: already made")
@@ -119,18 +119,18 @@ class OutputFolder:
             self.stamp(output, settings)
 
     def is_made(self, output: str, settings: str) -> bool:
-        """Whether an output is there with this stamp, and no link in it leads nowhere."""
+        """Whether an output exists with this stamp, and without broken links."""
         path = self.path / output
         inside = path.iterdir() if path.is_dir() else ()
         is_whole = path.exists() and all(inner.exists() for inner in inside)
         return is_whole and self.found_stamp(output) == without_place(settings)
 
     def is_other(self, output: str, settings: str) -> bool:
-        """Whether an output has a stamp, but another one."""
+        """Whether an output has a different stamp."""
         return self.found_stamp(output) not in (None, without_place(settings))
 
     def stamp(self, output: str, settings: str) -> None:
-        """Notes that an output is made with these settings."""
+        """Records that an output is made with these settings."""
         write_whole(self.stamp_of(output), without_place(settings) + "\n")
 
     def stamp_of(self, output: str) -> Path:
@@ -138,7 +138,7 @@ class OutputFolder:
         return self.path / STAMPS / output.replace("/", ".")
 
     def found_stamp(self, output: str) -> str | None:
-        """The stamp of an output, with paths in this project relative; None where it has none."""
+        """Returns the stamp of an output, with paths in this project relative, or None if it has none."""
         stamp = self.stamp_of(output)
         return without_place(read_text(stamp)) if stamp.is_file() else None
 
@@ -149,7 +149,7 @@ class OutputFolder:
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:
-        """Turns an OSError into a UserError that names the folder; ``what`` is written there, or ``in``."""
+        """Turns an OSError into a UserError that names the folder; ``what`` is the output, or ``in`` for the folder."""
         try:
             yield
         except OSError:
@@ -160,15 +160,15 @@ class OutputFolder:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, whatever its bytes are."""
+    """Returns the text of a file; invalid bytes are replaced."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def wait_for_lock(lock: IO[str], waiting: Callable[[], None]) -> None:
-    """Locks an open file; ``waiting`` is called where another process holds the lock.
+    """Locks an open file; ``waiting`` is called if another process holds the lock.
 
     Raises:
-        UserError: where the disk knows no locks.
+        UserError: if the disk does not support locks.
     """
     try:
         try:
@@ -186,12 +186,12 @@ def say(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """A text with ``?`` for what would steer a terminal."""
+    """Replaces unprintable characters, which may control a terminal, by ``?``."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def without_place(settings: str) -> str:
-    """Settings with the paths in this project relative, as they stay when it is moved."""
+    """Makes the paths in this project relative, so that settings stay the same when it is moved."""
     return settings.replace(f"{PROJECT}/", "").rstrip("\n")
 
 

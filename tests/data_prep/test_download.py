@@ -223,7 +223,7 @@ def test_mirror_replaces_every_host(corpus: Download, mirror: Mirror, prefix: st
         (["--accept", "corpus"], "--accept needs NAME=sha256:CHECKSUM, not 'corpus'"),
         (["--accept", f"corpus={checksum(TGZ, 'md5')}"], "--accept needs NAME=sha256:CHECKSUM"),
         (["--accept", "corpus=sha256:12"], "--accept needs NAME=sha256:CHECKSUM, not 'corpus=sha256:12'"),
-        (["--accept", f"korpus={checksum(TGZ)}"], "names the archive korpus, and there are only: corpus"),
+        (["--accept", f"korpus={checksum(TGZ)}"], "names the archive korpus, but the known archives are: corpus"),
         (
             ["--mirror", "www.statmt.org"],
             "needs an address such as https://host/folder, not 'www.statmt.org'",
