@@ -115,7 +115,7 @@ def backend_facts() -> tuple[dict[str, str], list[str]]:
         "attention by": dispatch.backend_name(torch.empty(0)),
     }
     if torch.cuda.is_available():
-        with FakeTensorMode():  # a GPU at fault must not end the report
+        with FakeTensorMode():  # a faulty GPU must not end the report
             facts["attention by"] += f", {dispatch.backend_name(torch.empty(0, device='cuda'))} on the GPU"
     facts["kernel checks"], wrong = check_records.report()
     refusal = dispatch.refusal()

@@ -23,7 +23,7 @@ class FormatError(Exception):
 
 
 def read_tagged(line: str) -> str | None:
-    """Training talks of IWSLT: the sentence on a line, titles and descriptions included; None for other metadata."""
+    """Reads a line of IWSLT's training talks: its sentence, title or description; None for other metadata."""
     if any(tag in line for tag in DROPPED):
         return None
     for tag in REMOVED:
@@ -32,10 +32,10 @@ def read_tagged(line: str) -> str | None:
 
 
 def read_segment(line: str) -> str | None:
-    """Test sets in SGML: the text of the ``<seg>`` on a line; None for a line without one.
+    """Reads a line of a test set in SGML: the text of its ``<seg>``, or None if it has none.
 
     Raises:
-        FormatError: where the line has more or less than one whole segment, or an empty one.
+        FormatError: if the line has more or less than one whole segment, or an empty one.
     """
     if not SEGMENT_TAG.search(line):
         return None
@@ -52,7 +52,7 @@ FORMATS: dict[str, Callable[[str], str | None]] = {"lines": str, "tags": read_ta
 
 @dataclass
 class Extracted:
-    """A member whose sentences are read; ``lines`` and ``sentences`` are how many it has had so far."""
+    """A member whose sentences are read; ``lines`` and ``sentences`` count those read so far."""
 
     member: Member
     lines: int = 0
@@ -91,14 +91,14 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
     """Writes the text of each language to a new folder.
 
     Args:
-        names: of the members of each language, in order, whatever their order in the archives.
+        names: names of the members of each language, in output order; their order in the archives does not matter.
         form: a key of ``FORMATS``.
 
     Returns:
-        What :func:`count` counts.
+        The counts of :func:`count`.
 
     Raises:
-        UserError: where an archive or a member is wrong, or the languages do not match.
+        UserError: if an archive or a member is wrong, or the languages do not match.
     """
     output.mkdir()
     suffix = ".gz" if compress else ""
@@ -124,10 +124,10 @@ def extract(archives: list[Path], names: dict[str, list[str]], form: str, compre
 
 
 def count(extracted: dict[str, list[Extracted]]) -> dict[str, object]:
-    """The lines read and dropped of each language, and the pairs kept, for the history.
+    """Returns the lines read and dropped for each language, and the pairs kept, for the history.
 
     Raises:
-        UserError: where two members of a pair differ in their number of sentences, or have none.
+        UserError: if two members of a pair differ in their number of sentences, or have none.
     """
     for source, target in zip(*extracted.values(), strict=True):
         if source.sentences != target.sentences:
@@ -146,7 +146,7 @@ def count(extracted: dict[str, list[Extracted]]) -> dict[str, object]:
 def extract_verified(
     output: Path, *, archives: list[Path], names: dict[str, list[str]], form: str, compress: bool
 ) -> None:
-    """Makes a text folder of the members of archives, which are verified first; see :func:`extract`.
+    """Makes a text folder from members of archives, which are verified first; see :func:`extract`.
 
     Args:
         archives: the folders that ``Sources.get`` made of them.

@@ -11,7 +11,7 @@ from ea_fairseq.data.text_folder import History
 from ea_fairseq.errors import UserError
 
 SPLITS = ("train", "valid", "test")
-BACK_TRANSLATIONS = "train1"  # which fairseq reads after train, and --upsample-primary does not repeat
+BACK_TRANSLATIONS = "train1"  # fairseq reads it after train, and --upsample-primary does not repeat it
 TRAINING = ("train", BACK_TRANSLATIONS)
 PARTS = (*TRAINING, "valid", "test")
 MANIFEST = "manifest.json"
@@ -24,11 +24,11 @@ class Layout:
     sides: tuple[str, ...]
 
     def text(self, split: str, side: str) -> str:
-        """Of a side's sentences, without .bin and .idx."""
+        """The path of a side's sentences, without .bin and .idx."""
         return f"{split}.{'-'.join(self.sides)}.{side}"
 
     def dictionary(self, side: str) -> str:
-        """Of a side's dictionary."""
+        """The path of a side's dictionary."""
         return f"dict.{side}.txt"
 
 
@@ -36,11 +36,11 @@ class SentenceLayout(Layout):
     """The names of files in a folder of data for ``sentence_prediction``; ``sides`` are input0 and input1."""
 
     def text(self, split: str, side: str) -> str:
-        """Of a side's sentences, without .bin and .idx."""
+        """The path of a side's sentences, without .bin and .idx."""
         return f"{side}/{split}"
 
     def dictionary(self, side: str) -> str:
-        """Of a side's dictionary."""
+        """The path of a side's dictionary."""
         return f"{side}/dict.txt"
 
 
@@ -48,19 +48,19 @@ class TextLayout(Layout):
     """The names of files in a folder of plain text, which has one side."""
 
     def text(self, split: str, side: str) -> str:
-        """Of the sentences, without .bin and .idx."""
+        """The path of the sentences, without .bin and .idx."""
         return split
 
     def dictionary(self, side: str) -> str:
-        """Of the dictionary."""
+        """The path of the dictionary."""
         return "dict.txt"
 
 
 def count_tokens(data_bin: Path, layout: Layout, split: str) -> tuple[int, dict[str, int]]:
-    """The number of pairs of a binarised split, and of tokens of each side without ``</s>``.
+    """Counts the pairs of a binarised split, and the tokens of each side without ``</s>``.
 
     Raises:
-        UserError: where the sides differ in their number of sentences.
+        UserError: if the sides differ in their number of sentences.
     """
     from fairseq.data.data_utils import load_indexed_dataset
 
@@ -108,9 +108,9 @@ def write(path: Path, description: Mapping[str, object]) -> None:
 
 
 def counts(manifest: dict) -> dict[str, int]:
-    """Counts of a manifest by name: pairs of each split, entries of each dictionary, non-empty training pairs, of time
-    series channels, classes and steps of the longest, of graphs nodes, edges, features and classes, and of images
-    height, width, channels and classes."""
+    """Returns a manifest's counts by name: pairs of each split, entries of each dictionary, non-empty training pairs;
+    for time series, channels, classes and steps of the longest; for graphs, nodes, edges, features and classes; for
+    images, height, width, channels and classes."""
     train = manifest["splits"]["train"]["steps"]
     return {
         **{split: description["pairs"] for split, description in manifest["splits"].items()},
@@ -123,21 +123,21 @@ def counts(manifest: dict) -> dict[str, int]:
 
 
 def differences(found: dict[str, int], known: Mapping[str, int]) -> str:
-    """The counts that differ from the known ones, in words; empty where none does."""
+    """Describes the counts that differ from the known ones; empty if none does."""
     others = [f"{name} {found[name]} instead of {count}" for name, count in known.items() if found[name] != count]
     return ", ".join(others)
 
 
 def check_counts(data_bin: Path, known: Mapping[str, int], others: Mapping[str, int], strict: bool) -> None:
-    """Notes on stderr the counts in the manifest of a folder that differ from those of the full data.
+    """Prints to stderr which counts in a folder's manifest differ from those of the full data.
 
     Args:
         known: counts by name.
-        others: counts that others may have counted otherwise.
-        strict: whether it is the full data, so that other counts than the known ones are an error.
+        others: counts that others may have computed differently.
+        strict: whether this is the full data, so that counts other than the known ones are an error.
 
     Raises:
-        UserError: naming them.
+        UserError: naming the wrong counts.
     """
     found = counts(json.loads((data_bin / MANIFEST).read_text(encoding="utf-8")))
     wrong = differences(found, known)

@@ -15,12 +15,12 @@ class Option(NamedTuple):
     """An option.
 
     Args:
-        name: of its value; the flag has hyphens.
-        metavar: what stands for the value in the help; None for a switch.
-        default: its value on a command line without it; of a list, each value on the command line is one more item.
-        help: what it means; its default is added, unless that is nothing.
-        parse: makes the value of text.
-        choices: the only values.
+        name: name of its value; the flag has hyphens instead of underscores.
+        metavar: placeholder of the value in the help; None for a switch.
+        default: its value if it is not given; if this is a list, each use of the flag adds an item.
+        help: its meaning; the default is added, unless it is empty.
+        parse: parses the value.
+        choices: the valid values.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] | None = None
 
     def add_to(self, parser: _ActionsContainer) -> None:
-        """Adds it to a parser, or a group of one, that knows its default."""
+        """Adds it to a parser, or a group of one, whose default for it is set."""
         flag, default = f"--{self.name.replace('_', '-')}", parser.get_default(self.name)
         if not self.metavar:
             parser.add_argument(flag, action="store_true", help=self.help + (" (default)" if default else ""))
@@ -42,21 +42,21 @@ class Option(NamedTuple):
 
 
 def folder(text: str) -> Path:
-    """A parser of folders that are there."""
+    """Parses the path of an existing folder."""
     if Path(text).is_dir():
         return Path(text).absolute()
     raise ArgumentTypeError(f"there is no folder {text}")
 
 
 def host(text: str) -> str:
-    """A parser of hosts, with or without a folder."""
+    """Parses the address of a host, with or without a folder."""
     if re.fullmatch("https?://[^/?#]+(/[^?#]*)?", text):
         return text
     raise ArgumentTypeError(f"needs an address such as https://host/folder, not '{text}'")
 
 
 def number(text: str) -> int | float:
-    """A whole number, or another one, as it is written."""
+    """Parses digits as a whole number, and other text as a float."""
     return int(text) if text.isdigit() else float(text)
 
 
@@ -75,7 +75,7 @@ GROUPS = {
         Option("accept", "NAME=SUM", [], "trust an archive with this checksum, sha256:..., not the known one"),
     ),
     "text": (
-        Option("tokenizer", "NAME", "moses", "moses, or none for text that is tokenized", choices=("moses", "none")),
+        Option("tokenizer", "NAME", "moses", "moses, or none for tokenized text", choices=("moses", "none")),
         Option("moses", "DIR", None, "tokenize with Moses' scripts in DIR (default: their port, sacremoses)", folder),
         Option("no_normalize", None, False, "do not normalise punctuation (default: normalise it like Moses)"),
         Option("dash_splits", None, False, 'split words at hyphens, as in "mother @-@ in @-@ law"'),
@@ -84,9 +84,9 @@ GROUPS = {
     "subwords": (
         Option("subword", "NAME", "bpe", "bpe, sentencepiece or none", choices=("bpe", "sentencepiece", "none")),
         Option("separate_subword", None, False, "learn a subword model for each language, not one for both"),
-        Option("merges", "N", 10_000, "BPE merges", COUNT),
-        Option("model_type", "NAME", "unigram", "unigram or bpe, of sentencepiece", choices=("unigram", "bpe")),
-        Option("vocab_size", "N", 8000, "sentencepiece vocabulary", COUNT),
+        Option("merges", "N", 10_000, "number of BPE merges", COUNT),
+        Option("model_type", "NAME", "unigram", "sentencepiece model: unigram or bpe", choices=("unigram", "bpe")),
+        Option("vocab_size", "N", 8000, "size of a sentencepiece vocabulary", COUNT),
         Option("joined_dictionary", None, False, "one dictionary for both languages, as --share-all-embeddings needs"),
         Option("threshold", "N", 1, "replace words or subwords that occur less often by <unk>", COUNT),
     ),
@@ -123,16 +123,16 @@ def add_options(parser: Parser, names: Collection[str]) -> None:
 
 
 def sources(options: Namespace, table: Path = TABLE) -> Sources:
-    """Where archives come from by the options; raises UserError for a bad ``--accept``."""
+    """Returns the sources of archives that the options name; raises UserError for a bad ``--accept``."""
     places = read_table(table)
     return Sources(places, options.archives, options.mirror, accepted_checksums(options.accept, places))
 
 
 def text_settings(options: Namespace, names: tuple[str, ...], normalized: Collection[str]) -> dict[str, object]:
-    """The settings of these names, of subwords and of a sample, as manifest.json has them.
+    """Returns the settings of these names, of subwords and of sampling, as in manifest.json.
 
     Args:
-        normalized: splits whose punctuation is normalised, by which ``normalize`` is set.
+        normalized: splits whose punctuation is normalised; ``normalize`` says whether train is one.
     """
     subword = {"bpe": ("merges",), "sentencepiece": ("model_type", "vocab_size")}.get(options.subword, ())
     sample = ("subsample", "seed") if options.subsample else ()

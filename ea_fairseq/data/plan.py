@@ -1,4 +1,4 @@
-"""A plan of steps: made first, then shown or run. Only what the last step needs and what is not there yet is run."""
+"""A plan of steps: made first, then shown or run. It runs only missing steps that the last one needs."""
 
 import shutil
 from collections.abc import Callable
@@ -16,17 +16,17 @@ UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 @dataclass(frozen=True)
 class Step:
-    """What makes one output.
+    """A step that makes one output.
 
     Args:
         output: its path in the folder of the preparation.
-        make: writes it to the path that it gets.
-        checksum: of all that the output depends on, the steps that it needs included.
+        make: writes it to the given path.
+        checksum: checksum of all that the output depends on, including the steps that it needs.
         needs: outputs of other steps.
-        size: about how many bytes it writes; 0 where that is unknown or hardly any.
-        unsized: what the plan shows where the size is 0.
+        size: about how many bytes it writes; 0 if unknown or hardly any.
+        unsized: what the plan shows if the size is 0.
         place: where its links lead, if it makes links.
-        remark: for whoever reads the plan.
+        remark: a remark for the plan's reader.
         intermediate: whether it is text between sources and result.
     """
 
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def stamp(self) -> str:
-        """What is noted of the output that was made."""
+        """The text that records how the output was made."""
         return f"{self.checksum} {self.place}".rstrip()
 
 
@@ -58,7 +58,7 @@ class Plan:
         """Plans a step, and returns its output.
 
         Args:
-            settings: all that the output depends on beside the steps that it needs; as text they go into its checksum.
+            settings: all that the output depends on besides the steps that it needs; their text is in the checksum.
             more: other fields of :class:`Step`.
         """
         text = "\n".join([f"{output} {settings}", *(self.steps[name].checksum for name in needs)])
@@ -66,7 +66,7 @@ class Plan:
         return output
 
     def todo(self, folder: OutputFolder) -> list[Step]:
-        """The steps to run."""
+        """Returns the steps to run."""
         todo, wanted = list[Step](), {list(self.steps)[-1]}
         for step in reversed(self.steps.values()):
             if step.output in wanted and not folder.is_made(step.output, step.stamp):
@@ -75,7 +75,7 @@ class Plan:
         return todo
 
     def run(self, folder: OutputFolder, remove_intermediate: bool) -> None:
-        """Runs the steps to run; raises UserError where the disk is too small for them."""
+        """Runs the steps of :meth:`todo`; raises UserError if the disk is too small for them."""
         todo = self.todo(folder)
         needed, free = self.disk_needed(todo, remove_intermediate), disk_free(folder.path)
         if needed > free:
@@ -104,7 +104,7 @@ class Plan:
                     path.parent.rmdir()
 
     def disk_needed(self, todo: list[Step], remove_intermediate: bool) -> int:
-        """About how many bytes the steps to run will take on the disk at most."""
+        """Returns about how many bytes of disk the steps to run will take at most."""
         now = most = 0
         for number, step in enumerate(todo):
             now += step.size
@@ -143,7 +143,7 @@ def disk_free(folder: Path) -> int:
 
 
 def human(size: int) -> str:
-    """A size to read, rounded up."""
+    """Formats a size for readers, rounded up."""
     power = 0
     while (tenths := -(-10 * size // 1000**power)) >= 10_000:
         power += 1

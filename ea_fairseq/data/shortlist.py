@@ -1,6 +1,6 @@
 """``ea-fairseq shortlist``: for each source word the target words that most probably translate it.
 
-They are those of model 1 of Brown et al., 1993, without the empty word, in NumPy.
+The probabilities are those of model 1 of Brown et al., 1993, without the empty word, in NumPy.
 """
 
 import logging
@@ -19,18 +19,18 @@ from ea_fairseq.plain.whole_files import replacing
 
 AT_ONCE = 2_000  # sentence pairs
 ITERATIONS = 5  # of expectation maximization; the order of a word's best translations hardly changes afterwards
-LONGEST = 100  # words; longer sentences say little of single words and take much memory
+LONGEST = 100  # words; longer sentences say little about single words and take much memory
 
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target words
 
 
 class Cells(NamedTuple):
-    """The pairs of words in some sentence pairs, those of a target word side by side.
+    """The word pairs in some sentence pairs; those of a target word are adjacent.
 
     Args:
-        keys: places of the pairs of words among all that there are.
+        keys: indices of the word pairs among all word pairs.
         firsts: where the cells of each target word begin.
-        counts: how many cells it has: as many as its sentence has source words.
+        counts: how many cells each target word has: one per source word of its sentence.
     """
 
     keys: np.ndarray
@@ -42,12 +42,12 @@ class Lexicon:
     """Probabilities of target words given a source word.
 
     Args:
-        pairs: of sentences, none of them empty.
-        target_words: in the dictionary.
+        pairs: pairs of non-empty sentences.
+        target_words: size of the target dictionary.
 
     Attributes:
-        source, target: ids of the words that occur in a sentence pair together, by ids.
-        probability: of each target word given its source word.
+        source, target: ids of the words that occur together in a sentence pair, sorted.
+        probability: the probability of each such target word given its source word.
     """
 
     def __init__(self, pairs: Iterable[Pair], target_words: int):
@@ -60,7 +60,7 @@ class Lexicon:
             self.improve(cells)
 
     def improve(self, cells: list[Cells]) -> None:
-        """A round of expectation maximization."""
+        """Runs a round of expectation maximization."""
         expected = np.zeros(len(self.probability))
         for part in cells:
             share = self.probability[part.keys]
@@ -69,7 +69,7 @@ class Lexicon:
         self.probability = expected / np.bincount(self.source, expected)[self.source]
 
     def best(self, count: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Each source word with its most probable target words, at most so many, the best first."""
+        """Yields each source word with at most ``count`` of its most probable target words, the best first."""
         order = np.lexsort((self.target, -self.probability, self.source))
         words, firsts = np.unique(self.source[order], return_index=True)
         for word, targets in zip(words.tolist(), np.split(self.target[order], firsts[1:]), strict=True):
@@ -77,7 +77,7 @@ class Lexicon:
 
 
 def chunks_of(pairs: Iterable[Pair], target_words: int) -> Iterator[tuple[np.ndarray, Cells]]:
-    """Some sentence pairs at a time: their pairs of words, as numbers, and the cells with places among these."""
+    """Yields, for chunks of sentence pairs, the numbers of their word pairs, and cells that index these."""
     pairs = iter(pairs)
     while chunk := list(islice(pairs, AT_ONCE)):
         keys = np.concatenate([np.add.outer(target, source * target_words).ravel() for source, target in chunk])
@@ -87,10 +87,10 @@ def chunks_of(pairs: Iterable[Pair], target_words: int) -> Iterator[tuple[np.nda
 
 
 def read_pairs(data: Path, most: int) -> tuple:
-    """Sentence pairs of the training set, evenly drawn where there are more than ``most``, and the dictionaries.
+    """Returns the training set's sentence pairs, evenly drawn if there are more than ``most``, and the dictionaries.
 
     Raises:
-        UserError: where the folder has no binarised sentence pairs.
+        UserError: if the folder has no binarised sentence pairs.
     """
     from fairseq.data import Dictionary
     from fairseq.data.data_utils import infer_language_pair, load_indexed_dataset
@@ -117,18 +117,18 @@ def read_pairs(data: Path, most: int) -> tuple:
 
 
 def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: int) -> None:
-    """Writes a line for each source word: the word, a tab, its translations; and first, without a word, frequent ones.
+    """Writes a line of frequent words without a source word, then one per source word: the word, a tab, translations.
 
     Args:
-        words: translations of a word, at most.
-        frequent: of the target's most frequent words, which every sentence may have.
-        most: sentence pairs to learn from.
+        words: maximum number of translations of a word.
+        frequent: number of the target's most frequent words, which every sentence may have.
+        most: maximum number of sentence pairs to learn from.
 
     Raises:
-        UserError: where there are no pairs, or the output cannot be a file.
+        UserError: if there are no pairs, or the output cannot be a file.
     """
     if output.is_dir() or not output.parent.is_dir():
-        raise UserError(f"{output} cannot be a file: name one in a folder that is there.")
+        raise UserError(f"{output} cannot be a file: name one in an existing folder.")
     pairs, source, target = read_pairs(data, most)
     first = next(pairs, None)
     if first is None:
@@ -144,7 +144,7 @@ def learn_shortlist(data: Path, output: Path, words: int, frequent: int, most: i
 
 
 def main() -> None:
-    """Learns a shortlist by the command line."""
+    """Parses the command line and calls :func:`learn_shortlist`."""
     parser = Parser(
         "shortlist",
         "Learns from the training set in DATA_BIN which target words translate which source words (IBM's model 1),\n"

@@ -1,6 +1,6 @@
-"""Tables of labelled sentences, or pairs of sentences: one example a line, columns separated by tabs.
+"""Tables of labelled sentences, or pairs of sentences: one example per line, columns separated by tabs.
 
-A table becomes a text folder of its sentences, with their labels, one a line, in its file ``labels``.
+A table becomes a text folder of its sentences; their labels are in its file ``labels``, one per line.
 """
 
 import re
@@ -28,14 +28,14 @@ MAX_SENTENCES = 2
 
 @dataclass(frozen=True)
 class Form:
-    """What the columns of a table are.
+    """The columns of a table.
 
     Args:
         label: number of the label's column.
         sentences: numbers of the sentences' columns.
-        header: whether the first line names the columns; then all lines have as many.
-        separator: of columns.
-        treebank: whether brackets are written as the Penn treebank does, -lrb- for (.
+        header: whether the first line names the columns; then all lines must have as many.
+        separator: the separator of columns.
+        treebank: whether brackets are written as in the Penn treebank, -lrb- for (.
     """
 
     label: int
@@ -50,12 +50,12 @@ class Form:
         return max(self.label, *self.sentences)
 
     def split(self, line: str) -> list[str]:
-        """The columns of a line; the last needed one takes the rest where the separator is a space."""
+        """Splits a line into columns; the last needed one takes the rest if the separator is a space."""
         line = line.removesuffix("\n").removesuffix("\r")
         return line.split(self.separator, self.last if self.separator == " " else -1)
 
     def example(self, line: str, columns: int) -> tuple[str, ...]:
-        """The label and the sentences of a line that must have so many columns or, without a header, at least.
+        """Returns the label and sentences of a line, which must have this number of columns (or more without a header).
 
         Raises:
             FormatError: saying what is wrong with the line.
@@ -86,10 +86,10 @@ FORMS = {
 
 
 def plain_form(path: Path) -> Form:
-    """The form of a table ``label<TAB>sentence[<TAB>sentence2]`` with a header.
+    """Returns the form of a table ``label<TAB>sentence[<TAB>sentence2]`` with a header.
 
     Raises:
-        UserError: where its first line has other columns.
+        UserError: if its first line has other columns.
     """
     _, first = next(read_table(path), (1, ""))
     columns = len(first.split("\t"))
@@ -118,21 +118,21 @@ def read_examples(path: Path, form: Form) -> Iterator[tuple[str, ...]]:
         except FormatError as error:
             raise UserError(f"line {number} of {path} {error}") from None
     if number == 0:
-        raise UserError(f"{path} has no example: put one a line.")
+        raise UserError(f"{path} has no example: put one on each line.")
 
 
 def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
-    """The tables train|valid|test.tsv of a folder, plain or gzipped, test only if it is there; sentences an example.
+    """Returns a folder's tables train|valid|test.tsv (plain or .gz, test is optional) and the sentences per example.
 
     Raises:
-        UserError: where a table is missing or there twice, or differs from the others in its number of sentences.
+        UserError: if a table is missing or there twice, or its number of sentences is not that of train.
     """
     has_test = any((folder / name).is_file() for name in ("test.tsv", "test.tsv.gz"))
     tables = {split: find_file(folder, f"{split}.tsv") for split in SPLITS if split != "test" or has_test}
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():
         if sentences[split] != sentences["train"]:
-            raise UserError(f"{path} and {tables['train']} do not have as many sentences an example.")
+            raise UserError(f"{path} and {tables['train']} differ in their number of sentences per example.")
     return tables, sentences["train"]
 
 
@@ -145,16 +145,16 @@ def take_table(
     without: Path | None = None,
     sample: Sample | None = None,
 ) -> None:
-    """Makes a text folder of a table, or of a sample of it.
+    """Makes a text folder from a table, or from a sample of it.
 
     Args:
         table: a file, or the folder that ``Sources.get`` made of one.
-        sides: what the sentences of an example are called.
+        sides: names of the sentences of an example.
         form: a key of ``FORMS``, or plain.
         without: another table of that form, whose examples are left out.
 
     Raises:
-        UserError: where a table is wrong, or has another number of sentences.
+        UserError: if a table is wrong, or has a different number of sentences.
     """
     others = set[tuple[str, ...]]()
     if without:
@@ -162,7 +162,7 @@ def take_table(
         others.update(read_examples(path, columns))
     path, columns, source = file_and_form(table, form)
     if len(columns.sentences) != len(sides):
-        raise UserError(f"{path} has {len(columns.sentences)} sentences an example, and must have {len(sides)}.")
+        raise UserError(f"{path} has {len(columns.sentences)} sentences per example, but must have {len(sides)}.")
     is_taken = [example not in others for example in progress(read_examples(path, columns), "checking")]
     total = sum(is_taken)
     left_out = Counter({EveryNth.reason: len(is_taken) - total})
@@ -176,7 +176,7 @@ def take_table(
 
 
 def write_examples(output: Path, sides: tuple[str, ...], examples: Iterable[tuple[str, ...]]) -> None:
-    """Makes a text folder of examples, each a label and its sentences; its history.json is still to be written."""
+    """Makes a text folder of examples, each a label and its sentences; does not write history.json."""
     output.mkdir()
     with ExitStack() as stack:
         files = [output / LABELS, *(output / f"text.{side}" for side in sides)]
@@ -187,6 +187,6 @@ def write_examples(output: Path, sides: tuple[str, ...], examples: Iterable[tupl
 
 
 def file_and_form(table: Path, form: str) -> tuple[Path, Form, dict]:
-    """The file of a table, its form, and its source for the history; raises UserError where it is another table."""
+    """Returns a table's file, form and source for the history; raises UserError if the file is not the verified one."""
     path, source = verified(table) if table.is_dir() else (table, {"file": table.name, "sha256": sha256(table)})
     return path, plain_form(path) if form == "plain" else FORMS[form], source

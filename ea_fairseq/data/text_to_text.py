@@ -1,4 +1,4 @@
-"""Labelled sentences as text to text, in the words of T5: a task's name and its sentences in, a word for the label out.
+"""Labelled sentences as text to text, worded as for T5: from a task's name and its sentences to a word for the label.
 
 ``mrpc sentence1: ... sentence2: ...`` -> ``equivalent`` (Raffel et al., 2020, appendix D).
 """
@@ -24,14 +24,14 @@ from ea_fairseq.text.subwords import PIECES, T5, make_segmenter
 from ea_fairseq.text.t5_pieces import LANGUAGES
 
 DICTIONARY = "dict.txt"
-STEPS_OF_SCORES = 5  # in a unit: scores are said in steps of 0.2
+STEPS_OF_SCORES = 5  # per unit: scores are written in steps of 0.2
 
 
 def read_vocabulary(folder: Path) -> FileName:
-    """The name of the SentencePiece model in a folder of ``import-t5``, or of data of a T5.
+    """Returns the name of the SentencePiece model in a folder of ``import-t5``, or of data for T5.
 
     Raises:
-        UserError: where there is none.
+        UserError: if there is none.
     """
     if all((folder / name).is_file() for name in (DICTIONARY, PREPARATION)):
         preparation = Preparation.read(folder)
@@ -49,11 +49,11 @@ def plan_text_to_text(
     """Plans the steps from the text and the labels of each split to data for translation.
 
     Args:
-        name: of the task.
-        prefix: what the input begins with.
-        kind: of the labels; None for the classes of the training set.
-        words: that say the classes, in the order of their numbers; None for their names.
-        maker: of the data, as manifest.json names it.
+        name: name of the task.
+        prefix: the beginning of each input.
+        kind: kind of labels; None for the classes of the training set.
+        words: words for the classes, in the order of their numbers; None for their names.
+        maker: maker of the data, as manifest.json names it.
     """
     options, (tables,) = plan.options, plan.text["train"]
     vocabulary, model = options.text_to_text, read_vocabulary(options.text_to_text)
@@ -92,13 +92,13 @@ def write_examples(
     words: list[str] | None,
     training: Path,
 ) -> None:
-    """Makes a text folder of inputs and targets, from one of sentences with their labels.
+    """Makes a text folder of inputs and targets from one of labelled sentences.
 
     Args:
         training: the labels of the training set.
 
     Raises:
-        UserError: naming the first label that is none.
+        UserError: naming the first invalid label.
     """
     kind = kind or Classes.found_in(training)
     names = ["sentence1:", "sentence2:"] if len(folder.languages) == 2 else ["sentence:"]
@@ -117,10 +117,10 @@ def labels_of(folder: TextFolder) -> Iterator[str]:
 
 
 def word_for(label: str, kind: Classes | Scores, words: list[str] | None, number: int, folder: TextFolder) -> str:
-    """What a label is called; scores are rounded to steps of 0.2, as T5 has STS-B's.
+    """Returns the word for a label; scores are rounded to steps of 0.2, as T5 does for STS-B.
 
     Raises:
-        UserError: naming the label, if it is none.
+        UserError: naming the label, if it is invalid.
     """
     try:
         found = kind.number(label)
@@ -141,15 +141,15 @@ def binarize_examples(
     description: Description,
     **more: Any,
 ) -> None:
-    """Writes inputs and targets as data for translation; preparation.json has the task and the words of its classes.
+    """Writes inputs and targets as data for translation; preparation.json names the task and the words for its classes.
 
     Args:
         training: the labels of the training set.
-        dictionary: of fairseq, with the vocabulary's pieces.
+        dictionary: fairseq's, with the vocabulary's pieces.
         more: further arguments of :func:`binarize`.
 
     Raises:
-        UserError: where a class has a name that the pieces cannot write.
+        UserError: if a class has a name that the pieces cannot write.
     """
     kind = kind or Classes.found_in(training)
     classes = (words or kind.names) if isinstance(kind, Classes) else None
@@ -161,7 +161,7 @@ def binarize_examples(
 
 
 def require_known(words: Iterable[str], model: Path, dictionary: Path) -> None:
-    """Raises UserError where a word has a piece that is not in the dictionary: no model could write it."""
+    """Raises UserError if a word has a piece that is not in the dictionary: no model could write it."""
     segment, known = make_segmenter(T5, model), {line.split(" ")[0] for line in read_lines(dictionary)}
     for word in words:
         if not known.issuperset(segment(word).split()):

@@ -1,4 +1,4 @@
-"""Tokenization: by the port of Moses, by Moses' own perl scripts, which are named by commit and checksum, or none."""
+"""Tokenization by the port of Moses, by Moses' own perl scripts (named by commit and checksum), or none."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from ea_fairseq.data.transform import Transform, each_side
 from ea_fairseq.errors import UserError
 
 SCRIPTS = ("normalize-punctuation.perl", "remove-non-printing-char.perl", "tokenizer.perl", "lowercase.perl")
-# Over the scripts of commit 3445289; tokenizing has not changed since March 2021.
+# Checksum of the scripts of commit 3445289; tokenizing has not changed since March 2021.
 PINNED = "b3836d5c8f30dd790fd6cd8c68182ffd9307a50baa625a4006cfd2175ee3fd41"
 
 
@@ -37,7 +37,7 @@ class Tokenization:
     moses: Path | None = None
 
     def tokenizer_for(self, language: str) -> Callable[[list[str]], list[str]]:
-        """A function from tidied lines to as many lines of tokens, separated by single spaces.
+        """Returns a function from tidied lines to as many lines of tokens, separated by single spaces.
 
         It is slow to make and fast to call. With ``moses``, each call starts perl, so lists should be long.
         """
@@ -49,7 +49,7 @@ class Tokenization:
         return lambda lines: list(map(tokenize, lines))
 
     def _by_scripts(self, moses: Path, language: str, lines: list[str]) -> list[str]:
-        """The lines tokenized by Moses' perl scripts; raises UserError where one fails."""
+        """Tokenizes lines by Moses' perl scripts; raises UserError if one fails."""
         steps = [("tokenizer.perl", "-q", "-l", language, *["-a"] * self.dash_splits, "-threads", "1")]
         if self.normalize:
             steps[:0] = [("normalize-punctuation.perl", "-l", language), ("remove-non-printing-char.perl",)]
@@ -69,7 +69,7 @@ def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> l
     """Pipes lines through a script in scripts/tokenizer of Moses; returns as many lines.
 
     Raises:
-        UserError: where perl or the script is missing, or it fails, or writes another number of lines or no UTF-8.
+        UserError: if perl or the script is missing, or it fails, or writes another number of lines or invalid UTF-8.
     """
     path = _script(moses, script)
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # perl obeys many variables
@@ -88,12 +88,12 @@ def run_script(moses: Path, script: str, *arguments: str, lines: list[str]) -> l
 
 
 def moses_version(moses: Path) -> dict[str, str | None]:
-    """The commit of a checkout of Moses (None without git) and the sha256 over the scripts that are used.
+    """Returns the commit of a checkout of Moses (None without git) and the sha256 of the scripts that are used.
 
-    A checksum other than ``PINNED`` is warned of on stderr.
+    Warns on stderr if the checksum is not ``PINNED``.
 
     Raises:
-        UserError: where perl or a script is missing.
+        UserError: if perl or a script is missing.
     """
     files = [_script(moses, script) for script in SCRIPTS]
     files += sorted((moses / "scripts/share/nonbreaking_prefixes").glob("nonbreaking_prefix.*"))
@@ -111,7 +111,7 @@ def moses_version(moses: Path) -> dict[str, str | None]:
 
 
 def _script(moses: Path, name: str) -> Path:
-    """The path of a tokenizer script; raises UserError where perl or the script is missing."""
+    """The path of a tokenizer script; raises UserError if perl or the script is missing."""
     if shutil.which("perl") is None:
         raise UserError("Moses needs perl, which is not installed: install it, or leave --moses out.")
     path = moses / "scripts/tokenizer" / name
@@ -121,7 +121,7 @@ def _script(moses: Path, name: str) -> Path:
 
 
 def _commit(moses: Path) -> str | None:
-    """The commit of a checkout, or None for a plain folder and where git is missing."""
+    """Returns the commit of a checkout, or None for a plain folder or without git."""
     if not (moses / ".git").exists() or shutil.which("git") is None:
         return None
     result = subprocess.run(["git", "-C", moses, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)

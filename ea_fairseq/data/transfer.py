@@ -19,7 +19,7 @@ from ea_fairseq.plain.text_lines import named_in_errors, tidy
 RETRIED_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 CHUNK = 1 << 20  # bytes
 MAX_WAIT = 300  # seconds
-MIN_PROGRESS = 10_000  # bytes; an attempt, or the time of a stall, that brings fewer counts as no progress
+MIN_PROGRESS = 10_000  # bytes; an attempt, or ``stall`` seconds, that bring fewer count as no progress
 MAX_REASON = 200  # characters
 
 
@@ -28,24 +28,24 @@ class BrokenTransferError(Exception):
 
 
 class RefusedError(Exception):
-    """A place does not give the archive; the message is the reason."""
+    """A place does not provide the archive; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often and how long a server is waited for, and how much it may send."""
+    """How often and how long to wait for a server, and how much it may send."""
 
-    attempts: float = 5  # in a row that bring no progress
-    wait: float = 5  # seconds before the second of them, doubled before each that follows
+    attempts: float = 5  # consecutive attempts without progress
+    wait: float = 5  # seconds before the second of them, doubled before each later one
     stall: float = 60  # seconds without progress
     largest: float = 10_000_000_000  # bytes of a file whose size is unknown
 
     @classmethod
     def from_environment(cls) -> "Patience":
-        """Values of DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST, where these are set.
+        """Reads DOWNLOAD_ATTEMPTS, _WAIT, _STALL and _LARGEST, if they are set.
 
         Raises:
-            UserError: naming the variable that is no positive number.
+            UserError: naming the variable that is not a positive number.
         """
         given = {}
         for name in ("attempts", "wait", "stall", "largest"):
@@ -61,10 +61,10 @@ def transfer(address: str, size: int | None, part: Path, patience: Patience) -> 
     """Downloads a file to ``part``, continuing what is there, with as many attempts as are allowed.
 
     Args:
-        size: of the file in bytes, where it is known.
+        size: size of the file in bytes, if it is known.
 
     Raises:
-        RefusedError: where the server refuses, or no attempt succeeds.
+        RefusedError: if the server refuses, or no attempt succeeds.
     """
     most, failures = _size(part), 0
     while True:
@@ -81,12 +81,12 @@ def transfer(address: str, size: int | None, part: Path, patience: Patience) -> 
 
 
 def _size(part: Path) -> int:
-    """The bytes of a file; 0 where there is none."""
+    """Returns the size of a file in bytes, or 0 if there is none."""
     return part.stat().st_size if part.exists() else 0
 
 
 def _attempt(address: str, size: int | None, part: Path, patience: Patience) -> None:
-    """One request for what is missing of ``part``; raises BrokenTransferError or RefusedError."""
+    """Requests the missing bytes of ``part`` once; raises BrokenTransferError or RefusedError."""
     done = _size(part)
     if done and done == size:
         return
@@ -96,7 +96,7 @@ def _attempt(address: str, size: int | None, part: Path, patience: Patience) -> 
             return
         if start not in (0, done) or isinstance(response, HTTPError):
             part.unlink(missing_ok=True)
-            raise BrokenTransferError("it did not go on where the file broke off")
+            raise BrokenTransferError("it did not resume where the file broke off")
         if response.headers.get_content_type() == "text/html":
             raise RefusedError("it answered with a web page")
         if None not in (total, size) and total != size:
@@ -123,7 +123,7 @@ def _open(address: str, start: int, stall: float) -> HTTPResponse | HTTPError:
 
 
 def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int | None]:
-    """The offset at which the answer starts and the size of the whole file, in bytes; None: not known."""
+    """The offset at which the answer starts and the size of the whole file, in bytes; None if unknown."""
     if response.status == HTTPStatus.OK:
         return 0, response.length
     span = re.fullmatch(r"bytes (?:(\d{1,18})-\d+|\*)/(?:(\d{1,18})|\*)", response.headers["Content-Range"] or "")
@@ -132,16 +132,16 @@ def _start_and_size(response: HTTPResponse | HTTPError) -> tuple[int | None, int
 
 
 def _largest(patience: Patience) -> str:
-    """The part of a message that says how many bytes are enough."""
-    return f"{patience.largest:.0f} bytes, the most where the size is unknown (DOWNLOAD_LARGEST)"
+    """Returns the part of a message that names the largest allowed size."""
+    return f"{patience.largest:.0f} bytes, the limit if the size is unknown (DOWNLOAD_LARGEST)"
 
 
 def _receive(response: HTTPResponse, part: Path, done: int, size: int | None, patience: Patience) -> None:
-    """Appends what the server sends to ``part``, of which ``done`` bytes are there.
+    """Appends what the server sends to ``part``, which has ``done`` bytes already.
 
     Raises:
-        RefusedError: for more bytes than ``size``, or than may be where that is unknown.
-        BrokenTransferError: for fewer than ``size``, next to none for some time, and an error of the network.
+        RefusedError: for more bytes than ``size`` or, if that is unknown, than the limit.
+        BrokenTransferError: for fewer bytes than ``size``, hardly any for some time, and network errors.
     """
     came, since = 0, time.monotonic()
     bar = {"unit": "B", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
@@ -167,7 +167,7 @@ def _receive(response: HTTPResponse, part: Path, done: int, size: int | None, pa
 
 
 def _read(response: HTTPResponse, stall: float) -> bytes:
-    """What comes next; raises BrokenTransferError where it is an error."""
+    """Reads the next bytes; raises BrokenTransferError if that fails."""
     try:
         return response.read1(CHUNK)
     except (OSError, HTTPException) as error:
@@ -175,7 +175,7 @@ def _read(response: HTTPResponse, stall: float) -> bytes:
 
 
 def _reason(error: Exception, stall: float) -> str:
-    """An error of the network in a few words."""
+    """Describes a network error in a few words."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return f"it sent nothing for {stall:g} s"

@@ -1,4 +1,4 @@
-"""A step from text folders to a text folder: a function of sentence pairs, or of some, applied in several processes."""
+"""A step from text folders to a text folder: applies a function to all or some sentence pairs, in several processes."""
 
 import random
 from collections import Counter
@@ -15,7 +15,7 @@ from ea_fairseq.plain.text_lines import progress, tidy
 from ea_fairseq.text.tags import tag_token
 
 CHUNK = 5000  # pairs
-REASONS = ("empty", "too_long", "ratio", "long_word")  # to drop a pair, as Moses' clean-corpus-n has them
+REASONS = ("empty", "too_long", "ratio", "long_word")  # to drop a pair, as in Moses' clean-corpus-n
 MAX_WORD_LENGTH = 1000  # characters, as there
 
 Item = TypeVar("Item")
@@ -32,7 +32,7 @@ class Sample:
     reason = "not sampled"
 
     def of(self, pairs: Iterator[Item], total: int) -> Iterator[Item]:
-        """Yields the drawn ones of ``total`` pairs: all of them where ``size`` is larger."""
+        """Yields the drawn ones of ``total`` pairs: all of them if ``size`` is larger."""
         draw, wanted = random.Random(self.seed), min(self.size, total)
         for left, pair in zip(range(total, 0, -1), pairs, strict=True):
             if draw.random() * left < wanted:
@@ -49,7 +49,7 @@ class EveryNth:
     reason = "in the other split"
 
     def of(self, pairs: Iterator[Item], total: int) -> Iterator[Item]:
-        """Yields the chosen pairs; their total does not matter."""
+        """Yields the chosen pairs; ``total`` is ignored."""
         return (pair for number, pair in zip(count(1), pairs) if (number % self.n > 0) == self.others)
 
 
@@ -58,15 +58,15 @@ class PairFilter:
     """A transform that keeps the pairs within the limits, and counts the others by the first limit they exceed.
 
     Args:
-        max_length: tokens of a side.
-        ratio: tokens of the longer side to those of the shorter.
+        max_length: maximum tokens of a side.
+        ratio: maximum ratio of the tokens of the longer side to those of the shorter.
     """
 
     max_length: int
     ratio: float
 
     def reason_to_drop(self, source: str, target: str) -> str | None:
-        """Why this pair is dropped; None for a pair to keep."""
+        """Returns why this pair is dropped, or None to keep it."""
         words = source.split(), target.split()
         short, long = sorted(map(len, words))
         if short == 0:
@@ -78,7 +78,7 @@ class PairFilter:
         return "long_word" if max(map(len, chain(*words))) > MAX_WORD_LENGTH else None
 
     def __call__(self, *sides: Lines) -> tuple:
-        """The lines of the pairs to keep, with their tags, and how many pairs are dropped for each reason."""
+        """Returns the lines of the pairs to keep, with their tags, and the number of dropped pairs by reason."""
         reasons = [self.reason_to_drop(source, target) for source, target, *_ in zip(*sides, strict=True)]
         dropped = Counter({reason: reasons.count(reason) for reason in REASONS})
         is_kept = [reason is None for reason in reasons]
@@ -122,14 +122,14 @@ def transform(
 
     Args:
         step: its name in the history.
-        function: takes the lines of each language; returns those of the pairs that it keeps, in order, and after them
-            the number of those it drops, by reason.
+        function: takes the lines of each language; returns those of the pairs that it keeps, in order, and last
+            the number of dropped pairs by reason.
         inputs: text folders, concatenated.
         output: the folder to make.
-        workers: processes.
+        workers: number of processes.
         compress: whether to gzip the text.
         selection: chooses the pairs that the function gets; all by default.
-        refusal: what to say where no pair is left; none may be left by default.
+        refusal: error message if no pair is left; if empty, this is no error.
 
     Returns:
         The history of the output.
@@ -163,6 +163,6 @@ def transform(
 
 
 def _chunks(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    """Joins the lines of ``CHUNK`` pairs at a time, which pass faster between processes."""
+    """Joins the lines of ``CHUNK`` pairs at a time, which pass between processes faster."""
     while chunk := list(islice(pairs, CHUNK)):
         yield tuple(map(b"".join, zip(*chunk, strict=True)))

@@ -22,7 +22,7 @@ LONGEST_WORD = 200  # characters; a longer one is unknown
 LARGEST_VOCABULARY = 32 << 20  # bytes
 CACHED_WORDS = 100_000
 PIECE = re.compile(r"[^\x00-\x20\x7f]+")
-CHINESE = (  # blocks of characters each of which is a word
+CHINESE = (  # blocks of characters that are words by themselves
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xF900, 0xFAFF),
@@ -44,12 +44,12 @@ class WordPieceConfig(FairseqDataclass):
 
 @register_bpe("wordpiece", dataclass=WordPieceConfig)
 class WordPiece:
-    """BERT's subwords, as symbols of a dictionary of fairseq: what no piece fits is ``<unk>``."""
+    """BERT's subwords, as symbols of a dictionary of fairseq: a word that pieces cannot form is ``<unk>``."""
 
     def __init__(self, cfg: WordPieceConfig):
         """
         Raises:
-            UserError: where the vocabulary is missing or is none.
+            UserError: if the vocabulary is missing or invalid.
         """
         if not cfg.wordpiece_vocab:
             raise UserError("--bpe wordpiece needs --wordpiece-vocab, the file of BERT's vocabulary")
@@ -62,11 +62,11 @@ class WordPiece:
         return " ".join(self.split(word) for word in words(x, self.cased))
 
     def decode(self, x: str) -> str:
-        """The words of which these are the pieces, separated by spaces."""
+        """Joins pieces to words, separated by spaces."""
         return f" {x}".replace(f" {INSIDE}", "").removeprefix(" ")
 
     def is_beginning_of_word(self, x: str) -> bool:
-        """Whether a word starts with this symbol, as ``--mask-whole-words`` asks."""
+        """Whether a word starts with this symbol, for ``--mask-whole-words``."""
         return not x.startswith(INSIDE)
 
     def _split(self, word: str) -> str:
@@ -84,7 +84,7 @@ class WordPiece:
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """The pieces of a vocabulary, one a line, in its order.
+    """Reads the pieces of a vocabulary, one per line, in its order.
 
     Raises:
         UserError: naming the file, and the line that is wrong.
@@ -105,7 +105,7 @@ def read_vocabulary(path: Path) -> list[str]:
         if piece in lines:
             raise UserError(f"lines {lines[piece]} and {number} of {path} are the same piece.")
         if piece in SYMBOLS.values():
-            raise UserError(f"line {number} of {path} is {piece}, a symbol of fairseq, and BERT has none of these.")
+            raise UserError(f"line {number} of {path} is {piece}, a symbol of fairseq that BERT does not have.")
         lines[piece] = number
     missing = [symbol for symbol in SYMBOLS if symbol not in lines]
     if missing:
@@ -123,9 +123,9 @@ def words(text: str, cased: bool = False) -> Iterator[str]:
 
 
 def spaced(char: str) -> str:
-    """What a character counts as: white space, nothing, or itself, and if it is Chinese, a word.
+    """Returns what replaces a character: a space, nothing, or itself, between spaces if it is Chinese.
 
-    What this Python's Unicode does not know is kept, as are private characters: only control characters vanish.
+    Characters that this Python's Unicode does not know and private ones are kept: only control characters vanish.
     """
     if char in "\t\n\r":
         return " "
@@ -135,5 +135,5 @@ def spaced(char: str) -> str:
 
 
 def is_punctuation(char: str) -> bool:
-    """Whether BERT takes a character for punctuation: Unicode's, and all signs of ASCII."""
+    """Whether BERT treats a character as punctuation: Unicode's punctuation and all ASCII symbols."""
     return unicodedata.category(char).startswith("P") or (char.isascii() and char.isprintable() and not char.isalnum())

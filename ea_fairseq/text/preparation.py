@@ -1,4 +1,4 @@
-"""preparation.json: how the text that a model learnt from was prepared, so that nobody has to tell it again."""
+"""preparation.json: how a model's training text was prepared, so that other text can be prepared the same way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
-OF_ENCODERS = "en"  # whose rules Moses takes for text that is not translated
+OF_ENCODERS = "en"  # Moses uses its rules for text that is not translated
 # fairseq's --bpe of each kind of subwords.
 ENCODERS = {"bpe": "subword_nmt"} | dict.fromkeys(PIECES, "sentencepiece") | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE
@@ -24,7 +24,7 @@ LARGEST_MODEL = 100 * MEGABYTE
 
 @dataclass(frozen=True)
 class Codec:
-    """A step of a preparation and its way back, as fairseq's hub calls a tokenizer or a subword model."""
+    """A step of a preparation and its inverse; fairseq's hub uses it as a tokenizer or a subword model."""
 
     encode: Callable[[str], str]
     decode: Callable[[str], str]
@@ -32,16 +32,15 @@ class Codec:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What preparation.json beside a model's dictionaries says.
+    """The content of the preparation.json next to a model's dictionaries.
 
     Args:
-        folder: of the file and of the subword models.
-        models: of subwords, one for each language or one for both; none where the subword is ``none``.
-        source_lang, target_lang: None where the data is not translated.
-        tags: that source sentences may have.
-        classes: names of the labels 0, 1, ... of labelled sentences, or the words that say them; None where there are
-            none.
-        task: of labelled sentences; where these are translated to words for their labels, too.
+        folder: the folder of the file and of the subword models.
+        models: subword models, one for each language or one for both; empty if ``subword`` is ``none``.
+        source_lang, target_lang: None if the data is not for translation.
+        tags: those that source sentences may have.
+        classes: names of the labels 0, 1, ... of labelled sentences, or T5's words for them; None without labels.
+        task: the task of labelled sentences, also if these are translated to words for their labels.
     """
 
     folder: Path
@@ -59,10 +58,10 @@ class Preparation:
 
     @classmethod
     def read(cls, folder: Path) -> "Preparation":
-        """Reads it; a subword model is read where it is used first.
+        """Reads it; a subword model is read when it is first used.
 
         Raises:
-            UserError: naming the file, and the field, that is missing or not what it should be.
+            UserError: naming the file, and the field, that is missing or invalid.
         """
         path = require_path(folder) / PREPARATION
         if not path.is_file():
@@ -72,17 +71,17 @@ class Preparation:
 
     @classmethod
     def find(cls, *folders: Path, translates: bool) -> "Preparation | None":
-        """What preparation.json says in the first of the folders that has one; None where none has.
+        """Reads the preparation.json of the first of the folders that has one; None if none has.
 
         Args:
-            translates: whether those of data that is not translated are passed over.
+            translates: whether to skip those of data that is not for translation.
         """
         found = (cls.read(folder) for folder in folders if (folder / PREPARATION).is_file())
         return next((preparation for preparation in found if preparation.translates or not translates), None)
 
     @classmethod
     def of_json(cls, found: object, folder: Path) -> "Preparation":
-        """What the JSON in a folder says; raises ValueError where it is not what a preparation writes."""
+        """Builds it from the JSON in a folder; raises ValueError if it is not what a preparation writes."""
         preparation = as_record(cls, found, folder=folder)
         for name in LANGUAGES:
             if preparation.translates and getattr(preparation, name) is None:
@@ -90,18 +89,18 @@ class Preparation:
         if preparation.translates and preparation.source_lang == preparation.target_lang:
             raise ValueError("'source_lang' and 'target_lang' must differ")
         if preparation.translates and preparation.subword in WORDPIECE:
-            raise ValueError("'subword' must be bpe, sentencepiece, t5 or none where text is translated")
+            raise ValueError("'subword' must be bpe, sentencepiece, t5 or none if text is translated")
         if len(preparation.models) not in ((0,) if preparation.subword == "none" else (1, 2)):
-            raise ValueError("'models' must be one or two, and none where 'subword' is none")
+            raise ValueError("'models' must be one or two, and none if 'subword' is none")
         return preparation
 
     @property
     def translates(self) -> bool:
-        """Whether the data is of two languages."""
+        """Whether the data has two languages."""
         return self.source_lang is not None or self.target_lang is not None
 
     def require_languages(self) -> "Preparation":
-        """This preparation; raises UserError where it is of data that is not translated."""
+        """Returns this preparation; raises UserError if its data is not for translation."""
         if not self.translates:
             raise FileError(f"{self.folder / PREPARATION} has no 'source_lang': it is not of data for translation.")
         return self
@@ -118,24 +117,24 @@ class Preparation:
         return self.folder / self.models[-1 if language == self.target_lang else 0]
 
     def own_model_for(self, target: str) -> Path | None:
-        """The file of the target's subword model, where the source has another."""
+        """The file of the target's subword model, or None if the source has the same."""
         return self.model_for(target) if len(self.models) > 1 else None
 
     def tokens(self, language: str = OF_ENCODERS) -> Codec:
-        """Raw lines to tokens, separated by single spaces; a language may be either of the two."""
+        """Returns the codec from raw lines of either language to tokens, separated by single spaces."""
         from ea_fairseq.text.moses_port import make_detokenizer, make_tokenizer  # imports sacremoses, which takes time
 
         tokenize = make_tokenizer(self.tokenizer, language, self.normalize, self.dash_splits, self.lowercase)
         return Codec(lambda line: tokenize(tidy(line)), make_detokenizer(self.tokenizer, language))
 
     def subwords(self, language: str = OF_ENCODERS, model: Path | None = None) -> Codec:
-        """Tokens to subwords.
+        """Returns the codec from tokens to subwords.
 
         Args:
-            model: in place of the language's own.
+            model: used in place of the language's own.
 
         Raises:
-            UserError: naming the subword model, where it is not there or none.
+            UserError: naming the subword model, if it is missing or invalid.
         """
         if self.subword == "none":
             return Codec(str, str)
@@ -146,6 +145,6 @@ class Preparation:
         return Codec(segment, partial(join, self.subword))
 
     def preparer(self, language: str = OF_ENCODERS) -> Callable[[str], str]:
-        """A function that makes subwords of a raw line, as the model reads them."""
+        """Returns a function that turns a raw line into subwords, as the model reads them."""
         tokens, subwords = self.tokens(language), self.subwords(language)
         return lambda line: subwords.encode(tokens.encode(line))

@@ -103,7 +103,7 @@ def test_tables_are_found(tmp_path):
     write(tmp_path / "valid.tsv.gz", "label\ta")
     assert [path.name for path in check_tables(tmp_path)[0].values()] == ["train.tsv", "valid.tsv.gz"]
     write(tmp_path / "test.tsv", "label\ta\tb")
-    with pytest.raises(UserError, match="do not have as many sentences"):
+    with pytest.raises(UserError, match="differ in their number of sentences"):
         check_tables(tmp_path)
     write(tmp_path / "test.tsv.gz", "label\ta")
     with pytest.raises(UserError, match=r"both test.tsv and test.tsv.gz"):
@@ -133,7 +133,7 @@ def test_labels_stay_with_their_sentences(tmp_path_factory, table, size, left_ou
 
 def test_another_number_of_sentences_is_refused(tmp_path):
     path = write(tmp_path / "train.tsv", "label\ta", "1\tx")
-    with pytest.raises(UserError, match="has 1 sentences an example, and must have 2"):
+    with pytest.raises(UserError, match="has 1 sentences per example, but must have 2"):
         take_table(tmp_path / "out", table=path, sides=("a", "b"))
     assert not (tmp_path / "out").exists()
 

@@ -91,7 +91,7 @@ def test_a_wrong_line_and_sets_that_are_not_one_are_refused(tmp_path, texts):
     [
         (["JapaneseVowels"], "give NAME and OUT_DIR, not 1 words"),
         (["../x", "out"], "NAME needs the name of a data set"),
-        (["Heartbeat", "out"], "no place is known to have Heartbeat: download it"),
+        (["Heartbeat", "out"], "no download of Heartbeat is known: get it"),
         (["--series", "nowhere", "Heartbeat", "out"], "--series: there is no folder nowhere"),
         (
             ["--series", REPOSITORY, "--mirror", "http://localhost:9", "Toys", "out"],

@@ -1,4 +1,4 @@
-"""Sentence pairs of one's own: train|valid|test.{xx,yy}, plain or gzipped, checked and linked into text folders."""
+"""The user's own sentence pairs: train|valid|test.{xx,yy}, plain or gzipped, checked and linked into text folders."""
 
 import re
 from argparse import Namespace
@@ -33,7 +33,7 @@ class OwnCorpus(SentencePairs):
     """The sentence pairs of a folder, and pairs whose source is machine-made."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        """Prepares the data, or prints the plan; raises UserError for bad options or if a step fails."""
         corpus, path = options.given
         check_languages(options)
         folder = self.output_folder(path)
@@ -51,7 +51,7 @@ class OwnCorpus(SentencePairs):
 
 
 def check_languages(options: Namespace) -> None:
-    """Raises UserError for what are no two languages."""
+    """Raises UserError unless the options name two languages."""
     for flag, language, example in (
         ("--source-lang", options.source_lang, "de"),
         ("--target-lang", options.target_lang, "en"),
@@ -66,7 +66,7 @@ def check_corpus(corpus: Path, languages: tuple[str, ...]) -> dict[str, CheckedP
     """Checks all files of a corpus, and returns those of each split.
 
     Raises:
-        UserError: where a file is missing or wrong, or those of a split differ in their number of lines.
+        UserError: if a file is missing or wrong, or the files of a split differ in their number of lines.
     """
     if not corpus.is_dir():
         raise UserError(f"there is no folder {corpus}: give the folder that holds the text of the corpus.")
@@ -81,7 +81,7 @@ def require_trained_tags(tags: dict[str, set]) -> None:
     for split, found in tags.items():
         if unknown := sorted(found - trained):
             raise UserError(
-                f"{split}.{TAGS} has the tag {unknown[0]}, and no line of train.{TAGS} has it: a model can only know "
+                f"{split}.{TAGS} has the tag {unknown[0]}, but no line of train.{TAGS} has it: a model can only know "
                 "the tags that it is trained with."
             )
 
@@ -98,7 +98,7 @@ def plan_links(plan: TextPlan, output: str, part: str, pairs: CheckedPairs) -> N
 
 
 def link_pairs(output: Path, *, languages: tuple[str, ...], pairs: CheckedPairs) -> None:
-    """Makes a text folder of the files of sentence pairs, by links to them; pairs without a file of tags get one."""
+    """Makes a text folder of links to the files of sentence pairs; tagged pairs without a file of tags get one."""
     output.mkdir()
     for side, file in zip((*languages, TAGS), pairs.files, strict=False):
         suffix = ".gz" if file.path.suffix == ".gz" else ""

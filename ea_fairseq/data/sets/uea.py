@@ -1,4 +1,4 @@
-"""Time series of the archives of UEA, UCR and of regression, and one's own; every line is checked."""
+"""Time series of the UEA, UCR and regression archives, and the user's own; every line is checked."""
 
 import re
 from argparse import Namespace
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "test")
 COUNTS = TABLE.with_name("series.tsv")
-UNPACKED = 5  # times as large are series
-SERIES = "take NAME_TRAIN.ts and NAME_TEST.ts of DIR or DIR/NAME, plain or .gz, or DIR/NAME.zip with both"
+UNPACKED = 5  # series are about this many times as large as their archives
+SERIES = "read NAME_TRAIN.ts and NAME_TEST.ts (or .gz) in DIR or DIR/NAME, or both in NAME.zip there"
 
 
 class TimeSeries(DataSet):
     """The data sets of time series, by their names."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        """Prepares the data, or prints the plan; raises UserError for bad options or if a step fails."""
         name, path = options.given
         check_options(options, name)
         archives = sources(options)
@@ -49,31 +49,31 @@ class TimeSeries(DataSet):
 
 
 def check_options(options: Namespace, name: str) -> None:
-    """Raises UserError for what is no name, and for options that do not go together."""
+    """Raises UserError for an invalid name, and for options that cannot be combined."""
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
         raise UserError(f"NAME needs the name of a data set, such as JapaneseVowels, not '{name}'.")
     if options.series and (options.archives or options.mirror):
         raise UserError("--series is files of your own: leave --archives and --mirror out.")
     if not options.series and name not in downloaded():
         raise UserError(
-            f"no place is known to have {name}: download it from timeseriesclassification.com or tseregression.org, "
+            f"no download of {name} is known: get it from timeseriesclassification.com or tseregression.org, "
             "and give its folder with --series."
         )
 
 
 def downloaded() -> list[str]:
-    """The data sets whose files have a known place."""
+    """The data sets whose files have a known address."""
     return sorted(re.findall(r"uea-(\S+)-train ", " ".join([*read_table(TABLE), ""])))
 
 
 def known_counts(name: str) -> dict[str, int]:
-    """The counts of a data set, where they are published."""
+    """Returns the published counts of a data set; empty if there are none."""
     header, *rows = [line.split("\t") for line in COUNTS.read_text(encoding="utf-8").splitlines()]
     return next((dict(zip(header[1:], map(int, row[1:]), strict=True)) for row in rows if row[0] == name), {})
 
 
 def own_file(series: Path, name: str, split: str) -> Path:
-    """The file of ``--series`` that has a split; raises UserError where there is none."""
+    """Returns the file of ``--series`` with a split; raises UserError if there is none."""
     file = f"{name}_{split.upper()}.ts"
     for place in (series, series / name):
         for path in (place / file, place / f"{file}.gz", place / f"{name}.zip"):
@@ -83,18 +83,18 @@ def own_file(series: Path, name: str, split: str) -> Path:
 
 
 def tidy(path: Path) -> None:
-    """Leave out comments, empty lines and blanks at the ends of lines, in which copies of a file differ."""
+    """Removes comments, empty lines and trailing blanks, in which copies of a file differ."""
     lines = [line.rstrip() for line in path.read_bytes().split(b"\n")]
     path.write_bytes(b"".join(line + b"\n" for line in lines if line and not line.startswith((b"#", b"%"))))
 
 
 def describe(files: dict[str, "SeriesFile"]) -> dict[str, int]:
-    """Counts of series; raises UserError where train and test do not go together."""
+    """Counts the series; raises UserError if train and test do not match."""
     train, test = (files[split] for split in SPLITS)
     if train.channels != test.channels:
-        raise UserError(f"train has {train.channels} channels and test {test.channels}: they are no one data set.")
+        raise UserError(f"train has {train.channels} channels and test {test.channels}: they are not one data set.")
     if (train.labels is None) != (test.labels is None) or not {*(test.labels or ())} <= {*(train.labels or ())}:
-        raise UserError("test has other classes than train: they are no one data set.")
+        raise UserError("test has other classes than train: they are not one data set.")
     longest = max(train.longest, test.longest)
     return {"channels": train.channels, "longest": longest, "classes": len(train.labels or ())}
 
@@ -103,7 +103,7 @@ def take_series(output: Path, *, name: str, inputs: dict[str, Path]) -> None:
     """Writes, checks and describes a data set in a new folder.
 
     Args:
-        inputs: of each split the folder that ``Sources.get`` made of a file, or one's own, plain, gzipped or in a zip.
+        inputs: for each split, the folder that ``Sources.get`` made, or the user's file, plain, gzipped or in a zip.
 
     Raises:
         UserError: naming the file that is damaged or lacks the series, or the line that is wrong.
@@ -137,7 +137,7 @@ def take_series(output: Path, *, name: str, inputs: dict[str, Path]) -> None:
 
 DATA_SET = TimeSeries(
     name="uea",
-    summary="time series of the archives of UEA, UCR and of regression, or your own",
+    summary="time series of the UEA, UCR and regression archives, or your own",
     description=f"""\
 Checks every line of a data set of the UEA and UCR archives (timeseriesclassification.com) or of the regression archive
 (tseregression.org), counts its series, and writes OUT_DIR/data-bin/train.ts and test.ts for the tasks
