@@ -1,4 +1,4 @@
-"""fairseq works on Python 3.14, for which a function of it and one of hydra are replaced as soon as they are imported.
+"""Makes fairseq work on Python 3.14, by replacing one of its functions and one of hydra's once they are imported.
 
 - ``interpret_dc_type`` of fairseq/dataclass/utils.py recognises an optional setting by the printed form of its type,
   ``typing.Optional[str]`` up to Python 3.13. On 3.14 this is ``str | None``, which it takes for the type of the value,
@@ -52,7 +52,7 @@ def interpret_dc_type(field_type: Any) -> Any:
 
 
 def without_help_check(get_args_parser: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns the function of hydra, during which argparse does not check help texts."""
+    """Wraps hydra's function, so that argparse does not check help texts while it runs."""
 
     from argparse import ArgumentParser
 

@@ -1,1 +1,1 @@
-"""From archives and raw text to binarised data, whose steps go on where they stopped."""
+"""Turns archives and raw text into binarised data, in steps that resume where they stopped."""

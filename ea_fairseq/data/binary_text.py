@@ -19,19 +19,19 @@ from ea_fairseq.errors import UserError
 
 HEADER = struct.Struct("<9sQBQ")  # magic, version, fairseq's code of the id's type, number of sentences
 FORMAT, VERSION = b"MMIDIDX\x00\x00", 1
-UINT16, UINT32 = (8, "H"), (9, "I")  # fairseq's code of a type, and that of Python's array
-LIMIT = 65_500  # size of a dictionary from which ids are uint32
+UINT16, UINT32 = (8, "H"), (9, "I")  # fairseq's code of a type, and Python's for an array
+LIMIT = 65_500  # ids are uint32 for dictionaries of at least this size
 AT_ONCE = 1_000_000  # sentences whose offsets are computed at a time
 
 Encode = Callable[[bytes], tuple[bytes, bytes]]
 
 
 def make_dictionary(files: list[Path], workers: int, threshold: int = 1, more: Iterable[str] = ()) -> Dictionary:
-    """fairseq's dictionary of the words in plain or gzipped files, the most frequent first.
+    """Makes fairseq's dictionary of the words in plain or gzipped files, the most frequent first.
 
     Args:
         threshold: how often a word must occur, at least.
-        more: words that it has in any case.
+        more: words to include in any case.
     """
     dictionary = Dictionary()
     counts = count_words(files, workers) | Counter(dict.fromkeys(more, threshold))
@@ -42,14 +42,14 @@ def make_dictionary(files: list[Path], workers: int, threshold: int = 1, more: I
 
 
 def write_token_ids(text: Path, sentences: int, dictionary: Dictionary, prefix: Path, workers: int) -> None:
-    """Write PREFIX.bin and PREFIX.idx for a plain or gzipped file.
+    """Writes PREFIX.bin and PREFIX.idx for a plain or gzipped file.
 
     Args:
         sentences: the number of lines that the file must have.
-        workers: processes to work with.
+        workers: number of processes.
 
     Raises:
-        UserError: where the file has another number of lines.
+        UserError: if the file has a different number of lines.
     """
     ids_file, index_file = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("bin", "idx"))
     code, kind = UINT16 if len(dictionary) < LIMIT else UINT32
@@ -65,10 +65,10 @@ def write_token_ids(text: Path, sentences: int, dictionary: Dictionary, prefix: 
 
 
 def make_encoder(dictionary: Dictionary, kind: str) -> Encode:
-    """A function from a text of lines to the bytes of their token ids, ``</s>`` after each line, and of their lengths.
+    """Returns a function from lines of text to the bytes of their token ids, with ``</s>`` at each end, and lengths.
 
     Args:
-        kind: type code of the ids, as Python's array has it; lengths are int32.
+        kind: type code of the ids, as in Python's array; lengths are int32.
     """
     id_of, unknown, end = dictionary.indices.get, repeat(dictionary.unk()), dictionary.eos()
 
@@ -85,7 +85,7 @@ def make_encoder(dictionary: Dictionary, kind: str) -> Encode:
 
 
 def append_offsets(index: Path, sentences: int, size: int) -> None:
-    """Append to an index, which has the lengths of the sentences, the offset of each in the .bin, in bytes.
+    """Appends each sentence's offset in the .bin, in bytes, to an index that has the sentences' lengths.
 
     Args:
         size: bytes of a token id.

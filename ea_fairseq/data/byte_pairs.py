@@ -19,11 +19,11 @@ MAX_CODE_POINT = 0x10FFFF
 class Symbols:
     """Symbols of one or more letters; each is represented by one character, so that a word is a plain string.
 
-    ``names[i]`` is the symbol of ``chr(i)``, and ``keys[i]`` its sorting key, by which the last symbol comes first.
+    ``names[i]`` is the symbol of ``chr(i)``, and ``keys[i]`` its sorting key, which sorts the last symbol first.
     """
 
     def __init__(self) -> None:
-        """No symbols."""
+        """Starts without symbols."""
         self.names: list[str] = []
         self.keys: list[str] = []
         self._characters: dict[str, str] = {}
@@ -41,14 +41,14 @@ class Words:
     """Words as strings of symbols, with the frequency of each pair of neighbours and an index from pairs to words."""
 
     def __init__(self) -> None:
-        """No words."""
+        """Starts without words."""
         self.frequency: dict[str, int] = defaultdict(int)
         self._words: list[str] = []
         self._counts = array("q")
         self._index: dict[str, array] = defaultdict(partial(array, "I"))
 
     def add(self, word: str, count: int) -> None:
-        """Add a word that occurs ``count`` times."""
+        """Adds a word that occurs ``count`` times."""
         for pair in _pairs(word):
             self.frequency[pair] += count
             self._index[pair].append(len(self._words))
@@ -56,7 +56,7 @@ class Words:
         self._counts.append(count)
 
     def merge(self, pair: str, new: str) -> set[str]:
-        """Replace a pair by a new symbol in all words; returns the pairs with that symbol, which are new or grew."""
+        """Replaces a pair by a new symbol in all words; returns the pairs with that symbol, which are new or grew."""
         gone, grown = {pair}, set()
         for position in self._index[pair]:
             word, count = self._words[position], self._counts[position]
@@ -82,7 +82,7 @@ def learn_merges(counts: Counter, merges: int) -> Iterator[tuple[str, str]]:
 
     Args:
         counts: frequency of each word; emptied, to save memory.
-        merges: how many to learn; fewer where no pair occurs twice any more.
+        merges: how many to learn; fewer if no pair occurs twice any more.
     """
     symbols, words = Symbols(), Words()
     while counts:

@@ -1,4 +1,4 @@
-"""Text files of users, read to their end and checked before anything is made of them."""
+"""Users' text files, which are read to their end and checked before they are used."""
 
 import hashlib
 from collections.abc import Callable
@@ -26,15 +26,15 @@ class CheckedPairs:
     """The files of a split.
 
     Args:
-        files: of source, target and, if there is such a file, the tags of the source sentences, line by line.
-        tags: in the file of tags.
+        files: those of source, target and, if there is one, of the source sentences' tags, line by line.
+        tags: the tags of the source sentences.
     """
 
     files: tuple[CheckedFile, ...]
     tags: frozenset[Tag] = frozenset()
 
     def tagged_by(self, path: Path) -> "CheckedPairs":
-        """These pairs with the tags in a file; raises UserError if a line is no tag, or their numbers differ."""
+        """Returns these pairs with the tags in a file; raises UserError if a line is no tag, or lengths differ."""
         found = set()
 
         def check(number: int, text: str) -> None:
@@ -69,7 +69,7 @@ def check_file(path: Path, name: str, keeps_empty: bool = False) -> CheckedFile:
     """Reads a file to its end and checks it.
 
     Raises:
-        UserError: if it is empty, damaged or not UTF-8, or has an empty line where each line will be kept.
+        UserError: if it is empty, damaged or not UTF-8, or has an empty line although every line is kept.
     """
 
     def check(number: int, text: str) -> None:
@@ -82,7 +82,7 @@ def check_file(path: Path, name: str, keeps_empty: bool = False) -> CheckedFile:
 
 
 def read_checked(path: Path, name: str, check: Callable[[int, str], None]) -> CheckedFile:
-    """Reads a file to its end, and has each of its lines, tidied, checked with its number.
+    """Reads a file to its end, and passes the number and the tidied text of each line to ``check``.
 
     Raises:
         UserError: if the file is empty, damaged or not UTF-8.
@@ -99,12 +99,12 @@ def read_checked(path: Path, name: str, check: Callable[[int, str], None]) -> Ch
 
 
 def require_equal_length(one: CheckedFile, other: CheckedFile, remedy: str) -> None:
-    """Raises UserError, with this end of its sentence, if two files differ in their number of lines."""
+    """Raises UserError, whose message ends with ``remedy``, if two files differ in their number of lines."""
     if one.lines != other.lines:
         raise UserError(f"{one.path} has {one.lines} lines and {other.path} has {other.lines}: {remedy}")
 
 
 def find_tags(folder: Path, split: str) -> Path | None:
-    """The file of a split's tags in a folder, plain or gzipped; None if there is none."""
+    """Returns the file of a split's tags in a folder, plain or gzipped, or None if there is none."""
     name = f"{split}.{TAGS}"
     return find_file(folder, name) if any(folder.glob(f"{name}*")) else None

@@ -15,19 +15,19 @@ from ea_fairseq.plain.output_folder import OutputFolder
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """What is known of a data set.
+    """A data set that ``ea-fairseq prepare`` knows.
 
     Args:
-        name: after ``ea-fairseq prepare``.
-        summary: of the list of data sets.
-        description: of its help.
-        examples: what may be typed after its name.
-        asks: for what stands on its command line beside options.
-        shared: the names of its options among those that data sets share.
+        name: its name on the command line.
+        summary: its line in the list of data sets.
+        description: the text of its help.
+        examples: example arguments after its name.
+        asks: its positional arguments.
+        shared: the names of those options that it shares with other data sets.
         own: its other options.
-        defaults: of options, where they are other than those of most data sets.
-        counts: known of the full data, such as the pairs of train.
-        counts_of_others: those that others may have counted otherwise, so that a difference is no error.
+        defaults: defaults of options that differ from those of most data sets.
+        counts: known counts of the full data, such as the pairs of train.
+        counts_of_others: counts that others may have computed differently, so that a difference is no error.
     """
 
     name: str
@@ -43,7 +43,7 @@ class DataSet:
 
     @property
     def maker(self) -> str:
-        """What makes its folders, as they note it."""
+        """The name that its folders record for what made them."""
         return f"prepare-{self.name}"
 
     def parser(self) -> Parser:
@@ -59,7 +59,7 @@ class DataSet:
         return parser
 
     def default_options(self) -> Namespace:
-        """The options of a command line without any."""
+        """Returns the default options."""
         own = {option.name: option.default for option in self.own}
         return Namespace(**DEFAULTS | own | dict(self.defaults))
 
@@ -74,25 +74,25 @@ class DataSet:
         return options
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make."""
+        """Prepares the data, or prints the plan."""
         raise NotImplementedError
 
     def output_folder(self, path: str | Path, part: str = "") -> OutputFolder:
-        """The folder for the output; ``part`` is what of the data set it is for, if there is a choice.
+        """Returns the folder for the output; ``part`` is the part of the data set, if there is a choice.
 
         Raises:
-            UserError: where it will not do.
+            UserError: if the folder cannot be used.
         """
         return OutputFolder(Path(path), self.maker, f"{self.maker} {part}".rstrip())
 
     def carry_out(self, plan: Plan, folder: OutputFolder, options: Namespace, strict: bool = False) -> None:
-        """Shows the plan or runs it, and compares the counts of the data.
+        """Shows the plan or runs it, and checks the counts of the data.
 
         Args:
-            strict: whether this makes the full data, so that other counts than the known ones are an error.
+            strict: whether this makes the full data, so that counts other than the known ones are an error.
 
         Raises:
-            UserError: where a step fails.
+            UserError: if a step fails.
         """
         if options.dry_run:
             plan.show(folder, options.remove_intermediate)

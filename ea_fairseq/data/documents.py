@@ -1,4 +1,4 @@
-"""Documents with human rationales: one JSON object per line, plain or gzipped, as ERASER's Movies and MultiRC."""
+"""Documents with human rationales: one JSON object per line, plain or gzipped, as in ERASER's Movies and MultiRC."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.records import as_record
 from ea_fairseq.plain.text_lines import checked_lines, find_file
 
-TEXTS = "documents.jsonl"  # next to rows that name their document, plain or gzipped
+TEXTS = "documents.jsonl"  # next to a file whose rows name their documents; plain or gzipped
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Document:
     """A document and the words that people marked as the reason for its label.
 
     Args:
-        name: as in the data.
-        words: of the text, n of them.
-        spans: of the rationales, ``[start, end)`` in words.
-        question: that the text answers, with the answer; empty if the text alone is classified.
+        name: its name in the data.
+        words: the n words of the text.
+        spans: spans of the rationales, ``[start, end)`` in words.
+        question: a question about the text, with an answer; empty if the text alone is classified.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Row:
 
 
 def read_documents(path: Path) -> list[Document]:
-    """The documents of a file, in its order.
+    """Reads the documents of a file, in its order.
 
     Raises:
         UserError: naming the file and the line that is wrong.
@@ -88,7 +88,7 @@ def read_documents(path: Path) -> list[Document]:
 
 
 def read_texts(path: Path) -> dict[str, tuple[str, ...]]:
-    """The words of each text of ``documents.jsonl``, by its name.
+    """Reads the words of each text of ``documents.jsonl``, by its name.
 
     Raises:
         UserError: naming the file and the line that is wrong.
@@ -104,7 +104,7 @@ def read_texts(path: Path) -> dict[str, tuple[str, ...]]:
 
 
 def objects(path: Path) -> Iterator[tuple[int, object]]:
-    """Number and JSON value of each line.
+    """Yields the number and JSON value of each line.
 
     Raises:
         UserError: naming the line that is not JSON.
@@ -112,14 +112,14 @@ def objects(path: Path) -> Iterator[tuple[int, object]]:
     for number, line in checked_lines(path):
         try:
             found = json.loads(line)
-            json.dumps(found, ensure_ascii=False).encode()  # refuses half a character
+            json.dumps(found, ensure_ascii=False).encode()  # refuses a lone surrogate
         except (ValueError, RecursionError):
             raise UserError(f"line {number} of {path} is not a JSON object in UTF-8: mend or remove it.") from None
         yield number, found
 
 
 def document_of(row: Row, texts: dict[str, tuple[str, ...]]) -> Document:
-    """A checked document; raises ValueError saying what is wrong with its row."""
+    """Builds a checked document; raises ValueError saying what is wrong with its row."""
     if row.document and row.document not in texts:
         raise ValueError(f"{TEXTS} has no text '{row.document}'")
     words = texts[row.document] if row.document else words_of(row.sentences)

@@ -20,7 +20,7 @@ GLOSSES = "test.word-for-word.en"  # which no other corpus has
 
 
 def unpack() -> dict[str, bytes]:
-    """The content of each file; raises UserError where the archive is not the one that this script belongs to."""
+    """Returns the content of each file; raises UserError if the archive is not the one of this package."""
     packed = ARCHIVE.read_bytes() if ARCHIVE.is_file() else b""
     if sha256(packed).hexdigest() != SHA256:
         raise UserError(f"{ARCHIVE} is missing, damaged or another file: take it from the repository again")
@@ -32,14 +32,14 @@ def write(out: Path, files: dict[str, bytes]) -> None:
     """Writes the files into a folder, all of them or none.
 
     Raises:
-        UserError: where the folder has other files and so may be meant for something else.
+        UserError: if the folder has other files and so may be meant for something else.
     """
     out.mkdir(parents=True, exist_ok=True)
     there = [path.name for path in out.iterdir() if path.suffix != ".tmp"]
     if there and GLOSSES not in there:
         raise UserError(f"{out} holds other files: give a new folder, or that of an earlier run.")
     with ExitStack() as stack:
-        for name in sorted(files, key=GLOSSES.__eq__):  # which is put in place first, as the last one entered
+        for name in sorted(files, key=GLOSSES.__eq__):  # entered last, so it is put in place first
             stack.enter_context(replacing(out / name)).write_bytes(files[name])
 
 

@@ -20,21 +20,21 @@ class Classes:
 
     @classmethod
     def found_in(cls, labels: Path) -> "Classes":
-        """The classes of a file of labels: whole numbers in their order, other names in the alphabet's.
+        """Returns the classes in a file of labels: whole numbers in numeric order, other names in alphabetical order.
 
         Raises:
-            UserError: where there are too few for a classifier, or so many that they are hardly classes.
+            UserError: if there are too few for a classifier, or so many that they are hardly classes.
         """
         names = set(read_lines(labels))
         if not 2 <= len(names) <= MAX_CLASSES:
             raise UserError(
-                f"the training table has {len(names)} different labels, and classes are 2 to {MAX_CLASSES:,}: "
+                f"the training table has {len(names)} different labels, but classes must be 2 to {MAX_CLASSES:,}: "
                 "for scores, give --regression."
             )
         return cls(sorted(names, key=int if all(map(WHOLE.fullmatch, names)) else None))
 
     def number(self, label: str) -> str:
-        """The number of a label; raises ValueError where it is no class."""
+        """The number of a label; raises ValueError if it is not a class."""
         return str(self.names.index(label))
 
     @property
@@ -45,12 +45,12 @@ class Classes:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores from 0 to ``largest``, which are divided by it; any finite numbers, as they are, where it is None."""
+    """Scores from 0 to ``largest``, which are divided by it; if it is None, any finite numbers, as they are."""
 
     largest: float | None = None
 
     def number(self, label: str) -> str:
-        """The score of a label; raises ValueError where it is none."""
+        """The score of a label; raises ValueError if it is not a score."""
         score = float(label)
         if not math.isfinite(score) or (self.largest is not None and not 0 <= score <= self.largest):
             raise ValueError(label)
@@ -63,10 +63,10 @@ class Scores:
 
 
 def write_numbers(labels: Path, kind: Classes | Scores, split: str, output: Path) -> int:
-    """Writes the number of each label, one a line, and returns how many there are.
+    """Writes the number of each label, one per line, and returns how many there are.
 
     Raises:
-        UserError: naming the first label that has none.
+        UserError: naming the first invalid label.
     """
     count = 0
     with writing(output) as write:

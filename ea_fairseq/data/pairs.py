@@ -29,12 +29,12 @@ class ArchiveText:
     with the target language.
 
     Args:
-        split: whose text it is.
-        archive: in archives.tsv.
-        members: of the archive, in their order.
+        split: the split that the text belongs to.
+        archive: its name in archives.tsv.
+        members: members of the archive, in order.
         form: a key of ``FORMATS``.
-        size: of the text for training in bytes, about.
-        name: of its folder; by default the split's.
+        size: approximate size of training text in bytes.
+        name: name of its folder; by default the split.
     """
 
     split: str
@@ -69,11 +69,11 @@ class SentencePairs(DataSet):
 
     Args:
         languages: pairs of source and target; the first is the default.
-        texts: in the archives.
-        steps: what is done with the text, in this order.
+        texts: the texts in the archives.
+        steps: the steps of its preparation, in order.
         normalized: splits whose punctuation is normalised.
-        valid_every: for the step ``split``, every Nth training pair is for validation.
-        variants: of the name of a switch, the fields that are other with it.
+        valid_every: in the step ``split``, every Nth training pair becomes a validation pair.
+        variants: for the name of a switch, the fields that it changes.
     """
 
     languages: tuple[tuple[str, str], ...] = ()
@@ -85,12 +85,12 @@ class SentencePairs(DataSet):
     shared: Collection[str] = PAIRS | ARCHIVES
 
     def default_options(self) -> Namespace:
-        """The options of a command line without any."""
+        """Returns the default options."""
         source, target = self.languages[0]
         return Namespace(**vars(super().default_options()) | {"source_lang": source, "target_lang": target})
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        """Prepares the data, or prints the plan; raises UserError for bad options or if a step fails."""
         (path,) = options.given
         if (options.source_lang, options.target_lang) not in self.languages:
             pairs = ", ".join(map("-".join, self.languages))

@@ -1,4 +1,4 @@
-"""Work in several processes, whose results keep their order: on anything, and on the lines of text."""
+"""Work in several processes on any items, or on lines of text; results keep their order."""
 
 import multiprocessing
 import os
@@ -23,11 +23,11 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], work
     """Yields the results of a function for each item, in order; at most ``2 * workers`` items are in memory.
 
     Args:
-        workers: processes, at most; where there would be but one, the function runs in this one. They are forked and so
-            have the function, and hold the locks that this one holds.
+        workers: maximum number of processes; if one is enough, the function runs in this process. Workers are forked,
+            so they have the function and hold the locks that this process holds.
 
     Raises:
-        BrokenProcessPool: where a process is killed.
+        BrokenProcessPool: if a process is killed.
     """
     items = iter(items)
     first = list(islice(items, workers))
@@ -36,7 +36,7 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], work
         return
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(len(first), fork, _start_worker, initargs=(function,)) as pool:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process alone
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # only this process handles Ctrl-C
         try:
             pending = deque[Future](pool.submit(_call, item) for item in first)
         finally:
@@ -75,20 +75,20 @@ def _call(item: Any) -> Any:
 
 
 def read_lines(files: list[Path], label: str) -> Iterator[bytes]:
-    """The lines of plain or gzipped files, with a progress bar called ``label``."""
+    """Yields the lines of plain or gzipped files, with a progress bar called ``label``."""
     for path in files:
         with open_bytes(path) as file:
             yield from progress(file, f"{label} in {path.name}")
 
 
 def read_chunks(files: list[Path], label: str) -> Iterator[bytes]:
-    """The text of files, ``CHUNK`` lines at a time."""
+    """Yields the text of files, ``CHUNK`` lines at a time."""
     lines = read_lines(files, label)
     return iter(lambda: b"".join(islice(lines, CHUNK)), b"")
 
 
 def count_words(files: list[Path], workers: int) -> Counter:
-    """The frequency of each word in plain or gzipped files, counted by several processes."""
+    """Counts how often each word occurs in plain or gzipped files, in several processes."""
     counts = Counter[str]()
     for chunk in map_in_order(_count_chunk, read_chunks(files, "counting words"), workers):
         counts.update(chunk)
@@ -96,5 +96,5 @@ def count_words(files: list[Path], workers: int) -> Counter:
 
 
 def _count_chunk(text: bytes) -> Counter:
-    """The frequency of each word in a text of lines, separated by spaces."""
+    """Counts how often each word, separated by spaces, occurs in lines of text."""
     return Counter(word for line in text.decode().split("\n") for word in line.split(" ") if word)

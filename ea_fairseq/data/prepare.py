@@ -15,14 +15,14 @@ def data_set_names() -> list[str]:
 
 
 def data_set(name: str) -> DataSet:
-    """The data set of a name; raises UserError where there is none."""
+    """Returns the data set of a name; raises UserError if there is none."""
     if name not in data_set_names():
         raise UserError(f"there is no data set {name}: see `ea-fairseq prepare --help` for a list.")
     return import_module(f"{sets.__name__}.{name.replace('-', '_')}").DATA_SET
 
 
 def usage() -> str:
-    """What there is to prepare."""
+    """Returns the help text, which lists all data sets."""
     names = data_set_names()
     width = max(map(len, names))
     return "\n".join(

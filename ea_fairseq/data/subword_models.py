@@ -1,4 +1,4 @@
-"""Subwords: models are learnt of tokenized text, BPE or sentencepiece, and segment it."""
+"""Subword models, BPE or sentencepiece: learns them from tokenized text, and segments text with them."""
 
 import io
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def learn_model(
     sides: tuple[str, ...],
     workers: int,
 ) -> None:
-    """Learns a model of the text of some sides of a text folder: ``kind`` is bpe or sentencepiece."""
+    """Learns a model from the text of some sides of a text folder: ``kind`` is bpe or sentencepiece."""
     files = [folder.file(side) for side in sides]
     if kind == "bpe":
         learn_bpe(files, size, output, workers)
@@ -37,10 +37,10 @@ def learn_model(
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
-    """Learn BPE merges from plain or gzipped files and write them as subword-nmt does.
+    """Learns BPE merges from plain or gzipped files and write them as subword-nmt does.
 
     Raises:
-        UserError: where no word has two letters.
+        UserError: if no word has two letters.
     """
     counts = count_words(files, workers)
     if max(map(len, counts), default=0) < 2:
@@ -52,13 +52,13 @@ def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) ->
 
 
 def learn_sentencepiece(files: list[Path], size: int, output: Path, model_type: str = "unigram") -> None:
-    """Learn a sentencepiece model; of a text of more than ``MAX_BYTES``, from every n-th sentence.
+    """Learns a sentencepiece model, from every n-th sentence if the text has more than ``MAX_BYTES``.
 
     Args:
-        size: of the vocabulary.
+        size: size of the vocabulary.
 
     Raises:
-        UserError: with sentencepiece's reason, where it cannot learn this vocabulary.
+        UserError: with sentencepiece's reason, if it cannot learn this vocabulary.
     """
     from sentencepiece import SentencePieceTrainer
 

@@ -1,6 +1,6 @@
-"""Text folders, in which sentence pairs go from step to step, or sentences alone.
+"""Text folders, which pass sentence pairs, or single sentences, from step to step.
 
-A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, one sentence a line, and `history.json`.
+A text folder holds `text.xx` and `text.yy`, or `text.xx.gz` and `text.yy.gz`, a sentence per line, and `history.json`.
 """
 
 import gzip
@@ -50,7 +50,7 @@ class History:
 
 @dataclass(frozen=True)
 class TextFolder:
-    """A folder of sentence pairs, or sentences; ``languages`` are the suffixes of source and target, or of these."""
+    """A folder of sentence pairs or sentences; ``languages`` are its files' suffixes, such as source and target."""
 
     path: Path
     languages: tuple[str, ...]
@@ -66,7 +66,7 @@ class TextFolder:
         return History(**json.loads((self.path / HISTORY).read_text(encoding="utf-8")))
 
     def pairs(self) -> Iterator[Pair]:
-        """Yields the pairs in order; raises UserError where the two languages differ in length."""
+        """Yields the pairs in order; raises UserError if the two languages differ in length."""
         with ExitStack() as stack:
             files = [stack.enter_context(open_bytes(self.file(language))) for language in self.languages]
             try:
@@ -101,13 +101,13 @@ def writing_sides(folder: TextFolder, compress: bool = False) -> Iterator[Callab
 
 
 def encode_lines(lines: list[str], compress: bool) -> bytes:
-    """Lines as bytes, gzipped on demand; the bytes of several calls can be concatenated into one file."""
+    """Encodes lines, gzipped if ``compress``; the bytes of several calls can be concatenated into one file."""
     text = "".join(f"{line}\n" for line in lines).encode()
     return gzip.compress(text, GZIP_LEVEL, mtime=0) if compress else text
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file without a byte order mark, each ending with a line feed, as a file's last one may not."""
+    """Yields the lines of a file without a byte order mark; adds the line feed that the last one may lack."""
     for number, line in enumerate(file):
         line = line if number else line.removeprefix(BYTE_ORDER_MARK)
         yield line if line.endswith(b"\n") else line + b"\n"

@@ -1,1 +1,1 @@
-"""What needs neither PyTorch nor fairseq; scripts take it without importing the package, which takes seconds."""
+"""Code that needs neither PyTorch nor fairseq; scripts use it without importing these, which takes seconds."""

@@ -43,12 +43,12 @@ def run(main: Callable[[], None]) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that ends with one sentence, and whose help ends with an example.
+    """A parser whose errors are one sentence, and whose help ends with an example.
 
     Args:
         command: its name after ``ea-fairseq``, such as ``translate``.
         description: for the help, shown as it is.
-        example: what may be typed after the command's name, or lines of whole commands.
+        example: an example command, or several on lines of their own.
     """
 
     def __init__(self, command: str, description: str, example: str, **options: Any) -> None:
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_user_dir(self) -> None:
-        """Adds ``--user-dir``, for models that only a user-dir of one's own can build."""
+        """Adds ``--user-dir``, for models that only the user's own user-dir can build."""
         self.add_argument(
             "--user-dir",
             type=imported_user_dir,
@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least(least: float, parse: Callable[[str], float] = int) -> Callable[[str], float]:
-    """A parser of finite numbers of at least ``least``."""
+    """Returns a parser of finite numbers of at least ``least``."""
 
     def checked(text: str) -> float:
         try:
@@ -94,7 +94,7 @@ def at_least(least: float, parse: Callable[[str], float] = int) -> Callable[[str
 
 
 def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of names with commas between them, such as ``encoder,cross``, in the order of those known."""
+    """Returns a parser of comma-separated names, such as ``encoder,cross``, which orders them as in ``known``."""
 
     def parse(text: str) -> tuple[str, ...]:
         names = text.split(",")
@@ -106,7 +106,7 @@ def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 
 def imported_user_dir(text: str) -> Path:
-    """The folder of a user-dir, which is imported beside ours: fairseq knows its architectures from now on."""
+    """Imports a user-dir in addition to ours, so that fairseq knows its architectures; returns its folder."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {text}")
     from fairseq.utils import import_user_module

@@ -10,7 +10,7 @@ def require_statistics(mean: Sequence[float], deviation: Sequence[float], channe
     """Checks the means and deviations of at most so many channels.
 
     Raises:
-        UserError: if they cannot be.
+        UserError: if they are invalid.
     """
     if not 1 <= len(mean) <= channels or len(deviation) != len(mean):
         raise UserError("its means and deviations are not of the same channels")
@@ -22,7 +22,7 @@ def require_labels(labels: Sequence[object], most: int) -> None:
     """Checks the names of at most so many classes.
 
     Raises:
-        UserError: if there are none, one is there twice, or one is no name.
+        UserError: if there are none, one is there twice, or one is not a name.
     """
     if not (0 < len(labels) <= most and all(map(is_label, labels)) and len({*labels}) == len(labels)):
         raise UserError("its labels are not the names of classes")

@@ -1,7 +1,7 @@
 """Settings of glibc's allocator: it keeps freed memory and holds it in huge pages.
 
-Training on a CPU takes and frees hundreds of megabytes at every update, a wide beam at every step, and without these
-spends up to half of its time on page faults. They are read when a process starts.
+Training on a CPU takes and frees hundreds of megabytes at every update, and search with a wide beam at every step.
+Without these settings, up to half of the time goes into page faults. They are read when a process starts.
 """
 
 HUGE_PAGES = {

@@ -12,7 +12,7 @@ def find_checkpoints(folder: Path, names: str) -> list[Path]:
     """The paths of the checkpoints of an ensemble, whose names are separated by colons: ``"a.pt:b.pt"``.
 
     Raises:
-        UserError: naming the folder or the file that is not there.
+        UserError: naming the folder or the file that is missing.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: give the folder of a trained model.")
@@ -24,7 +24,7 @@ def find_checkpoints(folder: Path, names: str) -> list[Path]:
 
 
 def usual_checkpoint(folder: Path) -> str:
-    """The name of the checkpoint that is taken of a folder: the first of CHECKPOINTS that is there.
+    """Returns the name of the checkpoint to use of a folder: the first of CHECKPOINTS that exists.
 
     Raises:
         UserError: if the folder is the card of a model whose weights are not published.

@@ -1,4 +1,4 @@
-"""Files of a folder that others made."""
+"""Files in a folder that others made."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from ea_fairseq.plain.records import MEGABYTE
 
 
 def own_file(path: Path, largest: int) -> Path:
-    """The path of a file; raises UserError where it is none, a link out of its folder, or of more bytes than that."""
+    """Returns the path; raises UserError if it is not a file, links out of its folder or has more bytes than that."""
     if not path.is_file():
         raise FileError(f"there is no {path}: copy it from where the others in its folder are from.")
     if path.resolve().parent != path.parent.resolve():

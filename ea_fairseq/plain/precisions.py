@@ -1,18 +1,18 @@
 """The precisions in which native search multiplies by weights, and the options that choose among them."""
 
 REDUCED = ("bfloat16", "int8")
-# Options, and the precisions of which native search takes the fastest; float32 is always one of them.
+# Options, and the precisions that they allow; native search takes the fastest of these and float32.
 PRECISIONS = {"native_bf16": ("bfloat16",), "native_int8": ("int8",), "native_fast": REDUCED}
 
 
 def flag_of(name: str) -> str:
-    """An option's name on command lines."""
+    """Returns the flag of an option."""
     return f"--{name.replace('_', '-')}"
 
 
 def about_precision(name: str) -> str:
-    """The help of an option."""
+    """Returns the help of an option."""
     precisions = PRECISIONS[name]
     if len(precisions) > 1:
         return f"multiply by weights in the fastest of float32, {' and '.join(precisions)}"
-    return f"multiply by weights in {precisions[0]}, if this processor supports it and is faster so"
+    return f"multiply by weights in {precisions[0]}, if this processor supports it and it is faster"

@@ -14,7 +14,7 @@ DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG, of Linux's prctl
 
 
 def program(name: str) -> Path:
-    """A program that belongs to this Python, such as ``fairseq-train``; raises UserError where there is none."""
+    """A program that belongs to this Python, such as ``fairseq-train``; raises UserError if there is none."""
     path = Path(sys.executable).with_name(name)
     if not path.is_file():
         raise UserError(f"there is no {path}: install this project for {sys.executable}.")
@@ -22,12 +22,12 @@ def program(name: str) -> Path:
 
 
 def own_command(*words: str) -> list[str]:
-    """The call of another command of this package, for ``own_environment``."""
+    """Returns the command line of another command of this package, to run in ``own_environment``."""
     return [sys.executable, "-P", "-m", PACKAGE.name, *words]
 
 
 def own_environment() -> dict[str, str]:
-    """Environment variables by which another Python finds this package in its checkout, too."""
+    """Returns environment variables with which another Python, too, finds this package in its checkout."""
     if PACKAGE.parent != PROJECT:
         return dict(os.environ)
     others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -36,7 +36,7 @@ def own_environment() -> dict[str, str]:
 
 
 def die_with_parent() -> None:
-    """Lets this process end when the one that started it does, on Linux; for ``preexec_fn``."""
+    """Makes this process end when its parent ends, on Linux; for ``preexec_fn``."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
@@ -53,6 +53,6 @@ def stop_tree(process: int) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last line that a process wrote into its log, empty where there is none."""
+    """Returns the last line that a process wrote to its log; empty if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").rstrip("\n") if log.is_file() else ""
     return lines.rpartition("\n")[2]

@@ -1,4 +1,4 @@
-"""Where the project's data sets, runs and documents lie."""
+"""The folder of the project's data sets, runs and documents."""
 
 import shlex
 from pathlib import Path
@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def project_folder() -> Path:
-    """The checkout that the package lies in; the working folder where it was installed by a wheel."""
+    """Returns the checkout of the package, or the working folder if it was installed from a wheel."""
     return PACKAGE.parent if (PACKAGE.parent / "setup.py").is_file() else Path.cwd()
 
 
@@ -15,7 +15,7 @@ PROJECT = project_folder()
 
 
 def portable(command: str, project: Path | None = None) -> str:
-    """A command to type in this project's folder, its paths there, or in the one where ``project`` was, relative."""
+    """Returns a command to type in this project's folder; paths there, or in ``project``, become relative."""
     words = shlex.split(command)
     for folder in filter(None, (PROJECT, project)):
         words = [word.removeprefix(f"{folder}/") for word in words]

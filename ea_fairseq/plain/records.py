@@ -1,4 +1,4 @@
-"""Records in JSON files, as dataclasses whose fields have their types, whoever wrote the file."""
+"""Records in JSON files, as dataclasses; the types of all fields are checked, as files are not trusted."""
 
 import json
 import re
@@ -23,7 +23,7 @@ Tag = NewType("Tag", str)
 
 MEGABYTE = 1 << 20
 SPECIAL = ("s", "pad", "unk", "mask")  # in angle brackets they are fairseq's own symbols
-WHOLE = 1 << 63  # no whole number of a record is as large
+WHOLE = 1 << 63  # whole numbers in a record must be smaller
 NOUNS = {
     str: "a text",
     int: "a whole number",
@@ -41,11 +41,11 @@ Record = TypeVar("Record", bound="DataclassInstance")
 
 @contextmanager
 def written_by(writer: str, path: Path, remedy: str) -> Iterator[None]:
-    """Turns a ValueError about what a file has into a FileError that names the file and what writes such files.
+    """Turns a ValueError about a file's content into a FileError that names the file and what writes such files.
 
     Args:
         writer: such as ``ea-fairseq train``.
-        remedy: what the user can do, the end of the sentence.
+        remedy: what the user can do; the end of the message.
     """
     try:
         yield
@@ -56,10 +56,10 @@ def written_by(writer: str, path: Path, remedy: str) -> Iterator[None]:
 
 
 def read_json(path: Path, largest: int = MEGABYTE) -> object:
-    """What a JSON file has.
+    """Returns the content of a JSON file.
 
     Raises:
-        ValueError: saying why it is none, or that it has more than ``largest`` bytes, but nothing of what it has.
+        ValueError: if it is not JSON or has more than ``largest`` bytes; the message quotes nothing of the file.
     """
     with path.open("rb") as file:
         text = file.read(largest + 1)
@@ -74,10 +74,10 @@ def read_json(path: Path, largest: int = MEGABYTE) -> object:
 
 
 def as_record(kind: type[Record], found: object, **given: object) -> Record:
-    """A dataclass of what JSON has of its fields, and of those that are given; what it has no field for is left out.
+    """Builds a dataclass from a JSON object and the given fields; keys without a field are ignored.
 
     Raises:
-        ValueError: naming the first field that is missing or of another type.
+        ValueError: naming the first field that is missing or of the wrong type.
     """
     if not isinstance(found, dict):
         raise ValueError("it is not an object")
@@ -99,7 +99,7 @@ def types_of(kind: type) -> dict[str, Any]:
 
 
 def fitted(name: str, value: object, kind: Any) -> object:
-    """The value of a field, if it is of its type; raises ValueError otherwise."""
+    """Returns the value of a field if it has the field's type; raises ValueError otherwise."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         if isinstance(value, str) and value in parts:
@@ -122,7 +122,7 @@ def fitted(name: str, value: object, kind: Any) -> object:
 
 
 def is_plain(value: object, kind: Any) -> bool:
-    """Whether a value that is no list or object is of a type."""
+    """Whether a value, other than a list or an object, is of a type."""
     if kind is float:
         return type(value) is float or is_plain(value, int)
     if kind is int:
@@ -139,21 +139,21 @@ def is_plain(value: object, kind: Any) -> bool:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a text is the name of a file in whichever folder, and neither a path nor what no file is called."""
+    """Whether a text can be the name of a file, without a folder."""
     try:
         size = len(text.encode())
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         return False
     return size < 256 and not set(text) & set("/:\0") and text.strip(". ") != ""
 
 
 def is_tag(text: str) -> bool:
-    """Whether a text can be a tag, whose token in angle brackets is none of fairseq's special symbols."""
+    """Whether a text can be a tag, whose token in angle brackets is not a special symbol of fairseq."""
     return re.fullmatch("[A-Za-z0-9._-]{1,64}", text) is not None and text not in SPECIAL
 
 
 def is_command(text: str) -> bool:
-    """Whether a text is words as a shell reads them."""
+    """Whether a shell can split a text into words."""
     try:
         return bool(shlex.split(text))
     except ValueError:

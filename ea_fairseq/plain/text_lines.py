@@ -18,7 +18,7 @@ LINE_BREAKS = re.compile("[\x00-\x1f\x85\u2028\u2029]+")
 
 
 def tidy(line: str) -> str:
-    """The line stripped, with control characters and Unicode's other line separators replaced by spaces."""
+    """Strips a line and replaces control characters and Unicode's other line separators by spaces."""
     line = line.strip()
     return line if line.isprintable() else LINE_BREAKS.sub(" ", line).strip()
 
@@ -29,7 +29,7 @@ def open_bytes(path: Path) -> io.BufferedIOBase:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The tidied lines of a plain or gzipped file; only a line feed ends a line."""
+    """Yields the tidied lines of a plain or gzipped file; only a line feed ends a line."""
     open_text = gzip.open if path.suffix == ".gz" else open
     with open_text(path, "rt", encoding="utf-8-sig", newline="\n") as file:
         yield from map(tidy, file)
@@ -55,7 +55,7 @@ def checked_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """The file of that name in a folder, plain or gzipped; raises UserError where there are both or neither."""
+    """Finds the file of a name in a folder, plain or gzipped; raises UserError if there are both or neither."""
     found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
     if len(found) > 1:
         raise UserError(f"{folder} has both {name} and {name}.gz: remove the one that is not meant.")
@@ -76,7 +76,7 @@ def named_in_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Callable[[str], object]]:
-    """Opens a file and yields a function that writes a line; .gz is gzipped, without name and time, reproducibly."""
+    """Opens a file and yields a function that writes a line; .gz is gzipped reproducibly, without name and time."""
     with named_in_errors(path), path.open("wb") as file:
         stream = gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0) if path.suffix == ".gz" else file
         with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
@@ -86,7 +86,7 @@ def writing(path: Path) -> Iterator[Callable[[str], object]]:
 def progress(lines: Iterable, label: str, unit: str = "lines", total: int | None = None) -> Iterable:
     """Yields the lines, with a progress bar on stdout after two seconds; ``total`` is their number, if known."""
     bar = {"unit": f" {unit}", "unit_scale": True, "delay": 2, "leave": False, "file": sys.stdout}
-    from tqdm import tqdm  # a quick start checks its options before anything is installed
+    from tqdm import tqdm  # the quick start checks its options before anything is installed
 
     tqdm.set_lock(RLock())  # one process draws; tqdm's own lock is a semaphore, which a killed process leaves behind
     return tqdm(lines, label, total, **bar)

@@ -9,7 +9,7 @@ from ea_fairseq.plain.text_lines import named_in_errors
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields the path of a file to write, which then takes the place of ``path``; on failure nothing is left of it."""
+    """Yields the path of a file to write, which then replaces ``path``; on failure it is removed."""
     unfinished = path.with_name(f"{path.name}.tmp")
     try:
         with named_in_errors(path):

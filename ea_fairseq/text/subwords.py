@@ -1,4 +1,4 @@
-"""Subwords of tokens, and tokens of subwords again: BPE, sentencepiece and WordPiece."""
+"""Segments tokens into subwords, and joins these again: BPE, sentencepiece and WordPiece."""
 
 import io
 import re
@@ -22,7 +22,7 @@ class Segments(dict):
     """A cache of the BPE segments of words; emptied when it is full, so that memory does not grow with the corpus."""
 
     def __init__(self, codes: IO[str]):
-        """Takes BPE codes, one merge a line, as :func:`read_codes` has checked them."""
+        """Takes BPE codes, one merge per line, which :func:`read_codes` has checked."""
         from subword_nmt.apply_bpe import BPE
 
         self.bpe = BPE(codes)
@@ -37,10 +37,10 @@ class Segments(dict):
 
 
 def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
-    """A function that segments a line of words separated by single spaces, for WordPiece of raw text.
+    """Returns a function that segments a line of words separated by single spaces or, for WordPiece, of raw text.
 
     Raises:
-        UserError: where the file is no model of this kind.
+        UserError: if the file is not a model of this kind.
     """
     if kind == "bpe":
         segments = Segments(io.StringIO(read_codes(model), newline="\n"))
@@ -66,7 +66,7 @@ def make_segmenter(kind: str, model: Path) -> Callable[[str], str]:
 
 
 def join(kind: str, pieces: str) -> str:
-    """The words of which these are the pieces, all separated by spaces."""
+    """Joins pieces to words, both separated by spaces."""
     if kind == "bpe":
         return f"{pieces} ".replace("@@ ", "").rstrip()
     if kind in PIECES:
@@ -75,10 +75,10 @@ def join(kind: str, pieces: str) -> str:
 
 
 def read_codes(model: Path) -> str:
-    """Reads BPE codes and checks each line, as subword-nmt exits in the middle of a line that is no merge.
+    """Reads BPE codes and checks each line, because subword-nmt would exit at a line that is not a merge.
 
-    Codes without the line of their version, which subword-nmt takes for version 0.1, segment otherwise than they were
-    learned.
+    Codes without a version line would segment differently than they were learned: subword-nmt takes them for version
+    0.1.
 
     Raises:
         UserError: naming the line.
@@ -89,7 +89,7 @@ def read_codes(model: Path) -> str:
         raise FileError(f"{model} is not UTF-8: copy it from the folder of the data.") from None
     lines = codes.split("\n")
     if not VERSION.fullmatch(lines[0]):
-        raise FileError(f"line 1 of {model} is not '#version: 0.2' or 0.1, as of subword-nmt's codes: put it back.")
+        raise FileError(f"line 1 of {model} is not '#version: 0.2' or 0.1, as in subword-nmt's codes: put it back.")
     for number, line in enumerate(lines[1:] or [""], 2):
         if not MERGE.fullmatch(line):
             raise FileError(f"line {number} of {model} is not a merge of BPE: copy it from the folder of the data.")

@@ -15,7 +15,7 @@ def read_pieces(path: Path) -> list[str]:
     """The pieces of a T5 in the order of its ids: those of its SentencePiece model, then the sentinels, the last first.
 
     Raises:
-        UserError: naming the file where it is no such model.
+        UserError: naming the file, if it is not such a model.
     """
     from sentencepiece import SentencePieceProcessor
 
@@ -33,6 +33,6 @@ def read_pieces(path: Path) -> list[str]:
     seen = {"<s>", *SENTINELS}
     for number, piece in enumerate(pieces):
         if piece in seen or not piece or len(piece.split()) != 1 or not piece.isprintable():
-            raise UserError(f"piece {number} of {path} has white space, or is there twice or a symbol of fairseq.")
+            raise UserError(f"piece {number} of {path} has white space, is there twice or is a symbol of fairseq.")
         seen.add(piece)
     return [*pieces, *reversed(SENTINELS)]

@@ -15,6 +15,6 @@ def tag_token(tag: str) -> str:
 
 
 def untagged(line: str, tags: list[Tag]) -> str:
-    """A line of tokens without the token of one of these tags at its beginning."""
+    """Returns a line of tokens without the token of one of these tags at its beginning."""
     first, _, rest = line.partition(" ")
     return rest if first in map(tag_token, tags) else line

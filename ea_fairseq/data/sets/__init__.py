@@ -1,1 +1,1 @@
-"""The data sets that ``ea-fairseq prepare`` knows: one file each, whose ``DATA_SET`` has what is known of it."""
+"""The data sets that ``ea-fairseq prepare`` knows: one file each, which defines ``DATA_SET``."""

@@ -14,15 +14,15 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.text_lines import find_file
 
 SPLITS = ("train", "test")
-IMAGES = "take train.tar.gz and test.tar.gz (or .tar) of DIR, whose members are SPLIT/CLASS/NAME.jpg"
+IMAGES = "read train.tar.gz and test.tar.gz (or .tar) in DIR, whose members are SPLIT/CLASS/NAME.jpg"
 COUNTS = {"train": 50_000, "test": 10_000, "height": 32, "width": 32, "channels": 3, "classes": 10}  # Krizhevsky, 2009
 
 
 class Images(DataSet):
-    """Images with classes, as archives of a folder."""
+    """Images with classes, in the archives of a folder."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make.
+        """Prepares the data, or prints the plan.
 
         Raises:
             UserError: naming the option or the archive that is missing, or the image that is wrong.
@@ -42,7 +42,7 @@ def take_images(output: Path, *, archives: Mapping[str, Path]) -> None:
     """Checks, copies and describes archives in a new folder.
 
     Args:
-        archives: by their splits.
+        archives: archives by split.
 
     Raises:
         UserError: naming the archive and the image that is wrong, or a class that only the test set has.

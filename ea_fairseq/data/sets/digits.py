@@ -11,14 +11,14 @@ from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.plan import Plan
 
 SEED = 1  # of the split into training and test set
-MOST = 16  # of a pixel in scikit-learn's digits
+MOST = 16  # largest value of a pixel in scikit-learn's digits
 
 
 class Digits(DataSet):
     """Digits of 8 x 8 pixels."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes the archives, or shows what there is to make."""
+        """Makes the archives, or prints the plan."""
         plan = Plan()
         plan.add("data-bin", write_digits, SEED)
         self.carry_out(plan, self.output_folder(*options.given), options, strict=True)
@@ -51,7 +51,7 @@ def write_digits(output: Path) -> None:
 
 
 def png(pixels) -> bytes:  # type: ignore[no-untyped-def]  # NumPy takes a while to import
-    """A grey image (H, W) of values from 0 to 255 as a file."""
+    """Encodes a grey image (H, W) with values from 0 to 255 as PNG."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Tasks of GLUE, and one's own."""
+"""Tasks of GLUE, and the user's own."""
 
 import re
 from argparse import Namespace
@@ -18,10 +18,10 @@ def task(
     without: str | None = None,
     words: tuple[str, str] | None = None,
 ) -> Task:
-    """A task of GLUE; it has a test set where its labels are known, a table of the form ``test_form``.
+    """Returns a task of GLUE; it has a test set, a table of the form ``test_form``, if its labels are known.
 
     Args:
-        words: that T5 has for the classes, if they are others than their names.
+        words: T5's words for the classes, if they differ from their names.
     """
     tables = {"train": (name, f"glue-{name}-train"), "valid": (name, f"glue-{name}-dev")}
     if test_form:
@@ -56,7 +56,7 @@ class Glue(LabelledSentences):
     """The tasks of GLUE, by ``--task``."""
 
     def chosen_task(self, options: Namespace) -> Task:
-        """The task that the options ask for; raises UserError where there is none of that name."""
+        """The task that the options ask for; raises UserError if none has that name."""
         name = options.task
         if not re.fullmatch("[A-Za-z][A-Za-z0-9._-]{0,63}", name):
             raise UserError(f"--task needs {NAMES} or a name of letters, digits, '.', '_' and '-', not '{name}'.")

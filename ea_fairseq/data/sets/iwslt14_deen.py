@@ -9,7 +9,7 @@ DATA_SET = SentencePairs(
     summary="IWSLT'14 German-English: talks of TED, 20 MB",
     description="""\
 Downloads IWSLT'14 German-English (20 MB) and turns it into fairseq data in OUT_DIR/data-bin as fairseq's
-prepare-iwslt14.sh does: tokens of Moses, lower-cased, every 23rd of the cleaned pairs for validation, 10,000 joint BPE
+prepare-iwslt14.sh does: Moses tokens, lower-cased, every 23rd of the cleaned pairs for validation, 10,000 joint BPE
 merges, a dictionary for each language; train 160,239, valid 7,283 and test 6,750 pairs. If interrupted, run it again to
 resume.""",
     examples=("data/iwslt14", "--archives ~/downloads --moses ~/mosesdecoder data/iwslt14-moses"),

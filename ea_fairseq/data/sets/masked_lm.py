@@ -1,4 +1,4 @@
-"""One language of prepared sentence pairs, in the names that fairseq's masked_lm reads."""
+"""One language of prepared sentence pairs, under the file names that fairseq's masked_lm reads."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ class OneLanguage(DataSet):
     """One language of prepared sentence pairs."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data; raises UserError where the pairs have no such language."""
+        """Prepares the data; raises UserError if the pairs do not have the language."""
         pairs, path = map(Path, options.given)
         language, data = options.language, pairs / "data-bin"
         if not re.fullmatch("[A-Za-z0-9_]+", language):
@@ -52,14 +52,14 @@ class OneLanguage(DataSet):
 
 
 def take_language(output: Path, *, data: Path, language: str, files: list[Path]) -> None:
-    """Copies a language to a new folder, with how its words were cut, and describes it.
+    """Copies a language, with its subword model and preparation.json, to a new folder, and describes it.
 
     Args:
         data: folder of the binarised pairs.
-        files: of the language in it.
+        files: the language's files in it.
 
     Raises:
-        UserError: where preparation.json is not what a preparation writes.
+        UserError: if preparation.json is not what a preparation writes.
     """
     output.mkdir()
     shutil.copyfile(data / f"dict.{language}.txt", output / "dict.txt")

@@ -8,7 +8,7 @@ DATA_SET = SentencePairs(
     summary="Multi30k English-German or English-French: captions of images, 1.3 MB",
     description="""\
 Downloads Multi30k (task 1: captions of images, 1.3 MB) and turns it into fairseq data in OUT_DIR/data-bin:
-normalised punctuation, tokens of Moses, 10,000 joint BPE merges, a dictionary for each language; train 29,000, valid
+normalised punctuation, Moses tokens, 10,000 joint BPE merges, a dictionary for each language; train 29,000, valid
 1,014 and test 1,000 pairs (2016, Flickr), none of them left out. If interrupted, run it again to resume.""",
     examples=("--source-lang de --target-lang en --lowercase --merges 6000 --joined-dictionary data/multi30k-deen",),
     languages=(("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")),

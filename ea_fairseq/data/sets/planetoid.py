@@ -1,4 +1,4 @@
-"""Graphs of citations with the public split of Planetoid, and one's own; every line is checked."""
+"""Citation graphs with Planetoid's public split, and the user's own graphs; every line is checked."""
 
 from argparse import Namespace
 from dataclasses import replace
@@ -13,7 +13,7 @@ from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
 
 TABLES = ("nodes.tsv", "edges.tsv")
-GRAPHS = "take nodes.tsv and edges.tsv of DIR/NAME, or of DIR itself"
+GRAPHS = "read nodes.tsv and edges.tsv in DIR/NAME, or in DIR itself"
 NAMES = ("nodes", "edges", "features", "classes", "train", "valid", "test")
 COUNTS = {  # Yang, Cohen and Salakhutdinov, ICML 2016; distinct edges without loops
     "cora": dict(zip(NAMES, (2708, 5278, 1433, 7, 140, 500, 1000), strict=True)),
@@ -25,7 +25,7 @@ class Graphs(DataSet):
     """Graphs, by their names."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make.
+        """Prepares the data, or prints the plan.
 
         Raises:
             UserError: naming the option or the file that is missing, or the line that is wrong.

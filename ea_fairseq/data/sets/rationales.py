@@ -1,4 +1,4 @@
-"""Documents with human rationales, as examples for a classifier: long ones in windows."""
+"""Documents with human rationales, as examples for a classifier; long ones are cut into windows."""
 
 from argparse import Namespace
 from collections import Counter
@@ -22,7 +22,7 @@ class Rationales(LabelledSentences):
     """Documents in ERASER's form, from the folder of ``--documents``."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError where there are no documents."""
+        """Prepares the data, or prints the plan; raises UserError without ``--documents``."""
         if not options.documents:
             raise UserError("give --documents, the folder of train.jsonl and valid.jsonl.")
         super().prepare(options)
@@ -50,12 +50,12 @@ class Rationales(LabelledSentences):
 
 
 def require_same_kind(path: Path, documents: Sequence[Document], sides: int) -> None:
-    """Raises UserError where a label is none, or a document has a question and the first of train has none."""
+    """Raises UserError if a label is invalid, or a question is missing or unexpected."""
     for one in documents:
         if not LABEL.fullmatch(one.label):
             raise UserError(f"document '{one.name}' of {path} has no label of at most 100 characters without a space.")
         if 1 + bool(one.question) != sides:
-            raise UserError(f"document '{one.name}' of {path} must have a question as all others do, or none.")
+            raise UserError(f"document '{one.name}' of {path} must have a question if and only if the others do.")
 
 
 def take_documents(
@@ -65,7 +65,7 @@ def take_documents(
 
     Args:
         path: the file that the documents are from.
-        window: words of an example.
+        window: maximum words of an example.
     """
     examples = [example for one in documents for example in examples_of(one, window)]
     write_examples(output, sides, examples)
@@ -74,7 +74,7 @@ def take_documents(
 
 
 def examples_of(document: Document, window: int) -> Iterator[tuple[str, ...]]:
-    """Label and window of words, side by side; of a document with a question label, question and whole text."""
+    """Yields label and words of each window; for a document with a question, label, question and whole text."""
     if document.question:
         yield document.label, document.question, " ".join(document.words)
         return
@@ -94,7 +94,7 @@ training: ea-fairseq rationales compares the trained model with them. If interru
     shared=SENTENCES - {"subsample", "seed"},
     own=(
         Option("documents", "DIR", None, "read train.jsonl, valid.jsonl and test.jsonl (or .gz) in DIR", folder),
-        Option("window_words", "N", 400, "words of a window of a document without a question", COUNT),
+        Option("window_words", "N", 400, "words per window, for documents without a question", COUNT),
         *VOCABULARY,
     ),
     task=Task("documents"),

@@ -1,4 +1,4 @@
-"""Plain text of one's own, a sentence or a paragraph a line, for ``--task span_corruption`` or ``masked_lm``."""
+"""The user's own plain text, one sentence or paragraph per line, for ``--task span_corruption`` or ``masked_lm``."""
 
 from argparse import Namespace
 from functools import partial
@@ -25,7 +25,7 @@ class PlainText(DataSet):
     """The text of a folder."""
 
     def prepare(self, options: Namespace) -> None:
-        """Makes its data, or shows what there is to make; raises UserError for bad options and where a step fails."""
+        """Prepares the data, or prints the plan; raises UserError for bad options or if a step fails."""
         texts, path = map(Path, options.given)
         if not texts.is_dir():
             raise UserError(f"there is no folder {texts}: give the folder that holds train.txt and valid.txt.")
@@ -63,15 +63,15 @@ DATA_SET = PlainText(
     name="text",
     summary="plain text of your own, for --task span_corruption or masked_lm",
     description="""\
-Turns train.txt, valid.txt and optionally test.txt (plain or .gz) in TEXT_DIR, one sentence or paragraph a line, into
+Turns train.txt, valid.txt and optionally test.txt (plain or .gz) in TEXT_DIR, one sentence or paragraph per line, to
 OUT_DIR/data-bin for --task span_corruption or masked_lm: a dictionary, the token ids of each split, the subword model,
-preparation.json and manifest.json. By default a SentencePiece model is learnt of train.txt. If interrupted, run it
+preparation.json and manifest.json. By default a SentencePiece model is learnt from train.txt. If interrupted, run it
 again to resume.""",
     examples=("--text-to-text runs/t5-small ~/articles data/articles", "--vocab-size 16000 ~/articles data/articles"),
     asks=("TEXT_DIR", "OUT_DIR"),
     shared=SENTENCES | {"tokenizer", "no_normalize"},
     own=(
-        Option("text_to_text", "DIR", None, "use the pieces in DIR, the folder of import-t5 or of data for T5", folder),
+        Option("text_to_text", "DIR", None, "use the pieces in DIR, a folder of import-t5 or of data for T5", folder),
     ),
     defaults={"tokenizer": "none", "subword": "sentencepiece"},
 )

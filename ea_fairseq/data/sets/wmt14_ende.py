@@ -10,7 +10,7 @@ TEST = ArchiveText("test", "test-full", ("newstest2014-deen-{role}.{lang}.sgm",)
 
 
 def texts(commentary: str, size: int) -> tuple[ArchiveText, ...]:
-    """All text, with this version of news-commentary."""
+    """Returns all texts, with this version of news-commentary."""
     member = f"news-commentary-{commentary}.de-en.{{lang}}"
     name = f"nc-{commentary}"
     return EUROPARL, COMMON_CRAWL, ArchiveText("train", name, (member,), size=size, name=name), VALID, TEST
@@ -21,7 +21,7 @@ DATA_SET = SentencePairs(
     summary="WMT'14 English-German: europarl, commoncrawl and news-commentary, 1.7 GB",
     description="""\
 Downloads the training data of WMT'14 English-German (europarl v7, commoncrawl, news-commentary v9: 1.7 GB for all
-the languages in them) and turns it into fairseq data in OUT_DIR/data-bin: normalised punctuation, tokens of Moses split
+the languages in them) and turns it into fairseq data in OUT_DIR/data-bin: normalised punctuation, Moses tokens split
 at hyphens, 32,000 joint BPE merges, one dictionary; newstest2013 for validation, newstest2014 for testing. If
 interrupted, run it again to resume.""",
     examples=(
@@ -35,6 +35,6 @@ interrupted, run it again to resume.""",
     defaults={"dash_splits": True, "merges": 32_000, "joined_dictionary": True, "max_length": 250},
     counts={"valid": 3000, "test": 3003},
     counts_of_others={"with_text": 4508785},
-    own=(Option("wmt17", None, False, "news-commentary v12, not v9, as fairseq's script has by default"),),
+    own=(Option("wmt17", None, False, "use news-commentary v12, the default of fairseq's script, not v9"),),
     variants={"wmt17": {"texts": texts("v12", 80_000_000), "counts_of_others": {}}},
 )

@@ -14,7 +14,7 @@ DATA_SET = SentencePairs(
     description="""\
 Downloads the training data of WMT'14 English-French (europarl v7, commoncrawl, UN, news-commentary v9, giga: 6.6 GB)
 and turns its 40 million pairs into fairseq data in OUT_DIR/data-bin as fairseq's prepare-wmt14en2fr.sh does: normalised
-punctuation, tokens of Moses split at hyphens, 40,000 joint BPE merges; here with one dictionary, newstest2012 and 2013
+punctuation, Moses tokens split at hyphens, 40,000 joint BPE merges; here with one dictionary, newstest2012 and 2013
 for validation and newstest2014 for testing. If interrupted, run it again to resume.""",
     examples=(
         "--compress --remove-intermediate --workers 32 data/wmt14-enfr",
