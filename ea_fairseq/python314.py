@@ -7,7 +7,7 @@
   checks, and ``fairseq-hydra-train`` fails.
 
 A process may import fairseq before this package, as ``fairseq-train`` does. So the installation copies this file to
-``ea_fairseq_python314.py`` beside the package, and ``ea_fairseq_python314.pth`` lets Python 3.14 call :func:`install`
+``ea_fairseq_python314.py`` next to the package, and ``ea_fairseq_python314.pth`` lets Python 3.14 call :func:`install`
 when it starts, also in worker processes. Other versions of Python do not import it.
 """
 

@@ -1,4 +1,4 @@
-"""Archives of corpora: finds, verifies and downloads them."""
+"""Finds, verifies and downloads archives of corpora."""
 
 import hashlib
 import json
@@ -121,10 +121,10 @@ def own_files(folder: Path | None, places: list[Place]) -> list[tuple[Path, Plac
 
 
 def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
-    """Returns the user's own file of an archive, verified, or None if no file has its name.
+    """Returns the user's own file of an archive, verified, or None if no file has a place's file name.
 
     Raises:
-        UserError: if all files with its name have a wrong size or checksum.
+        UserError: if all files with such a name have a wrong size or checksum.
     """
     wrong = []
     for path, place in own_files(folder, places):

@@ -30,7 +30,7 @@ class Description:
     """The content of the two JSON files of a preparation.
 
     Args:
-        settings: settings by name.
+        settings: values of settings, by name.
         versions: versions of the tools.
         models: files of subword models, which are copied into the data.
     """

@@ -65,7 +65,7 @@ def write_token_ids(text: Path, sentences: int, dictionary: Dictionary, prefix: 
 
 
 def make_encoder(dictionary: Dictionary, kind: str) -> Encode:
-    """Returns a function from lines of text to the bytes of their token ids, with ``</s>`` at each end, and lengths.
+    """Returns a function from lines of text to the bytes of their token ids, each line ending in ``</s>``, and lengths.
 
     Args:
         kind: type code of the ids, as in Python's array; lengths are int32.

@@ -27,7 +27,7 @@ class CheckedPairs:
 
     Args:
         files: those of source, target and, if there is one, of the source sentences' tags, line by line.
-        tags: the tags of the source sentences.
+        tags: the tags that the source sentences have.
     """
 
     files: tuple[CheckedFile, ...]
@@ -46,7 +46,7 @@ class CheckedPairs:
             found.add(Tag(text))
 
         files = (*self.files, read_checked(path, path.name, check))
-        require_equal_length(files[0], files[2], "give one tag a line.")
+        require_equal_length(files[0], files[2], "give one tag per line.")
         return CheckedPairs(files, frozenset(filter(None, found)))
 
 
@@ -94,7 +94,7 @@ def read_checked(path: Path, name: str, check: Callable[[int, str], None]) -> Ch
         size += len(line)
         check(number, tidy(line.decode("utf-8-sig" if number == 1 else "utf-8")))
     if number == 0:
-        raise UserError(f"{path} is empty: put its sentences there, one a line.")
+        raise UserError(f"{path} is empty: put its sentences there, one per line.")
     return CheckedFile(path, number, size, digest.hexdigest())
 
 

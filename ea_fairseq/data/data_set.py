@@ -22,7 +22,7 @@ class DataSet:
         summary: its line in the list of data sets.
         description: the text of its help.
         examples: example arguments after its name.
-        asks: its positional arguments.
+        asks: names of its positional arguments.
         shared: the names of those options that it shares with other data sets.
         own: its other options.
         defaults: defaults of options that differ from those of most data sets.

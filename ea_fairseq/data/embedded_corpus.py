@@ -1,6 +1,6 @@
 """Writes the embedded corpus: distinct German-English sentence pairs in disjoint train, valid and test sets.
 
-DIR receives {train,valid,test}.{de,en}, 24,000, 500 and 500 pairs, one sentence a line, and test.word-for-word.en, the
+DIR receives {train,valid,test}.{de,en}, 24,000, 500 and 500 pairs, one per line, and test.word-for-word.en, the
 German test set with every word replaced by its dictionary gloss and nothing reordered. docs/data.md says who wrote it.
 """
 

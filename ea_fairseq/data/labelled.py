@@ -20,7 +20,7 @@ from ea_fairseq.text.subwords import T5
 
 SIDES = ("input0", "input1")  # as fairseq calls them
 LANGUAGE = "en"  # of all of these data sets, for the tokenizer
-GZIPPED = 3  # the text is about this many times as large as its file
+GZIPPED = 3  # the text is about this many times as large as its gzipped file
 SETTINGS = ("lowercase", "normalize", "tokenizer", "subword", "threshold")
 TABLES = """read train.tsv, valid.tsv and optionally test.tsv (plain or .gz) in DIR: one header line, then lines of
 LABEL<TAB>SENTENCE or LABEL<TAB>SENTENCE<TAB>SENTENCE2"""

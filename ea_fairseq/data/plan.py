@@ -1,4 +1,4 @@
-"""A plan of steps: made first, then shown or run. It runs only missing steps that the last one needs."""
+"""A plan of steps: made first, then shown or run. Only missing steps that the last one needs are run."""
 
 import shutil
 from collections.abc import Callable
@@ -136,7 +136,7 @@ def is_needed(output: str, steps: list[Step]) -> bool:
 
 
 def disk_free(folder: Path) -> int:
-    """How many bytes are free where the folder is or will be."""
+    """Returns how many bytes are free on the disk of a folder, which need not exist."""
     while not folder.is_dir():
         folder = folder.parent
     return shutil.disk_usage(folder).free

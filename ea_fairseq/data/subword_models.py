@@ -37,7 +37,7 @@ def learn_model(
 
 
 def learn_bpe(files: list[Path], merges: int, output: Path, workers: int = 1) -> None:
-    """Learns BPE merges from plain or gzipped files and write them as subword-nmt does.
+    """Learns BPE merges from plain or gzipped files and writes them as subword-nmt does.
 
     Raises:
         UserError: if no word has two letters.

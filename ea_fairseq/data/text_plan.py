@@ -23,7 +23,7 @@ from ea_fairseq.text.tags import TAGS
 
 SUFFIXES = {"bpe": "codes", "sentencepiece": "model"}
 TOOLS = {"bpe": "subword-nmt", "sentencepiece": "sentencepiece", "t5": "sentencepiece"}
-BYTES_OF_A_PAIR = 320  # of a sample, approximate maximum
+BYTES_OF_A_PAIR = 320  # approximate maximum in a sample
 COMPRESSED = 35  # size of gzipped text, in percent of the plain text's
 BINARISED = 80
 

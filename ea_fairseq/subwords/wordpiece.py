@@ -38,7 +38,7 @@ CHINESE = (  # blocks of characters that are words by themselves
 class WordPieceConfig(FairseqDataclass):
     """The flags of ``--bpe wordpiece``."""
 
-    wordpiece_vocab: str = field(default="", metadata={"help": "BERT's vocab.txt, one piece a line"})
+    wordpiece_vocab: str = field(default="", metadata={"help": "BERT's vocab.txt, one piece per line"})
     wordpiece_cased: bool = field(default=False, metadata={"help": "keep case and accents"})
 
 

@@ -16,7 +16,7 @@ from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
-OF_ENCODERS = "en"  # Moses uses its rules for text that is not translated
+OF_ENCODERS = "en"  # the language of Moses' rules for text that is not translated
 # fairseq's --bpe of each kind of subwords.
 ENCODERS = {"bpe": "subword_nmt"} | dict.fromkeys(PIECES, "sentencepiece") | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE

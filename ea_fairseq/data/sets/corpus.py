@@ -118,7 +118,7 @@ DATA_SET = OwnCorpus(
     summary="text of your own: train|valid|test.{xx,yy}",
     description="""\
 Turns the sentence pairs train|valid|test.{xx,yy} (plain or .gz) in CORPUS_DIR into fairseq data in OUT_DIR/data-bin,
-with the subword model, preparation.json and manifest.json beside the data. If interrupted, run it
+with the subword model, preparation.json and manifest.json next to the data. If interrupted, run it
 again to resume. If CORPUS_DIR also has train.tags (and valid.tags, test.tags), one tag per line, a source sentence
 starts with the token of its tag, such as <news>; an empty line is no tag.""",
     examples=(

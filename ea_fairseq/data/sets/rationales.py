@@ -65,7 +65,7 @@ def take_documents(
 
     Args:
         path: the file that the documents are from.
-        window: maximum words of an example.
+        window: maximum words of a window.
     """
     examples = [example for one in documents for example in examples_of(one, window)]
     write_examples(output, sides, examples)
