@@ -99,7 +99,7 @@ def test_a_recipe_is_a_small_file(home, kind):
             os.mkfifo(recipe)
         case "large":
             recipe.write_text("[evaluate]\n" + "# more\n" * 200_000)
-    assert f"{recipe} is not the recipe of a training" in evaluate(home)
+    assert f"{recipe} is not a recipe that train wrote" in evaluate(home)
 
 
 @pytest.mark.parametrize("link", ["", "logs/generate.log", ".stages/lock", "results.json.tmp", "translation.txt"])

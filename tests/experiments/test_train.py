@@ -276,7 +276,7 @@ def test_missing_data_is_told_with_a_command_that_works_anywhere(project, tmp_pa
         ([NAME, "--save-dir", "x"], "--out"),
         ([NAME, "--criterion=label_smoothed_cross_entropy", "--fast-dropout"], "ea_label_smoothed_cross_entropy"),
         ([NAME, "--lr", "1", "--out"], "--out needs a value"),
-        ([NAME, "--long", "x" * 250], "longer than a disk takes: name another with --out"),
+        ([NAME, "--long", "x" * 250], "too long for a disk: name another with --out"),
         (["--out", "/dev/null/x", NAME], "cannot write in /dev/null/x"),
     ],
 )

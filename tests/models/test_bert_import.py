@@ -126,7 +126,7 @@ def changed(name: str, change):
 QUERY, INNER = "encoder.layer.0.attention.self.query.weight", "encoder.layer.1.intermediate.dense.weight"
 FLAWS = {
     "missing": (without(INNER), "has no .*layers.1.fc1.weight"),
-    "no layer": (lambda it: [it.pop(name) for name in list(it) if "layer" in name], "is no whole BERT"),
+    "no layer": (lambda it: [it.pop(name) for name in list(it) if "layer" in name], "is not a complete BERT"),
     "unknown": (changed("distilbert.x", lambda _: torch.ones(2)), "has distilbert.x, which no BERT has"),
     "control": (changed("\x1b[31m", lambda _: torch.ones(2)), r"has \\x1b\[31m, which"),
     "not finite": (changed(QUERY, lambda old: old * float("nan")), "query.weight has numbers that are not finite"),
@@ -199,7 +199,7 @@ def test_other_configurations_are_refused(tmp_path, monkeypatch, config, reason)
 def test_other_files_are_refused(tmp_path, monkeypatch, content):
     files = write_bert(tmp_path)
     files[0].write_bytes(content)
-    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file|is no whole BERT")
+    assert_refused(files, tmp_path, monkeypatch, "is no safetensors file|is not a complete BERT")
 
 
 def test_a_cut_file_and_missing_ones_are_refused(tmp_path, monkeypatch):

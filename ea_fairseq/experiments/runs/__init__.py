@@ -1,1 +1,1 @@
-"""Trainings: how they are started, watched and read, their checkpoints, and models made of these."""
+"""Trainings: starting, watching and reading them, their checkpoints, and models made from these."""

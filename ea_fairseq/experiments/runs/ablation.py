@@ -21,7 +21,7 @@ EXAMPLE = f"""\
 {PROGRAM} ablation --devices 0,1,2,3 data/iwslt14-deen/data-bin
   {PROGRAM} ablation --encoder --recipe handwriting/ea_dc_transformer_series \\
     --baseline-recipe handwriting/transformer_series data/handwriting/data-bin"""
-OF_DECODERS = ("-decoder-", "-cross-")  # in flags
+OF_DECODERS = ("-decoder-", "-cross-")  # in the flags of rows about decoders
 
 
 def parser() -> Parser:

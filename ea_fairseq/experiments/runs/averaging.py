@@ -1,4 +1,4 @@
-"""Averages of checkpoints: which ones, and one model from them, parameter by parameter."""
+"""Averages of checkpoints: chooses checkpoints, and averages their parameters into one model."""
 
 import re
 from argparse import Namespace
@@ -25,7 +25,7 @@ EXAMPLE = "ea-fairseq average runs/multi30k/ea_transformer_lite --last 5 --outpu
 
 
 def last(folder: Path, count: int, *patterns: re.Pattern[str]) -> list[Checkpoint]:
-    """The last checkpoints by the number in their names, which have the first pattern that any has; no averages."""
+    """Returns the last checkpoints by number, of the first pattern that any file matches, without averages."""
     matches = ([match for path in folder.iterdir() if (match := pattern.fullmatch(path.name))] for pattern in patterns)
     names = sorted(next(filter(None, matches), []), key=lambda name: int(name[1]), reverse=True)
     found = list(islice(trained(folder / name[0] for name in names), count))
@@ -34,7 +34,7 @@ def last(folder: Path, count: int, *patterns: re.Pattern[str]) -> list[Checkpoin
 
 
 def best(folder: Path, count: int) -> list[Checkpoint]:
-    """The best checkpoints by validation; of those saved under several names one, and of equals the later."""
+    """Returns the best checkpoints by validation, each once if it has several names; ties go to the later one."""
     paths = sorted((path for path in folder.iterdir() if ANY.fullmatch(path.name)), reverse=True)
     by_updates = {checkpoint.updates: checkpoint for checkpoint in trained(paths)}
     scored = [(found.validation, found) for found in by_updates.values() if found.validation is not None]
@@ -46,12 +46,12 @@ def best(folder: Path, count: int) -> list[Checkpoint]:
 
 
 def trained(paths: Iterable[Path]) -> Iterator[Checkpoint]:
-    """The checkpoints that a training wrote, and not those that are averages of them; each read when it is its turn."""
+    """Returns the checkpoints that a training wrote, without averages; each is only read when it is needed."""
     return (checkpoint for checkpoint in map(Checkpoint.read, paths) if "averaged" not in checkpoint.state)
 
 
 def require(folder: Path, found: Sequence[object], count: int) -> None:
-    """Raises UserError where a folder has fewer checkpoints than wanted."""
+    """Raises UserError if a folder has fewer checkpoints than wanted."""
     if not found and (folder / "checkpoint_last.pt").is_file():
         raise UserError(
             f"{folder} has no checkpoints but the last and the best: train to the end of an epoch, without "
@@ -64,15 +64,15 @@ def require(folder: Path, found: Sequence[object], count: int) -> None:
 
 
 def in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
-    """The checkpoints in the order in which they are added up, in whichever they were named."""
+    """Sorts checkpoints into the order of summation, so that the order of their names does not matter."""
     return sorted(checkpoints, key=lambda checkpoint: (checkpoint.updates, checkpoint.path.resolve()))
 
 
 def average(checkpoints: list[Checkpoint], half: bool = False) -> dict[str, Any]:
-    """The state of the last checkpoint with the mean of all in the place of its model, and without its optimizer.
+    """Returns the state of the last checkpoint, with the mean of all models and without the optimizer.
 
     Args:
-        half: in float16, which takes half the space.
+        half: whether the mean is in float16, which takes half the space.
 
     Raises:
         UserError: naming the first parameter that two checkpoints do not share.
@@ -94,7 +94,7 @@ def average(checkpoints: list[Checkpoint], half: bool = False) -> dict[str, Any]
 
 
 def mean(tensors: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
-    """The mean, computed in float64, by default in the precision of the last; of whole numbers the last, as it is."""
+    """Returns the mean, computed in float64, in the dtype of the last by default; for integers, returns the last."""
     latest = tensors[-1]
     if not latest.is_floating_point():
         return latest.clone()
@@ -102,19 +102,19 @@ def mean(tensors: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
 
 
 def require_same_model(one: Checkpoint, other: Checkpoint) -> None:
-    """Raises UserError with the first parameter that two checkpoints do not share."""
+    """Raises UserError naming the first parameter that two checkpoints do not share."""
     ours, theirs = one.state["model"], other.state["model"]
     for name in [*ours, *theirs]:
         sizes = [" x ".join(map(str, model[name].shape)) if name in model else "missing" for model in (ours, theirs)]
         if sizes[0] != sizes[1]:
             raise UserError(
-                f"{one.path} and {other.path} are of different models, and have no average: {name} is {sizes[0]} in "
-                f"the one, {sizes[1]} in the other."
+                f"{one.path} and {other.path} are of different models and cannot be averaged: {name} is {sizes[0]} "
+                f"in the one, {sizes[1]} in the other."
             )
 
 
 def chosen(args: Namespace) -> list[Checkpoint]:
-    """The checkpoints that the arguments ask for."""
+    """Returns the checkpoints that the arguments ask for."""
     if not (args.last or args.last_updates or args.best):
         return [Checkpoint.read(path) for path in args.checkpoints]
     folder = args.checkpoints[0]
@@ -156,7 +156,7 @@ def write_average(checkpoints: list[Checkpoint], output: Path, data: Path | None
     """Writes the average of checkpoints, in float16 if ``half``, and prints which they are.
 
     Raises:
-        UserError: where the model is of other languages or of another vocabulary than the data.
+        UserError: if the model has other languages or another vocabulary than the data.
     """
     checkpoints = in_order(checkpoints)
     if data:

@@ -1,4 +1,4 @@
-"""A BERT of a safetensors file, and its parameters by the names and in the order of fairseq's RoBERTa."""
+"""Reads a BERT from a safetensors file, with its parameters by the names and in the order of fairseq's RoBERTa."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ea_fairseq.subwords.wordpiece import SYMBOLS
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "gelu_pytorch_tanh": "gelu_accurate", "relu": "relu"}
 ENCODER, HEAD = "encoder.sentence_encoder", "encoder.lm_head"
-MODULES = {  # BERT's names of modules, and fairseq's
+MODULES = {  # BERT's module names, and fairseq's
     "embeddings.word_embeddings": f"{ENCODER}.embed_tokens",
     "embeddings.position_embeddings": f"{ENCODER}.embed_positions",
     "embeddings.token_type_embeddings": f"{ENCODER}.segment_embeddings",
@@ -37,23 +37,23 @@ IN_LAYERS = {
 }
 LAYER = re.compile(r"encoder\.layer\.(0|[1-9]\d{0,2})\.(.+)")
 UNREAD = re.compile(r"embeddings\.position_ids|cls\.(seq_relationship|predictions\.decoder)\.(weight|bias)")
-TIED = {  # fairseq has the latter in the place of both
+TIED = {  # parameters of BERT, and those that fairseq ties them to
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-SIZES = {  # of config.json, and the options of fairseq that are the same
+SIZES = {  # names in config.json, and fairseq's options for the same sizes
     "num_hidden_layers": "encoder_layers",
     "hidden_size": "encoder_embed_dim",
     "intermediate_size": "encoder_ffn_embed_dim",
     "max_position_embeddings": "max_positions",
     "type_vocab_size": "segments",
 }
-OLD = {"gamma": "weight", "beta": "bias"}  # of layer norms in TensorFlow
+OLD = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names in layer norms, and PyTorch's
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a model's config.json says; the weights must have the sizes that it gives."""
+    """The content of a model's config.json; the weights must have the sizes that it gives."""
 
     model_type: Literal["bert"]
     num_attention_heads: int
@@ -70,7 +70,7 @@ class Config:
     type_vocab_size: int | None = None
 
     def check(self) -> None:
-        """Raises ValueError where it is of a model that cannot be imported."""
+        """Raises ValueError if a model of this configuration cannot be imported."""
         if not 0 < self.layer_norm_eps < 1:
             raise ValueError("'layer_norm_eps' must be a number between 0 and 1")
         if self.is_decoder or self.add_cross_attention:
@@ -78,16 +78,16 @@ class Config:
 
     @classmethod
     def read(cls, path: Path) -> "Config":
-        """Reads it; raises UserError naming what is wrong."""
+        """Reads a config.json; raises UserError naming what is wrong."""
         return read_config(cls, path, "BERT")
 
 
 @dataclass(frozen=True)
 class Bert:
-    """A BERT's parameters, float32, by fairseq's names, rows of embeddings still in BERT's order.
+    """A BERT's float32 parameters by fairseq's names; the rows of embeddings are still in BERT's order.
 
     Args:
-        sizes: of the model, as config.json calls them, by the shapes of the weights.
+        sizes: of the model, by their names in config.json, as the shapes of the weights show them.
     """
 
     config: Config
@@ -96,10 +96,10 @@ class Bert:
 
     @classmethod
     def read(cls, path: Path) -> "Bert":
-        """Reads model.safetensors and the config.json beside it.
+        """Reads model.safetensors and the config.json next to it.
 
         Raises:
-            UserError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
+            UserError: naming the file, and the parameter that is missing, unknown or not finite.
         """
         config = Config.read(path.with_name("config.json"))
         tensors = read_weights(path, "BERT")
@@ -111,12 +111,12 @@ class Bert:
 
     @property
     def has_head(self) -> bool:
-        """Whether it has the language model's head whole."""
+        """Whether it has the complete head of the language model."""
         names = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
         return all(f"{HEAD}.{name}" in self.parameters for name in names)
 
     def options(self) -> dict[str, object]:
-        """fairseq's options of a model of this size."""
+        """Returns fairseq's options for a model of this size."""
         return {option: self.sizes[name] for name, option in SIZES.items()} | {
             "encoder_attention_heads": self.config.num_attention_heads,
             "activation_fn": ACTIVATIONS[self.config.hidden_act],
@@ -124,12 +124,12 @@ class Bert:
         }
 
     def state(self, pieces: list[str]) -> dict[str, Tensor]:
-        """The parameters of fairseq's model with the dictionary of these pieces, in the order of its rows.
+        """Returns the parameters of fairseq's model, with rows in the order of its dictionary of these pieces.
 
-        A language model's head that is missing starts as the identity.
+        If the language model's head is missing, it starts as the identity.
 
         Raises:
-            UserError: where the embeddings are not of so many pieces.
+            UserError: if the embeddings do not have one row for each piece.
         """
         parameters, width, types = dict(self.parameters), self.sizes["hidden_size"], self.sizes["vocab_size"]
         if types != len(pieces):
@@ -150,22 +150,24 @@ class Bert:
 
 
 def sizes_of(parameters: dict[str, Tensor], path: Path) -> dict[str, int]:
-    """The sizes of a model, as config.json calls them.
+    """Returns the sizes of a model by their names in config.json.
 
     Raises:
-        UserError: where what they are read from is not there, or the model would have more parameters than the file.
+        UserError: if a parameter that shows a size is missing, or such a model has more parameters than the file.
     """
     shapes = {}
     for name in ("embed_tokens", "embed_positions", "segment_embeddings", "layers.0.fc1"):
         weight = parameters.get(f"{ENCODER}.{name}.weight")
         if weight is None or weight.dim() != 2 or not weight.numel():
-            raise UserError(f"{path} is no whole BERT: it has no matrix {ENCODER}.{name}.weight.")
+            raise UserError(f"{path} is not a complete BERT: it has no matrix {ENCODER}.{name}.weight.")
         shapes[name] = weight.shape
     numbers = (re.match(rf"{ENCODER}\.layers\.(\d+)", name) for name in parameters)
     layers = 1 + max(int(number[1]) for number in numbers if number)
     inner, width = shapes["layers.0.fc1"]
     if layers * (4 * width + 2 * inner) * width > sum(map(Tensor.numel, parameters.values())):
-        raise UserError(f"{path} is no whole BERT: it has too few parameters for {layers} layers of width {width}.")
+        raise UserError(
+            f"{path} is not a complete BERT: it has too few parameters for {layers} layers of width {width}."
+        )
     return {
         "num_hidden_layers": layers,
         "hidden_size": width,
@@ -177,13 +179,13 @@ def sizes_of(parameters: dict[str, Tensor], path: Path) -> dict[str, int]:
 
 
 def in_order(pieces: list[str]) -> list[str]:
-    """The pieces in the order of fairseq's dictionary: its four symbols first and ``<mask>`` last."""
+    """Returns the pieces in the order of fairseq's dictionary: its four symbols first and ``<mask>`` last."""
     *first, mask = SYMBOLS
     return [*first, *(piece for piece in pieces if piece not in SYMBOLS), mask]
 
 
 def require_tied(tensors: dict[str, Tensor], path: Path) -> None:
-    """Raises UserError where the output layer has other numbers than embeddings and head, to which fairseq ties it."""
+    """Raises UserError if the output layer differs from embeddings and head, to which fairseq ties it."""
     named = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
     for own, tied in TIED.items():
         if own in named and tied in named and not torch.equal(named[own], named[tied]):
@@ -191,7 +193,7 @@ def require_tied(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def fairseq_name(name: str) -> str | None:
-    """fairseq's name of a parameter of BERT, whose names may begin with ``bert.``; None where there is none."""
+    """Returns fairseq's name of a BERT parameter, which may begin with ``bert.``; None if it has none."""
     module, _, part = name.removeprefix("bert.").rpartition(".")
     part = OLD.get(part, part) if module.endswith("LayerNorm") else part
     if part not in ("weight", "bias"):

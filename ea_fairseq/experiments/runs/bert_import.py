@@ -1,4 +1,4 @@
-"""A BERT of today's files as a checkpoint of fairseq."""
+"""Imports a BERT from safetensors as a checkpoint of fairseq."""
 
 import shutil
 from argparse import Namespace
@@ -19,7 +19,7 @@ from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.subwords.wordpiece import SYMBOLS, read_vocabulary
 
 ARCH = "ea_bert"
-USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2, "max_positions": 512}  # where no flag is
+USUAL = {"activation_fn": "gelu", "layer_norm_eps": 1e-12, "segments": 2, "max_positions": 512}  # defaults
 CHECKPOINT, DICTIONARY, VOCABULARY = "checkpoint.pt", "dict.txt", "vocab.txt"
 EXAMPLE = "ea-fairseq import-bert minilm/model.safetensors minilm/vocab.txt runs/minilm"
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def dictionary(pieces: list[str]) -> Dictionary:
-    """fairseq's dictionary of these pieces, without ``<mask>``, which tasks add."""
+    """Returns fairseq's dictionary of these pieces, without ``<mask>``, which tasks add."""
     found = Dictionary()
     for piece in in_order(pieces):
         if piece not in SYMBOLS:
@@ -62,10 +62,10 @@ def dictionary(pieces: list[str]) -> Dictionary:
 
 
 def checkpoint(bert: Bert, pieces: list[str]) -> dict[str, Any]:
-    """The state of a checkpoint of a plain ``ea_bert``, whose skip connection and convolution weigh nothing.
+    """Returns the state of a checkpoint of a plain ``ea_bert``, whose skip connection and convolution have weight 0.
 
     Raises:
-        UserError: where a parameter does not fit the others, or the vocabulary.
+        UserError: if a parameter does not fit the others, or the vocabulary.
     """
     flags = ["--arch", ARCH, "--task", "masked_lm", "--criterion", "masked_lm", "--ea-alpha", "0", "--ea-beta", "0"]
     for name, value in bert.options().items():
@@ -78,14 +78,14 @@ def checkpoint(bert: Bert, pieces: list[str]) -> dict[str, Any]:
 
 
 def require_fit(args: Namespace, parameters: dict[str, Tensor], pieces: list[str]) -> None:
-    """Raises UserError where parameters do not fit the model."""
+    """Raises UserError if parameters do not fit the model."""
     words = dictionary(pieces)
     words.add_symbol(SYMBOLS["[MASK]"])
     MODELS[ARCH].build_model(args, Namespace(source_dictionary=words)).load_state_dict(dict(parameters))
 
 
 def write(args: Namespace, state: dict[str, Any], pieces: list[str]) -> None:
-    """Writes the folder: complete, or not at all."""
+    """Writes the folder whole or not at all."""
     with written_whole(args.out) as folder:
         dictionary(pieces).save(str(folder / DICTIONARY))
         shutil.copyfile(args.vocabulary, folder / VOCABULARY)

@@ -18,8 +18,8 @@ class Binarised:
 
     Attributes:
         task: fairseq's ``--task`` that reads it.
-        languages: source and target; None where there is no translation.
-        facts: what evaluating depends on beside the task and the checksums.
+        languages: source and target; None if nothing is translated.
+        facts: what an evaluation depends on in addition to task and checksums.
     """
 
     task: ClassVar[str]
@@ -34,17 +34,17 @@ class Binarised:
         raise NotImplementedError
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """Of each dictionary the parameter whose rows are its types, its name in errors, and its size: none here."""
+        """Yields, for each dictionary, its embedding parameter, its name in errors, and its size: none here."""
         yield from ()
 
     @property
     def name(self) -> str:
-        """The data set's name in tables: that of the folder that was given to the preparation."""
+        """The data set's name in tables: the name of the folder that was given to the preparation."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == "data-bin" else folder.name
 
     def dataset(self, subset: str) -> Dataset:
-        """What results say of the data; raises UserError, naming the first file of the subset that is not there."""
+        """Describes the data for results; raises UserError naming the first missing file of the subset."""
         digest = hashlib.sha256()
         for name in self.file_names(subset):
             if not (self.folder / name).is_file():
@@ -56,25 +56,25 @@ class Binarised:
 
 
 class EncoderData(Binarised):
-    """Data of a task of encoders, whose words are in one dictionary."""
+    """Data for a task of encoders, with one dictionary of words."""
 
     dictionary: ClassVar[str]
     words: ClassVar[str]
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """The dictionary of words, special symbols included; fairseq's tasks add ``<mask>``."""
+        """Yields the dictionary of words, with special symbols and ``<mask>``, which fairseq's tasks add."""
         from fairseq.data import Dictionary
 
         yield EMBEDDING, self.words, len(Dictionary.load(str(self.folder / self.dictionary))) + 1
 
 
 class SentenceData(EncoderData):
-    """Sentences, or pairs of them, with labels or scores: ``input0/``, for pairs ``input1/``, and ``label/``."""
+    """Sentences or pairs of them, in ``input0/`` and ``input1/``, with labels or scores in ``label/``."""
 
     task, dictionary, words = "sentence_prediction", "input0/dict.txt", "input0"
 
     def file_names(self, subset: str) -> list[str]:
-        """The dictionaries and the files of a subset; a regression has scores in text and no dictionary of labels."""
+        """The dictionaries and the files of a subset; for regression, scores are text and have no dictionary."""
         inputs = ["input0", *(["input1"] if (self.folder / "input1").is_dir() else [])]
         names = [self.dictionary, *(f"{part}/{subset}.{kind}" for part in inputs for kind in ("bin", "idx"))]
         if (self.folder / "label" / f"{subset}.label").is_file():
@@ -103,7 +103,7 @@ class SeriesData(Binarised):
         return any(path.name.endswith((".ts", ".ts.gz")) for path in folder.iterdir())
 
     def file_names(self, subset: str) -> list[str]:
-        """The file of a subset; series for validation may be those of the training set that are split off."""
+        """The file of a subset; validation series may be split off the training set."""
         from ea_fairseq.series.folder import SPLITS, SeriesFolder
 
         if subset not in SPLITS:
@@ -124,7 +124,7 @@ class GraphData(Binarised):
         return (folder / "nodes.tsv").is_file()
 
     def file_names(self, subset: str) -> list[str]:
-        """Both tables, which have all subsets."""
+        """Both tables, which contain all subsets."""
         return ["nodes.tsv", "edges.tsv"]
 
 
@@ -139,7 +139,7 @@ class ImageData(Binarised):
         return any((folder / f"train{ending}").is_file() for ending in (".tar", ".tar.gz"))
 
     def file_names(self, subset: str) -> list[str]:
-        """The archive of a subset; images for validation may be those of the training set that are split off."""
+        """The archive of a subset; validation images may be split off the training set."""
         from ea_fairseq.images.folder import ImageFolder
         from ea_fairseq.tasks.folder import SPLITS
 

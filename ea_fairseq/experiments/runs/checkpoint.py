@@ -28,10 +28,10 @@ class Checkpoint:
         """Reads a checkpoint.
 
         Raises:
-            UserError: naming the file, where it is no whole checkpoint of a translation model or holds more than data.
+            UserError: naming the file, if it is not a complete checkpoint of a training or holds more than data.
         """
         if not path.is_file():
-            raise UserError(f"there is no checkpoint {path}: give one that there is.")
+            raise UserError(f"there is no checkpoint {path}: give one that exists.")
         try:
             state = read_checkpoint(path)
             with refusing(path):
@@ -50,17 +50,17 @@ class Checkpoint:
 
     @property
     def epochs(self) -> int:
-        """The epochs that were finished."""
+        """How many epochs were finished."""
         return (self.state["extra_state"].get("train_iterator") or {}).get("epoch", 1) - 1
 
     @property
     def seconds(self) -> float:
-        """Wall-clock of the training so far, earlier starts included."""
+        """Wall-clock time of the training so far, with earlier starts."""
         return float(self.state["extra_state"].get("previous_training_time") or 0.0)
 
     @property
     def validation(self) -> float | None:
-        """The last validation's score, by which fairseq chooses checkpoint_best.pt, or None where there was none."""
+        """The last validation's score, by which fairseq chooses checkpoint_best.pt, or None if there was none."""
         score = self.state["extra_state"].get("val_loss")
         return None if score is None else float(score)
 
@@ -80,7 +80,7 @@ class Checkpoint:
         return options.get("_name") or options.get("task") or "translation"
 
     def require_data(self, data: Binarised) -> None:
-        """Raises UserError where the model was trained for another task, other languages or another vocabulary."""
+        """Raises UserError if the model was trained for another task, other languages or another vocabulary."""
         if self.task != data.task and not {self.task, data.task}.isdisjoint(OF_ENCODERS):
             raise UserError(
                 f"{self.path} is a model for --task {self.task}, and {data.folder} has data for --task {data.task}: "
@@ -103,7 +103,7 @@ class Checkpoint:
                 )
 
     def write(self) -> None:
-        """Writes it, whole or not at all."""
+        """Writes the checkpoint, whole or not at all."""
         with replacing(self.path) as unfinished, unfinished.open("wb") as file:
             torch.save(self.state, file)
 

@@ -19,13 +19,13 @@ REMOVE_BPE = {
     "t5": "sentencepiece",
     "none": "",
 }  # values of fairseq's --remove-bpe
-SPLIT_ALREADY = "WMT'14 English-French has its words split at their hyphens, and the papers count it as it is"
+SPLIT_ALREADY = "WMT'14 English-French is already split at hyphens, and the papers score it as it is"
 NOT_SPLIT = "the papers split compounds of WMT'14 English-German only"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The script of a preparation, and how many pairs it was to draw, if not all."""
+    """The name of a preparation's script, and how many pairs it drew, if not all."""
 
     dataset: FileName = OWN
     subsample: int | None = None
@@ -33,14 +33,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Source:
-    """What data was made from; only archives have names."""
+    """A source that data was made from; only archives have names."""
 
     archive: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The part of manifest.json that tells data sets for translation apart."""
+    """The part of manifest.json that identifies a data set for translation."""
 
     settings: Settings = Settings()
     sources: list[Source] = field(default_factory=list)
@@ -49,14 +49,14 @@ class Manifest:
 class DataBin(Binarised):
     """Binarised sentence pairs, as preparation.json and manifest.json describe them.
 
-    Data without these files is taken for Moses' tokens with BPE, of a data set of one's own.
+    Data without these files is assumed to be the user's own, with Moses' tokens and BPE.
 
     Raises:
-        UserError: naming the folder or file that is not there or is something else.
+        UserError: naming the folder or file that is missing or invalid.
     """
 
     task = "translation"
-    beam = 5  # of a search, if nobody asks for another
+    beam = 5  # default of the search
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -78,7 +78,7 @@ class DataBin(Binarised):
 
     @property
     def name(self) -> str:
-        """The data set's name in tables, such as ``iwslt14-deen``; that of the folder for data of one's own."""
+        """The data set's name in tables, such as ``iwslt14-deen``; for the user's own data, the folder's."""
         settings = self.manifest.settings
         if settings.dataset == OWN:
             return super().name
@@ -96,13 +96,13 @@ class DataBin(Binarised):
         return names + [f"{stem}.{language}.{kind}" for language in self.languages for kind in ("bin", "idx")]
 
     def vocabularies(self) -> Iterator[tuple[str, str, int]]:
-        """Those of both languages."""
+        """The vocabularies of both languages."""
         sizes = dictionary_sizes(self.folder, Layout(self.languages))
         for side, language in zip(("encoder", "decoder"), self.languages, strict=True):
             yield f"{side}.embed_tokens.weight", language, sizes[language]
 
     def require_compounds(self) -> None:
-        """Raises UserError unless compound-split BLEU is what papers report of this data."""
+        """Raises UserError unless papers report compound-split BLEU on this data."""
         dataset = self.manifest.settings.dataset
         if (dataset, *self.languages) != ("prepare-wmt14-ende", "en", "de"):
             reason = SPLIT_ALREADY if dataset == "prepare-wmt14-enfr" else NOT_SPLIT
@@ -117,12 +117,12 @@ class TextToTextData(DataBin):
 
     @property
     def name(self) -> str:
-        """The data set's name in tables: that of the folder, as for other labelled sentences."""
+        """The data set's name in tables: the folder's name, as for other labelled sentences."""
         return Binarised.name.fget(self)  # type: ignore[attr-defined]  # of a property
 
 
 def languages_of(folder: Path) -> tuple[Language, Language]:
-    """Source and target language, from the names of files such as ``test.de-en.de.idx``."""
+    """Returns source and target language, from the names of files such as ``test.de-en.de.idx``."""
     for path in sorted(folder.iterdir()):
         if found := re.fullmatch(r"\w+\.(\w+)-(\w+)\.\1\.idx", path.name):
             return Language(found[1]), Language(found[2])
@@ -130,10 +130,10 @@ def languages_of(folder: Path) -> tuple[Language, Language]:
 
 
 def read_data(folder: Path) -> Binarised:
-    """Binarised data of whichever task; folders that are none of the others' are taken for translation.
+    """Reads binarised data of any task; a folder that fits no other task is taken for translation.
 
     Raises:
-        UserError: naming the folder or file that is not there or is something else.
+        UserError: naming the folder or file that is missing or invalid.
     """
     if (folder / "input0").is_dir():
         return SentenceData(folder)

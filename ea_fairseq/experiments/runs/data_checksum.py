@@ -1,4 +1,4 @@
-"""Checksums of a folder of data, by which a training and its scores know it again."""
+"""Checksums by which a training and its scores recognise a data folder."""
 
 import hashlib
 import re
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from ea_fairseq.data.manifest import MANIFEST, sha256
 
-OF_FILES = "files:"  # before a checksum of the data's own files
-READ = re.compile("dict|train|valid", re.IGNORECASE)  # in the names of what a training reads
+OF_FILES = "files:"  # before a checksum of files, for data without a manifest
+READ = re.compile("dict|train|valid", re.IGNORECASE)  # in the names of files that a training reads
 TESTED = re.compile("test", re.IGNORECASE)
-PART = 8 << 20  # bytes that are read at each end of a large file
+PART = 8 << 20  # bytes to read at each end of a large file
 
 
 def data_checksum(folder: Path, test: bool = False) -> str:
-    """The SHA-256 of the manifest of a folder of data; where it has none, one of its files, with OF_FILES before it.
+    """Returns the SHA-256 of a data folder's manifest or, if it has none, OF_FILES and a SHA-256 of its files.
 
     Args:
-        test: whether the files of the test set count, too.
+        test: whether to include the files of the test set.
     """
     if (folder / MANIFEST).is_file():
         return sha256(folder / MANIFEST)
@@ -28,18 +28,18 @@ def data_checksum(folder: Path, test: bool = False) -> str:
 
 
 def dictionaries(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each dictionary of a folder of data, by its name."""
+    """Returns the SHA-256 of each dictionary in a data folder, by its name."""
     found = [path for path in files(folder) if re.fullmatch(r"dict(\..+)?\.txt", path.name)]
     return {str(path.relative_to(folder)): sha256(path) for path in found}
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of a folder of data, of its input0/ and label/, too."""
+    """Returns the files of a data folder and of its subfolders, such as input0/ and label/."""
     return sorted(path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file())
 
 
 def ends(path: Path) -> str:
-    """The SHA-256 of a file, of a large one that of its first and last bytes: data may have many gigabytes."""
+    """Returns the SHA-256 of a file; for a large one, of its first and last bytes, as data may have many gigabytes."""
     if path.stat().st_size <= 2 * PART:
         return sha256(path)
     with path.open("rb") as file:
@@ -50,7 +50,7 @@ def ends(path: Path) -> str:
 
 
 def is_same(one: str | None, other: str | None) -> bool | None:
-    """Whether two checksums are of the same data; None where nobody knows, for they are of different kinds."""
+    """Whether two checksums are of the same data; None if one is missing or they are of different kinds."""
     if one is None or other is None or one.startswith(OF_FILES) != other.startswith(OF_FILES):
         return None
     return one == other

@@ -1,4 +1,4 @@
-"""What imports of published weights share: files that are not trusted, and a folder that is written whole."""
+"""Shared code of imports of published weights: reads untrusted files, and writes a folder whole."""
 
 import shutil
 from argparse import Namespace
@@ -16,17 +16,17 @@ from ea_fairseq.plain.fairseq_path import require_path
 from ea_fairseq.plain.records import as_record, read_json
 from ea_fairseq.plain.text_lines import named_in_errors
 
-FORMAT = 3.0  # of parameters, as fairseq counts
-UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # as fairseq asks
+FORMAT = 3.0  # fairseq's version number of the parameters' format
+UNTRAINED = {"num_updates": 0, "lr_scheduler_state": {}, "criterion_name": "", "optimizer_name": ""}  # fairseq needs it
 
 
 class Checked(Protocol):
-    """A dataclass of what a config.json says."""
+    """A dataclass of the fields of a config.json."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def check(self) -> None:
-        """Raises ValueError where it is of a model that cannot be imported."""
+        """Raises ValueError if a model of this configuration cannot be imported."""
 
 
 Config = TypeVar("Config", bound=Checked)
@@ -49,7 +49,7 @@ def read_config(kind: type[Config], path: Path, noun: str) -> Config:
 
 
 def read_weights(path: Path, noun: str) -> dict[str, Tensor]:
-    """Reads the tensors of a model.safetensors; raises UserError, naming the file, where it is none."""
+    """Reads the tensors of a model.safetensors; raises UserError naming the file if it is missing or invalid."""
     if not path.is_file():
         raise UserError(f"there is no {path}: give the model.safetensors of a {noun}.")
     with refusing(path):
@@ -64,15 +64,15 @@ def renamed(
     noun: str,
     prefix: str = "",
 ) -> dict[str, Tensor]:
-    """The tensors in float32 by the names of fairseq.
+    """Returns the tensors in float32 by fairseq's names.
 
     Args:
-        fairseq_name: fairseq's name of a tensor; None where there is none.
+        fairseq_name: returns fairseq's name of a tensor, or None if it has none.
         is_unread: whether a tensor without such a name is left out.
-        prefix: that names may have or not.
+        prefix: that names may have.
 
     Raises:
-        UserError: naming the tensor that is unknown, there twice, or has no finite numbers.
+        UserError: naming the tensor that is unknown, there twice, or not finite.
     """
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -87,9 +87,9 @@ def renamed(
 
 
 def finite(tensor: Tensor, what: str) -> Tensor:
-    """The tensor in float32; raises UserError where its numbers are no fractions, or not finite."""
+    """Returns the tensor in float32; raises UserError if it has whole numbers, or numbers that are not finite."""
     if not tensor.is_floating_point():
-        raise UserError(f"{what} is of whole numbers, and weights are not.")
+        raise UserError(f"{what} is of whole numbers, but weights must be floating-point numbers.")
     tensor = tensor.float()
     if not tensor.isfinite().all():
         raise UserError(f"{what} has numbers that are not finite.")
@@ -97,7 +97,7 @@ def finite(tensor: Tensor, what: str) -> Tensor:
 
 
 def require_sizes(config: object, sizes: Mapping[str, int], path: Path) -> None:
-    """Raises UserError where config.json gives other sizes than those of the weights; None gives none."""
+    """Raises UserError if config.json gives other sizes than the weights have; None is no size."""
     for name, size in sizes.items():
         if (named := getattr(config, name)) not in (None, size):
             raise UserError(
@@ -107,7 +107,7 @@ def require_sizes(config: object, sizes: Mapping[str, int], path: Path) -> None:
 
 
 def require_new(out: Path) -> None:
-    """Raises UserError where there is a folder for the output already, or fairseq cannot read its name."""
+    """Raises UserError if the output folder exists already, or if fairseq cannot read its name."""
     require_path(out)
     if out.exists():
         raise UserError(f"{out} is there already: give a new folder.")
@@ -121,7 +121,7 @@ def checkpoint_state(args: Namespace, parameters: dict[str, Tensor]) -> dict[str
 
 @contextmanager
 def written_whole(out: Path) -> Iterator[Path]:
-    """Yields a folder to write to, which becomes ``out`` in the end; where something fails, nothing is left."""
+    """Yields a folder to write to, which becomes ``out`` in the end; on failure, nothing of it is left."""
     unfinished = out.with_name(f"{out.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:

@@ -1,4 +1,4 @@
-"""Trainings and their evaluations, as many at once as there are devices, for sweep and ablation."""
+"""Runs trainings and their evaluations for sweep and ablation, in parallel on the available devices."""
 
 import asyncio
 import hashlib
@@ -50,30 +50,30 @@ def add_options(parser: Parser, seeds: str) -> None:
 
 
 def seed_list(text: str) -> list[str]:
-    """Seeds, written as fairseq takes them."""
+    """Parses seeds, written as fairseq takes them."""
     if not re.fullmatch("(,(0|[1-9][0-9]*))+", f",{text}"):
         raise ArgumentTypeError(f"needs whole numbers with commas between them, not '{text}'")
     return text.split(",")
 
 
 def device_list(text: str) -> list[str]:
-    """Devices as CUDA names them, or the CPU."""
+    """Parses devices: CUDA's names for them, or cpu."""
     if not re.fullmatch("(,[A-Za-z0-9/-]+)+", f",{text}"):
         raise ArgumentTypeError(f"needs numbers of GPUs with commas between them, or cpu, not '{text}'")
     return text.split(",")
 
 
 def split_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments before ``--``, and the flags of fairseq-train after it, which are for all jobs."""
+    """Returns the arguments before ``--``, and the flags of fairseq-train after it, which all jobs get."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags = arguments[end + 1 :]
     if last_value("--seed", flags) is not None:
-        raise UserError("--seed is not for all: name the seeds with --seeds.")
+        raise UserError("--seed cannot be set for all jobs: name the seeds with --seeds.")
     return arguments[:end], flags
 
 
 def usual_devices() -> list[str]:
-    """The GPUs of CUDA_VISIBLE_DEVICES, or all that this machine has; the CPU where there is none."""
+    """Returns the GPUs of CUDA_VISIBLE_DEVICES or else all of this machine's; the CPU if there are none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return list(filter(None, visible.split(","))) or ["cpu"]
@@ -92,12 +92,12 @@ class Jobs:
         data: the binarised data of all jobs.
         args: the options of ``add_options``.
         flags: of fairseq-train, for all jobs.
-        subset: to score; by default the one that evaluate takes.
+        subset: the one to score; by default, evaluate chooses it.
     """
 
     def __init__(self, out: OutputFolder, data: Path, args: Namespace, flags: list[str], subset: str | None = None):
         self.out, self.data, self.seeds, self.flags, self.subset = out, data, args.seeds, flags, subset
-        self.scores = "validation" if subset else "evaluation"  # where evaluate by itself puts those of no subset
+        self.scores = "validation" if subset else "evaluation"  # the latter is evaluate's default
         devices = args.devices or usual_devices()
         count = args.jobs or (len(cores()) if devices == ["cpu"] else len(devices))
         self.devices = [devices[number % len(devices)] for number in range(count)]
@@ -107,7 +107,7 @@ class Jobs:
         self.failed: list[Job] = []
 
     def add(self, name: str, recipe: Recipe, training: list[str]) -> None:
-        """Adds a job for each seed, in a folder of its name; raises UserError where there is one already."""
+        """Adds a job for each seed, in a folder of this name; raises UserError if one of them was added before."""
         for seed in self.seeds:
             job = Job(f"{as_folder(name)}/seed-{seed}", recipe, [*training, *self.flags, "--seed", seed])
             if job.folder in [other.folder for other in self.jobs]:
@@ -115,15 +115,15 @@ class Jobs:
             self.jobs.append(job)
 
     def run(self) -> None:
-        """Does what is not done yet.
+        """Runs the jobs that are not done yet.
 
         Raises:
-            SystemExit: after a signal, when all that was running is stopped.
+            SystemExit: after a signal, once all running commands are stopped.
         """
         asyncio.run(self.do_all())
 
     async def do_all(self) -> None:
-        """Does all jobs; a signal that is not ignored stops them, and then this process."""
+        """Runs all jobs; a signal that is not ignored stops them, and then this process."""
         everything = asyncio.ensure_future(self.do_each())
         received: list[int] = []
 
@@ -142,7 +142,7 @@ class Jobs:
             raise SystemExit(128 + received[0]) from None
 
     async def do_each(self) -> None:
-        """Does all jobs, each on the first device that is free when its turn comes."""
+        """Runs each job on the next device that becomes free."""
         free: asyncio.Queue[str] = asyncio.Queue()
         for device in self.devices:
             free.put_nowait(device)
@@ -154,7 +154,7 @@ class Jobs:
                     tasks.create_task(self.do(job, free))
 
     async def do(self, job: Job, free: asyncio.Queue[str]) -> None:
-        """Trains and evaluates, on one device."""
+        """Trains and evaluates one job on a free device."""
         folder, device = str(self.out.path / job.folder), await free.get()
         scored = ["--subset", self.subset, "--out", f"{folder}/{self.scores}"] if self.subset else []
         user_dir = last_value("--user-dir", job.training)
@@ -175,7 +175,7 @@ class Jobs:
         free.put_nowait(device)
 
     async def status(self, command: list[str], device: str, log: Path) -> int:
-        """The exit status of a command; where this task is cancelled, the command and what it started are stopped."""
+        """Returns the exit status of a command; if this task is cancelled, stops it and its child processes."""
         environment = own_environment() | {"CUDA_VISIBLE_DEVICES": "" if device == "cpu" else device}
         if self.threads:
             environment.setdefault("OMP_NUM_THREADS", self.threads)
@@ -197,24 +197,24 @@ class Jobs:
             raise
 
     def output(self, job: Job) -> str:
-        """The results of a job, in the folder of all jobs."""
+        """Returns the path of a job's results, relative to the folder of all jobs."""
         return f"{job.folder}/{self.scores}/results.json"
 
     def settings(self, job: Job) -> str:
-        """All that the results of a job depend on."""
+        """Returns everything that a job's results depend on, as one text."""
         recipe = hashlib.sha256(job.recipe.text.encode("utf-8", "surrogateescape")).hexdigest()
         return f"{self.data} {self.checksum} {self.subset} {recipe} {shlex.join(job.training)}"
 
     def log(self, job: Job) -> Path:
-        """The file of what the commands of a job print."""
+        """Returns the log file of a job's commands."""
         return self.out.path / LOGS / f"{job.folder.replace('/', '.')}.log"
 
     def done(self) -> list[Path]:
-        """The folders of the evaluations that are there."""
+        """Returns the folders of the evaluations that succeeded."""
         return [self.out.path / job.folder / self.scores for job in self.jobs if job not in self.failed]
 
     def report_failures(self) -> None:
-        """Raises UserError if a job failed, after the end of the log of each that did."""
+        """Raises UserError if a job failed, after printing the last line of each failed job's log."""
         for job in self.failed:
             self.out.say(f"{job.folder} failed, see {self.log(job)}, which ends: {last_line(self.log(job))}")
         if self.failed:

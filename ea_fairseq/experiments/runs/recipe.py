@@ -1,7 +1,7 @@
-"""Recipes: in flat lines what data a model needs, what it is trained with, and how it is evaluated.
+"""Recipes: text files that say which data a model needs, how it is trained, and how it is evaluated.
 
-A recipe is a file, or ``DATASET/MODEL``: a file of recipes/models and one of recipes/datasets, of which the sections
-``[train SIZE]`` are for the models whose names end in that size.
+A recipe is a file, or ``DATASET/MODEL``, which combines a file of recipes/models with one of recipes/datasets. In the
+latter, a section ``[train SIZE]`` applies only to models whose names end in that size.
 """
 
 import csv
@@ -17,11 +17,11 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.project import PROJECT
 from ea_fairseq.plain.records import is_command
 
-RECIPE = "recipe"  # the copy that train puts beside the checkpoints
+RECIPE = "recipe"  # the copy that train writes next to the checkpoints
 RECIPES = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("data", "train", "evaluate")
 OF_A_SIZE = re.compile(r"^\[train (.*)\]", re.MULTILINE)
-LARGEST = 100_000  # bytes of a recipe from others
+LARGEST = 100_000  # bytes that a recipe next to checkpoints may have, at most
 START = "--finetune-from-model"
 
 
@@ -30,8 +30,8 @@ class Recipe:
     """A recipe in one piece.
 
     Args:
-        place: its file, or DATASET/MODEL; errors name it.
-        text: with bytes that are not UTF-8 as surrogates.
+        place: its file, or DATASET/MODEL; named in error messages.
+        text: its content, with bytes that are not UTF-8 as surrogates.
     """
 
     place: str
@@ -39,7 +39,7 @@ class Recipe:
 
     @classmethod
     def find(cls, name: str) -> "Recipe":
-        """The recipe that is meant by the path of a file or by DATASET/MODEL; raises UserError where there is none."""
+        """Returns the recipe of this path or DATASET/MODEL; raises UserError if there is none."""
         if Path(name).is_file():
             return cls.read(Path(name).absolute())
         if name in names():
@@ -48,26 +48,26 @@ class Recipe:
 
     @classmethod
     def read(cls, path: Path) -> "Recipe":
-        """The recipe in a file."""
+        """Reads a recipe from a file."""
         return cls(str(path), text_of(path))
 
     @classmethod
     def beside(cls, folder: Path) -> "Recipe | None":
-        """The recipe that train put beside checkpoints, perhaps others'; None where there is none.
+        """Reads the recipe that train wrote next to checkpoints, perhaps someone else's; None if there is none.
 
         Raises:
-            UserError: where it is a link, or no small file.
+            UserError: if it is a link, or not a small file.
         """
         path = folder / RECIPE
         if not path.is_symlink() and not path.exists():
             return None
         if path.is_symlink() or not path.is_file() or path.stat().st_size >= LARGEST:
-            raise UserError(f"{path} is not the recipe of a training: put that there, or remove this.")
+            raise UserError(f"{path} is not a recipe that train wrote: restore the original, or remove it.")
         return cls.read(path)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file, and none of ours."""
+        """Whether it is a file, rather than a recipe of this project."""
         return self.place.startswith("/")
 
     @property
@@ -76,13 +76,13 @@ class Recipe:
         return Path(self.place).name.removesuffix(".recipe") if self.is_file else self.place
 
     def flags(self, section: str, allowed: dict[str, bool] | None = None) -> list[str]:
-        """The words in a section: of each line the flag, and all that follows it.
+        """Returns the words of a section: for each line the flag and, as one word, the rest of the line.
 
         Args:
-            allowed: the only flags that it may have, and whether they have a value.
+            allowed: the only flags that the section may have, and whether each takes a value.
 
         Raises:
-            UserError: naming the line that is none of a recipe, in whichever section.
+            UserError: naming a line, in any section, that a recipe cannot have.
         """
         found: list[str] = []
         for number, of, line in self.lines():
@@ -98,7 +98,7 @@ class Recipe:
         return found
 
     def lines(self) -> Iterator[tuple[int, str, str]]:
-        """Number, section and text of each line that is neither empty nor a comment."""
+        """Yields number, section and text of each line that is neither empty nor a comment."""
         section = None
         for number, line in enumerate(map(str.strip, self.text.split("\n")), start=1):
             where = f"{self.place}, line {number}"
@@ -118,7 +118,7 @@ class Recipe:
             yield number, section, line
 
     def data_folder(self) -> Path:
-        """The binarised data that the recipe's [data] makes; raises UserError where it is not there."""
+        """Returns the folder of binarised data that [data] makes; raises UserError if it does not exist."""
         command = self.flags("data")
         if not command:
             raise UserError(f"{self.place} has no section [data]: add it, or name the data with --data.")
@@ -131,10 +131,10 @@ class Recipe:
         return folder
 
     def training_flags(self, others: list[str]) -> list[str]:
-        """The flags of fairseq-train, and others after them, which take their place.
+        """Returns the flags of fairseq-train, followed by ``others``, which override them.
 
-        A checkpoint that one of our recipes starts from is a path of this project; raises UserError where it is not
-        there, unless the others name another.
+        In a recipe of this project, the checkpoint to start from is a path in this project; raises UserError if it does
+        not exist, unless ``others`` name another one.
         """
         flags = self.flags("train")
         if not flags:
@@ -152,12 +152,12 @@ class Recipe:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, its bytes kept."""
+    """Reads a text file; bytes that are not UTF-8 become surrogates."""
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def last_value(flag: str, words: list[str]) -> str | None:
-    """The last value that words give to a flag, empty where it is missing; None where they do not have the flag."""
+    """Returns the last value that words give to a flag, empty if it is missing; None if they do not have the flag."""
     found = None
     for word, following in pairwise([*words, ""]):
         if word == flag:
@@ -168,7 +168,7 @@ def last_value(flag: str, words: list[str]) -> str | None:
 
 
 def names() -> list[str]:
-    """All DATASET/MODEL: a data set has recipes for the models whose size it has a section [train SIZE] for."""
+    """Returns all DATASET/MODEL: a data set has a recipe for each model whose size has a section [train SIZE]."""
     found = []
     for dataset in sorted((RECIPES / "datasets").glob("*.recipe")):
         sizes = set(OF_A_SIZE.findall(text_of(dataset)))
@@ -177,7 +177,7 @@ def names() -> list[str]:
 
 
 def described() -> str:
-    """All recipes for people: data sets that have the same models in one block, their models beneath."""
+    """Lists all recipes for --help: data sets that have the same models share a block, with the models below."""
     sharing: dict[str, list[str]] = {}
     for dataset, found in groupby((name.split("/") for name in names()), key=itemgetter(0)):
         sharing.setdefault(" ".join(model for _, model in found), []).append(dataset)
@@ -189,7 +189,7 @@ def described() -> str:
 
 
 def recipe_text(name: str) -> str:
-    """DATASET/MODEL as one text: what the model's file says, and then the data set's for models of this size."""
+    """Returns DATASET/MODEL as one text: the model's file, then the data set's without other sizes' sections."""
     dataset, model = name.split("/")
     lines, of_other_sizes = [], False
     for line in text_of(RECIPES / f"datasets/{dataset}.recipe").removesuffix("\n").split("\n"):
@@ -203,7 +203,7 @@ def recipe_text(name: str) -> str:
 
 
 def data_command(recipe: Path) -> str | None:
-    """The command that makes a recipe's data, the last of its words the folder for them; None where it has none."""
+    """Returns the command that makes a recipe's data, whose last word is their folder; None if there is none."""
     text = recipe.read_text(encoding="utf-8", errors="replace") if recipe.is_file() else ""
     lines = map(str.strip, text.splitlines())
     for line in lines:
@@ -214,16 +214,16 @@ def data_command(recipe: Path) -> str | None:
 
 
 def models() -> list[str]:
-    """The models that there are recipes of, by name."""
+    """Returns the names of the models that have recipes."""
     return sorted(path.stem for path in (RECIPES / "models").glob("*.recipe"))
 
 
 def model_flags(model: str) -> list[str]:
-    """The flags of fairseq-train, in words, by which a model of the recipes differs from all others."""
+    """Returns the flags of fairseq-train, as words, that make a model differ from all others."""
     return Recipe.read(RECIPES / f"models/{model}.recipe").flags("train")
 
 
 def ablation() -> dict[str, list[str]]:
-    """The rows of the papers' ablation by their labels: the flags that each adds to those of the full model."""
+    """Returns the rows of the papers' ablation: by label, the flags that each adds to those of the full model."""
     with (RECIPES / "ablation.tsv").open(encoding="utf-8", newline="") as file:
         return {row["model"]: row["flags"].split() for row in csv.DictReader(file, delimiter="\t")}

@@ -1,4 +1,4 @@
-"""The release of a trained model: a folder that translates as it is, with a card and checksums."""
+"""Releases a trained model as a folder that is ready to translate, with a model card and checksums."""
 
 import shlex
 import shutil
@@ -28,7 +28,7 @@ from ea_fairseq.plain.records import Command
 from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 MODEL, CHECKSUMS, CARD = "model.safetensors", "SHA256SUMS", "README.md"
-OLD_MODEL = "model.pt"  # of an evaluation, and of a release by older versions
+OLD_MODEL = "model.pt"  # in an evaluation, and in a release by an older version
 EXAMPLE = (
     "ea-fairseq release --about checkpoints/embedded-corpus.md --license mit runs/embedded/ea_transformer_lite "
     "checkpoints/embedded-ea_transformer_lite"
@@ -91,7 +91,7 @@ def halved(run: Path) -> Path:
 
 
 def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
-    """The results of the model as it is released."""
+    """Evaluates the model as it is released, and returns its results."""
     out = args.run / RELEASED
     reference = ["--reference", str(args.reference)] if args.reference else []
     with redirect_stdout(StringIO()):
@@ -100,13 +100,13 @@ def evaluated(args: Namespace, checkpoint: Path, data: Path) -> Results:
 
 
 def copied(data: Path) -> dict[str, Path]:
-    """The files of the data that a release has a copy of, by name."""
+    """Returns the files of the data that a release copies, by name."""
     files = {path.name: path for path in sorted(data.glob("dict.*.txt"))}
     return files | {name: data / name for name in (*Preparation.read(data).models, PREPARATION)}
 
 
 def require_replaceable(args: Namespace, data: Path) -> None:
-    """Raises UserError where the folder has what a release would not write anew."""
+    """Raises UserError if the output folder has files that a release would delete without writing them again."""
     if not args.out.exists():
         return
     if not args.out.is_dir():
@@ -121,7 +121,7 @@ def require_replaceable(args: Namespace, data: Path) -> None:
 
 
 def release(args: Namespace, results: Results, state: dict[str, Any], data: Path) -> None:
-    """Writes the folder, where a link in its place leads: complete, or not at all."""
+    """Writes the folder whole or not at all; a link in its place is followed."""
     place = args.out.resolve()
     unfinished = place.with_name(f"{place.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -148,15 +148,15 @@ def release(args: Namespace, results: Results, state: dict[str, Any], data: Path
 
 
 def card(name: str, results: Results, size: int, checksum: str, about: str, license: str, is_here: bool) -> str:
-    """Markdown, with metadata in YAML at its beginning that hubs of models read.
+    """Returns the model card in Markdown; it begins with metadata in YAML for model hubs.
 
     Args:
-        results: of the model as it is released.
+        results: those of the model as it is released.
         size: of its file, in bytes.
         checksum: SHA-256 of that file.
         about: sections on the data, the use, the limits and the license, in Markdown.
-        license: its short name at hubs.
-        is_here: whether the model lies beside its card.
+        license: its short name on model hubs.
+        is_here: whether the model is published with its card.
     """
     dataset, search = results.dataset, results.search
     hours = results.seconds / 3600

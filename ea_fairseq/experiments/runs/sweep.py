@@ -23,7 +23,7 @@ EXAMPLE = f"""\
 
 
 def parser() -> Parser:
-    """The options, among them ``--try`` for the help alone: its flags would look like options to argparse."""
+    """The options; ``--try`` is there only for --help, because argparse would take its flags for options."""
     usage = f"{PROGRAM} sweep RECIPE --try FLAG VALUE... [--try FLAG VALUE...] [options] [-- flags of fairseq-train]"
     options = Parser("sweep", DESCRIPTION, EXAMPLE, usage=usage)
     options.add_argument("recipe", metavar="RECIPE", help=f"a recipe that `{PROGRAM} train --help` lists, or a file")
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def split_tried(arguments: list[str]) -> tuple[list[str], list[list[list[str]]]]:
-    """The arguments without those after each ``--try``, and of each flag to try the flag with each of its values."""
+    """Returns the other arguments and, for each flag after ``--try``, the flag paired with each of its values."""
     others: list[str] = []
     tried: list[list[list[str]]] = []
     rest = list(arguments)

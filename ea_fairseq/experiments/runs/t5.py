@@ -1,4 +1,4 @@
-"""A T5 of a safetensors file, and its parameters by the names and in the order of fairseq's Transformer."""
+"""Reads a T5 from a safetensors file, with its parameters by the names and in the order of fairseq's Transformer."""
 
 import re
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from torch import Tensor
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.imported import FORMAT, read_config, read_weights, renamed, require_sizes
 
-EPSILON = 1e-6  # of T5's norms, as of all RMS norms here
+EPSILON = 1e-6  # of T5's norms and of all RMS norms in this package
 EMBEDDINGS = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 OUTPUT = "decoder.output_projection.weight"
-MODULES = {  # T5's names of modules, and fairseq's
+MODULES = {  # T5's module names, and fairseq's
     "shared": "encoder.embed_tokens",
     "lm_head": "decoder.output_projection",
     "encoder.final_layer_norm": "encoder.layer_norm",
@@ -27,25 +27,25 @@ FEED_FORWARD = {"DenseReluDense.wi": "fc1", "DenseReluDense.wi_0": "gates", "Den
 
 
 def attention(theirs: str, ours: str) -> dict[str, str]:
-    """The names of an attention's modules, and of the norm before it."""
+    """Returns the names of an attention's modules and of the norm before it: T5's, and fairseq's."""
     parts = dict(zip("qkvo", ("q_proj", "k_proj", "v_proj", "out_proj"), strict=True))
     return {f"{theirs}.{part}": f"{ours}.{name}" for part, name in parts.items()} | {"layer_norm": f"{ours}_layer_norm"}
 
 
 SELF = attention("SelfAttention", "self_attn") | {"SelfAttention.relative_attention_bias": "self_attn.terms.1"}
-SUB_LAYERS = {  # of encoder and decoder, in their order
+SUB_LAYERS = {  # of each layer of encoder and decoder, in order
     "encoder": (SELF, FEED_FORWARD),
     "decoder": (SELF, attention("EncDecAttention", "encoder_attn"), FEED_FORWARD),
 }
 MODULE = re.compile(r"(encoder|decoder)\.block\.(0|[1-9]\d{0,2})\.layer\.([0-2])\.(.+)")
-# Copies of the embeddings, and a bias that the first releases have and do not read.
+# Copies of the embeddings, and a bias that is in the first releases but unused.
 UNREAD = re.compile(r"(encoder|decoder)\.embed_tokens\.weight|.*\.EncDecAttention\.relative_attention_bias\.weight")
 SIZES = ("num_layers", "num_decoder_layers", "d_model", "d_ff", "vocab_size")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a model's config.json says; the weights must have the sizes that it gives."""
+    """The content of a model's config.json; the weights must have the sizes that it gives."""
 
     model_type: Literal["t5"]
     num_heads: int
@@ -66,7 +66,7 @@ class Config:
     vocab_size: int | None = None
 
     def check(self) -> None:
-        """Raises ValueError where it is of a model that cannot be imported."""
+        """Raises ValueError if a model of this configuration cannot be imported."""
         fixed = {"layer_norm_epsilon": EPSILON, "relative_attention_num_buckets": 32, "pad_token_id": 0}
         fixed |= {"relative_attention_max_distance": 128, "eos_token_id": 1}
         fixed |= {"decoder_start_token_id": 0} if self.decoder_start_token_id is not None else {}
@@ -79,7 +79,7 @@ class Config:
 
     @property
     def is_tied(self) -> bool:
-        """Whether the output projection is the embeddings, as in T5 1.0 but not in 1.1."""
+        """Whether the output projection is tied to the embeddings, as in T5 1.0 but not in 1.1."""
         return self.tie_word_embeddings
 
     @property
@@ -90,10 +90,10 @@ class Config:
 
 @dataclass(frozen=True)
 class T5:
-    """A T5's parameters, float32, by fairseq's names, rows of embeddings still in T5's order.
+    """A T5's float32 parameters by fairseq's names; the rows of embeddings are still in T5's order.
 
     Args:
-        sizes: of the model, as config.json calls them, by the shapes of the weights.
+        sizes: of the model, by their names in config.json, as the shapes of the weights show them.
     """
 
     config: Config
@@ -102,10 +102,10 @@ class T5:
 
     @classmethod
     def read(cls, path: Path) -> "T5":
-        """Reads model.safetensors and the config.json beside it.
+        """Reads model.safetensors and the config.json next to it.
 
         Raises:
-            UserError: naming the file, and the parameter that is missing, unknown, or has no finite numbers.
+            UserError: naming the file, and the parameter that is missing, unknown or not finite.
         """
         config = read_config(Config, path.with_name("config.json"), "T5")
         tensors = read_weights(path, "T5")
@@ -122,12 +122,12 @@ class T5:
         query = parameters.get("encoder.layers.0.self_attn.q_proj.weight")
         if query is None or len(query) != heads:
             raise UserError(
-                f"{path} has no queries of {heads:,} numbers, as its config.json says: 'num_heads' x 'd_kv'."
+                f"{path} has no query projection to {heads:,} numbers ('num_heads' x 'd_kv'), as its config.json says."
             )
         return cls(config, parameters, sizes)
 
     def options(self) -> dict[str, object]:
-        """fairseq's options of a model of this size."""
+        """Returns fairseq's options for a model of this size."""
         sizes = self.sizes
         found: dict[str, object] = {
             "encoder_layers": sizes["num_layers"],
@@ -140,15 +140,15 @@ class T5:
         return found
 
     def state(self, pieces: list[str], symbols: list[str]) -> dict[str, Tensor]:
-        """The parameters of fairseq's model.
+        """Returns the parameters of fairseq's model.
 
         Args:
-            pieces: T5's, in the order of its ids.
-            symbols: of fairseq's dictionary, in its order; those that are no pieces have the rows that T5 has left, and
-                if it has none, ``<s>`` has that of padding.
+            pieces: T5's, in the order of their ids.
+            symbols: of fairseq's dictionary, in its order; symbols that are not pieces get T5's unused rows and, if
+                there is none, ``<s>`` gets the row of padding.
 
         Raises:
-            UserError: where the embeddings have fewer rows than there are pieces.
+            UserError: if the embeddings have fewer rows than there are pieces.
         """
         rows = self.sizes["vocab_size"]
         if rows < len(pieces):
@@ -168,7 +168,7 @@ class T5:
 
 
 def require_tied(config: Config, tensors: dict[str, Tensor], path: Path) -> None:
-    """Raises UserError where embeddings differ that are one here, or the output projection that config.json ties."""
+    """Raises UserError if encoder, decoder or a tied output projection have other embeddings than the shared ones."""
     names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", *["lm_head.weight"] * config.is_tied]
     for name in names:
         if name in tensors and "shared.weight" in tensors and not torch.equal(tensors[name], tensors["shared.weight"]):
@@ -176,10 +176,10 @@ def require_tied(config: Config, tensors: dict[str, Tensor], path: Path) -> None
 
 
 def join_gates(parameters: dict[str, Tensor], name: str, path: Path) -> None:
-    """Puts the two linear layers of a gated network into one, gates before units.
+    """Joins the two linear layers of a gated network into one, gates before units.
 
     Raises:
-        UserError: where they are not of one size.
+        UserError: if they are not matrices of the same size.
     """
     layer = name.removesuffix(".gates.weight")
     gates, units = parameters.pop(name), parameters.pop(f"{layer}.units.weight", None)
@@ -189,28 +189,28 @@ def join_gates(parameters: dict[str, Tensor], name: str, path: Path) -> None:
 
 
 def sizes_of(parameters: dict[str, Tensor], path: Path) -> dict[str, int]:
-    """The sizes of a model, as config.json calls them; ``d_ff`` counts gates, too.
+    """Returns the sizes of a model by their names in config.json; ``d_ff`` includes gates.
 
     Raises:
-        UserError: where what they are read from is not there, or the model would have more parameters than the file.
+        UserError: if a parameter that shows a size is missing, or such a model has more parameters than the file.
     """
     tables = (f"{side}.layers.0.self_attn.terms.1.weight" for side in ("encoder", "decoder"))
     for name in (EMBEDDINGS[0], "encoder.layers.0.fc1.weight", *tables):
         weight = parameters.get(name)
         if weight is None or weight.dim() != 2 or not weight.numel():
-            raise UserError(f"{path} is no whole T5: it has no matrix {name}.")
+            raise UserError(f"{path} is not a complete T5: it has no matrix {name}.")
     layers = {}
     for side in ("encoder", "decoder"):
         numbers = (re.match(rf"{side}\.layers\.(\d+)", name) for name in parameters)
         layers[side] = 1 + max(int(number[1]) for number in numbers if number)
     (rows, width), units = parameters[EMBEDDINGS[0]].shape, len(parameters["encoder.layers.0.fc1.weight"])
     if sum(layers.values()) * units * width > sum(map(Tensor.numel, parameters.values())):
-        raise UserError(f"{path} is no whole T5: it has too few parameters for {sum(layers.values())} layers.")
+        raise UserError(f"{path} is not a complete T5: it has too few parameters for {sum(layers.values())} layers.")
     return dict(zip(SIZES, (layers["encoder"], layers["decoder"], width, units, rows), strict=True))
 
 
 def fairseq_name(name: str) -> str | None:
-    """fairseq's name of a parameter of T5; None where there is none."""
+    """Returns fairseq's name of a T5 parameter, or None if it has none."""
     module, _, part = name.rpartition(".")
     if part != "weight":
         return None

@@ -1,4 +1,4 @@
-"""A T5 of today's files as a checkpoint of fairseq, with its vocabulary, ready to translate, to tune and to go on."""
+"""Imports a T5 from safetensors as a checkpoint of fairseq, with its vocabulary, ready to translate or to train."""
 
 import shutil
 from argparse import Namespace
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def dictionary(pieces: list[str], rows: int) -> Dictionary:
-    """fairseq's dictionary of T5's pieces, and of words that do not occur, so that it has as many types as T5 rows."""
+    """Returns fairseq's dictionary of T5's pieces, filled up with unused words to one type for each row of T5."""
     found = Dictionary()
     for piece in pieces:
         if piece not in OF_FAIRSEQ:
@@ -70,7 +70,7 @@ def checkpoint(t5: T5, pieces: list[str], words: Dictionary) -> dict[str, Any]:
     """The state of a checkpoint of a plain T5.
 
     Raises:
-        UserError: where a parameter does not fit the others, or the vocabulary.
+        UserError: if a parameter does not fit the others, or the vocabulary.
     """
     arch, options = named(t5)
     source, target = LANGUAGES
@@ -85,10 +85,10 @@ def checkpoint(t5: T5, pieces: list[str], words: Dictionary) -> dict[str, Any]:
 
 
 def named(t5: T5) -> tuple[str, dict[str, object]]:
-    """The name of a plain architecture, and the options in which a model differs from it; whole sizes are tried first.
+    """Returns a plain architecture and the options in which a model differs from it; none if it has a known size.
 
     Raises:
-        UserError: where no version of T5 has such feed-forward networks and such an output projection.
+        UserError: if no version of T5 has such feed-forward networks and such an output projection.
     """
     if t5.config.is_gated == t5.config.is_tied:
         raise UserError(

@@ -26,8 +26,8 @@ NOT_IN_NAMES = (
     *("--seed", "--user-dir", "--cpu", "--fp16", "--autocast", "--fast-dropout", "--num-workers", "--log-interval"),
     *("--log-format", "--tensorboard-logdir", "--wandb-project"),
 )
-OWN_FLAGS = ("--autocast", "--fast-dropout")  # of this package's criteria
-LONGEST_NAME = 255  # bytes of a folder's, on most disks
+OWN_FLAGS = ("--autocast", "--fast-dropout")  # of this package's criteria only
+LONGEST_NAME = 255  # in bytes, of a folder on most disks
 DESCRIPTION = """\
 Trains with a recipe, a file or DATASET/MODEL. Flags of fairseq-train after it override the recipe's; the options below
 may be anywhere. Checkpoints, the log (train.log), the recipe, and run.json with the exact command and the machine go
@@ -35,7 +35,7 @@ into one folder. If interrupted, run it again to resume; a finished training is 
 
 
 def parser() -> Parser:
-    """The options; recipe and flags of fairseq-train are what it does not know."""
+    """Builds the parser; it does not know the recipe and the flags of fairseq-train, which stay unparsed."""
     options = Parser(
         "train",
         DESCRIPTION,
@@ -56,7 +56,7 @@ def parser() -> Parser:
 
 
 def main() -> None:
-    """Becomes fairseq-train, unless all is trained."""
+    """Becomes fairseq-train, unless the training is finished."""
     args, words = parser().parse_known_args()
     if not words:
         raise UserError("name a recipe: see --help for a list.")
@@ -65,7 +65,7 @@ def main() -> None:
         raise UserError(f"there is no option {name} before the recipe: see --help.")
     recipe = Recipe.find(name)
     if last_value("--save-dir", overrides) is not None:
-        raise UserError("--save-dir is for train to give: name the folder with --out.")
+        raise UserError("--save-dir is set by train itself: name the folder with --out.")
     data = find_data(args.data, recipe)
     flags = recipe.training_flags(overrides)
     require_own_criterion(flags)
@@ -76,7 +76,7 @@ def main() -> None:
     out = args.out or PROJECT / f"runs/{recipe.name}{as_folder(different)}/seed-{seed}"
     out = out.absolute()
     if any(len(os.fsencode(name)) > LONGEST_NAME for name in require_path(out).parts):
-        raise UserError("the name of the folder is longer than a disk takes: name another with --out.")
+        raise UserError("the name of the folder is too long for a disk: name another with --out.")
     fairseq_train = program("fairseq-train")
     command = ["fairseq-train", str(data), "--user-dir", str(PACKAGE), "--save-dir", str(out)]
     command += ["--log-file", f"{out}/train.log", "--log-format", "json", *flags]
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def require_own_criterion(flags: list[str]) -> None:
-    """Raises UserError where flags of this package's criteria are given to the one of fairseq's that is beside it."""
+    """Raises UserError if flags of this package's criteria are given to fairseq's own criterion."""
     criterion = last_value("--criterion", flags)
     for flag in OWN_FLAGS:
         if criterion == "label_smoothed_cross_entropy" and last_value(flag, flags) is not None:
@@ -108,14 +108,14 @@ def require_own_criterion(flags: list[str]) -> None:
 
 
 def find_data(folder: Path | None, recipe: Recipe) -> Path:
-    """The binarised data: a folder that is named, or what the recipe makes; raises UserError where it is not there."""
+    """Returns the binarised data: the folder given, or what the recipe makes; raises UserError if it is missing."""
     if folder and not folder.is_dir():
         raise UserError(f"--data: there is no folder {folder}.")
     return require_path(folder.absolute() if folder else recipe.data_folder())
 
 
 def distinguishing(flags: list[str]) -> str:
-    """A space and each of the words that distinguish models, values like their flags."""
+    """Returns the words that distinguish models, each after a space; values are kept or dropped with their flags."""
     kept, found = True, ""
     for word in flags:
         if word.startswith("--"):
@@ -125,12 +125,12 @@ def distinguishing(flags: list[str]) -> str:
 
 
 def as_folder(words: str) -> str:
-    """Words as the name of a folder, without spaces."""
+    """Turns words into the name of a folder, without spaces."""
     return re.sub("[^A-Za-z0-9.-]+", "_", words)
 
 
 def locked(out: Path) -> TextIO:
-    """Makes a folder and waits until no other training is at work in it; what this process becomes keeps the lock."""
+    """Makes a folder and locks it once no other training uses it; fairseq-train inherits the lock."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / "lock").open("a")

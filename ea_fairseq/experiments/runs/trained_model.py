@@ -1,4 +1,4 @@
-"""Trained models as commands load them: of the words that they learnt, and on a GPU where there is one."""
+"""Loads trained models for commands, with the dictionaries that they learnt and on a GPU if there is one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,16 +20,16 @@ Model = TypeVar("Model", bound="nn.Module")
 
 
 def find_model(folder: Path, names: str | None = None, data: Path | None = None) -> "ModelFiles":
-    """The files of a trained model, read but not built.
+    """Finds and reads the files of a trained model, without building it.
 
     Args:
         folder: of the checkpoints.
         names: of the checkpoint or, as ``a.pt:b.pt``, of an ensemble; by default a usual one.
-        data: folder of the dictionaries, the subword model and preparation.json; by default ``folder`` where it has
+        data: folder of the dictionaries, the subword model and preparation.json; by default ``folder`` if it has
             dictionaries, else the folder that the model was trained on.
 
     Raises:
-        UserError: naming what is not there, or is not what the model was trained on.
+        UserError: naming what is missing, or is not what the model was trained on.
     """
     from ea_fairseq.experiments.runs.training_run import require_dictionaries
     from ea_fairseq.hub.files import ModelFiles
@@ -46,13 +46,13 @@ def find_trained(checkpoint: Path, data: Path | None = None) -> "ModelFiles":
 
 
 def load_translation(files: "ModelFiles", cpu: bool = False, **options: Any) -> "TranslationHub":
-    """A model, or an ensemble, that translates raw text.
+    """Loads a model, or an ensemble, that translates raw text.
 
     Args:
         options: fairseq's, such as ``max_tokens``.
 
     Raises:
-        UserError: naming what is not there, such as preparation.json.
+        UserError: naming what is missing, such as preparation.json.
     """
     from ea_fairseq.hub.translation import TranslationHub
 
@@ -62,10 +62,10 @@ def load_translation(files: "ModelFiles", cpu: bool = False, **options: Any) -> 
 
 
 def load_encoder(files: "ModelFiles", cpu: bool = False) -> "EncoderHub":
-    """A model that is an encoder alone, or a classifier.
+    """Loads an encoder-only model or a classifier.
 
     Raises:
-        UserError: naming what is not there.
+        UserError: naming what is missing.
     """
     from ea_fairseq.hub.encoder import EncoderHub
 
@@ -73,14 +73,14 @@ def load_encoder(files: "ModelFiles", cpu: bool = False) -> "EncoderHub":
 
 
 def on_device(model: Model, cpu: bool) -> Model:
-    """A model, moved to a GPU where there is one, unless it is to stay on the CPU."""
+    """Moves a model to a GPU if there is one, unless it is to stay on the CPU."""
     import torch
 
     return model if cpu or not torch.cuda.is_available() else model.cuda()
 
 
 def require_same_task(models: "Sequence[TranslationHub]", paths: Sequence[Path]) -> None:
-    """Raises UserError where two models to compare are of other languages or words."""
+    """Raises UserError if two models to compare have different languages or vocabularies."""
     first, last = models[0], models[-1]
     ours, theirs = ("-".join(model.languages) for model in (first, last))
     if ours != theirs:

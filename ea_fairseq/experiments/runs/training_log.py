@@ -1,4 +1,4 @@
-"""train.log: what fairseq-train logs as JSON, the learning curves in it, and how far the training is."""
+"""train.log: reads learning curves, speed and progress from what fairseq-train logs as JSON."""
 
 import json
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from ea_fairseq.experiments.scoring.results import Point
 NAME = "train.log"
 LONGEST_LINE = 1 << 20
 MOST_UPDATES = 10**12
-MOST_POINTS = 10_000  # of a curve, more than a figure has pixels
-PARTS = 10  # of a training, a line each, in a log
+MOST_POINTS = 10_000  # in a curve; more than a figure has pixels
+PARTS = 10  # of a training, each shown as a line if there is no terminal
 BAR = "{desc}  {bar:20}  {n_fmt}/{total_fmt} updates{postfix}, {remaining} left"
 
 
 def curves(folder: Path) -> tuple[list[Point], list[Point]]:
-    """The curves of training and validation in a folder's log, all starts of the training joined; empty without a log.
+    """Returns the training and validation curves in a folder's log, over all starts; empty without a log.
 
-    Where a resumed training repeats updates, those of the later start count. A validation has the time of the end of
-    its epoch or, within an epoch, that of what was logged before it. Some versions of fairseq count seconds from 0 in
-    each start: those of a later start are counted on from the last point before it.
+    If a resumed training repeats updates, the later start counts. The time of a validation is the end of its epoch or,
+    within an epoch, the time of the log entry before it. Some versions of fairseq count seconds from 0 in each start;
+    a later start then goes on from the last point before it.
     """
     train: list[Point] = []
     valid: list[Point] = []
@@ -44,7 +44,7 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
             updates = int(entry["num_updates"])
             seconds = since_the_beginning(entry.get("wall", seconds), updates)
             forget(train, updates)
-            forget(valid, updates + 1)  # of what a later start repeats
+            forget(valid, updates + 1)  # points that a later start repeats
             train.append(Point(updates, seconds, entry["loss"]))
         elif "valid_loss" in entry and "valid_num_updates" in entry:
             updates = int(entry["valid_num_updates"])
@@ -57,19 +57,19 @@ def curves(folder: Path) -> tuple[list[Point], list[Point]]:
 
 
 def forget(curve: list[Point], updates: int) -> None:
-    """Removes the points of a curve that have so many updates or more."""
+    """Removes the points of a curve from this number of updates on."""
     while curve and curve[-1].updates >= updates:
         curve.pop()
 
 
 def thinned(curve: list[Point]) -> list[Point]:
-    """Every so many-th point of a curve, counted back from its last, so that no more than ``MOST_POINTS`` are left."""
+    """Thins a curve evenly to at most ``MOST_POINTS`` points, of which the last is kept."""
     step = max(1, -(-len(curve) // MOST_POINTS))
     return curve[::-step][::-1]
 
 
 def length(folder: Path) -> tuple[int, int]:
-    """The updates and epochs, the last perhaps not ended, of the training in a folder by the end of its log."""
+    """Returns the updates and epochs at the end of a folder's log; the last epoch may be unfinished."""
     updates, epochs = 0, 0
     for entry in entries(folder):
         updates = int(entry.get("num_updates", entry.get("train_num_updates", updates)))
@@ -79,13 +79,13 @@ def length(folder: Path) -> tuple[int, int]:
 
 
 def speeds(folder: Path) -> list[float]:
-    """Target words per second, subwords counted, of each part of the training in a folder's log."""
+    """Returns target words (subwords) per second for each part of the training in a folder's log."""
     found = [entry.get("wps", entry.get("train_wps")) for entry in entries(folder)]
     return [speed for speed in found if speed is not None]
 
 
 def entries(folder: Path) -> Iterator[dict[str, float]]:
-    """The numbers in the lines of a folder's log that end with a JSON object; a kill may have cut some short."""
+    """Yields the numbers of each line in a folder's log that ends with a JSON object; a kill may cut lines short."""
     path = folder / NAME
     if not path.is_file():
         return
@@ -100,7 +100,7 @@ def entries(folder: Path) -> Iterator[dict[str, float]]:
 
 
 def numbers(entry: dict[str, object]) -> Iterator[tuple[str, float]]:
-    """The fields of an entry that are numbers, as which fairseq logs them in strings; counts are whole ones."""
+    """Yields the numeric fields of an entry, which fairseq logs as strings, without impossible numbers of updates."""
     for name, value in entry.items():
         if isinstance(value, str | int | float):
             with suppress(ValueError, OverflowError):
@@ -110,12 +110,12 @@ def numbers(entry: dict[str, object]) -> Iterator[tuple[str, float]]:
 
 
 class Progress:
-    """The progress of a training by its log: a bar on a terminal, elsewhere a line for each tenth of the training.
+    """Shows the progress of a training from its log: a bar on a terminal, otherwise a line for each tenth.
 
     Args:
-        folder: of the training, whose name is shown.
+        folder: of the training; its name is shown.
         updates: of the whole training.
-        place: of its bar among those of other trainings, from 0.
+        place: position of its bar among those of other trainings, from 0.
         file: where it is shown.
     """
 
@@ -128,7 +128,7 @@ class Progress:
         self.bar = tqdm(desc=folder.name, total=updates, position=place, file=file, **options)
 
     def look(self) -> None:
-        """Reads the log, and shows what is new in it."""
+        """Reads the log and shows what is new in it."""
         before = self.done
         for entry in entries(self.folder):
             if "loss" in entry and "num_updates" in entry:
@@ -147,7 +147,7 @@ class Progress:
         self.bar.set_postfix(self.facts)
 
     def line(self) -> str:
-        """Name, updates, loss and BLEU as far as they are known, and whether all is trained."""
+        """Returns a line with name, updates, loss and BLEU as far as known, and whether the training is done."""
         cells = [self.folder.name, f"{self.done:,}/{self.updates:,} updates"]
         cells += [f"{name} {value}" for name, value in self.facts.items()]
         return "  ".join([*cells, *["done"] * (self.done >= self.updates)])

@@ -1,4 +1,4 @@
-"""run.json: what ea-fairseq train started in a folder, by which recipe, with which command, on which machine."""
+"""run.json: the record of a training by ea-fairseq train, with its recipe, command and machines."""
 
 import json
 import shlex
@@ -21,10 +21,10 @@ from ea_fairseq.plain.whole_files import write_whole
 NAME, LAST = "run.json", "checkpoint_last.pt"
 LENGTHS = ("--max-update", "--max-epoch")
 ENDS = {*LENGTHS, "--patience", "--stop-time-hours"}
-DATA = "the data"  # what comes before the first flag
+DATA = "the data"  # names the arguments before the first flag
 FOLDER, LOG_FILE, USER_DIR, OURS = "--save-dir", "--log-file", "--user-dir", "ea_fairseq"
-SHOWN = 3  # differences
-Values = tuple[str, ...] | None  # of a flag; None where it is not given
+SHOWN = 3  # differences, at most, in an error message
+Values = tuple[str, ...] | None  # of a flag; None if it is not given
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Start:
 
     Args:
         time: in UTC.
-        commit: of this project, with ``+`` where files were changed.
-        device: GPUs, or the processor where there are none.
+        commit: of this project, with ``+`` if files were changed.
+        device: GPUs, or the processor if there are none.
     """
 
     time: str
@@ -44,7 +44,7 @@ class Start:
 
     @classmethod
     def now(cls) -> "Start":
-        """The start of a training at this moment, on this machine."""
+        """Returns the start of a training now, on this machine."""
         device = ", ".join(gpus()) or processor()
         return cls(datetime.now(UTC).isoformat(timespec="seconds"), commit(), device, versions())
 
@@ -56,12 +56,12 @@ class TrainingRun:
     Args:
         model: its name in tables, the same for all seeds.
         recipe: its name or path.
-        overrides: the flags given beside the recipe's.
-        command: the exact call of fairseq-train, an argument each.
+        overrides: the flags given in addition to the recipe's.
+        command: the exact call of fairseq-train, as a list of arguments.
         starts: of this training, in order.
-        called: the call of ea-fairseq train, to be typed in the project's folder, where that is known.
+        called: the call of ea-fairseq train, to be typed in the project's folder; None if it is not known.
         data: its checksum, see data_checksum.py.
-        dictionaries: of the data, each with its SHA-256; None where an earlier version wrote this.
+        dictionaries: the SHA-256 of each of the data's dictionaries; None if an earlier version wrote this.
     """
 
     model: str
@@ -75,7 +75,7 @@ class TrainingRun:
 
     @classmethod
     def read(cls, folder: Path) -> "TrainingRun | None":
-        """Reads what ea-fairseq train wrote into a folder, None where it wrote nothing."""
+        """Reads what ea-fairseq train wrote into a folder; None if it wrote nothing."""
         path = folder / NAME
         if not path.is_file():
             return None
@@ -88,12 +88,12 @@ class TrainingRun:
 
     @property
     def project(self) -> Path | None:
-        """The folder of this project when it trained, from where it may have been moved since; None if not recorded."""
+        """This project's folder at the time of the training; it may have moved since. None if it was not recorded."""
         ours = [Path(word) for flag, word in pairwise(self.command) if flag == USER_DIR and Path(word).name == OURS]
         return ours[0].parent if ours else None
 
     def require_dictionaries_of(self, data: Path) -> None:
-        """Raises UserError where a folder of data has other dictionaries than the model learnt, of one size or not."""
+        """Raises UserError if a data folder has other dictionaries than the model's, even of the same size."""
         if self.dictionaries is None:
             same = is_same(self.data, data_checksum(data)) is not False
         else:
@@ -109,7 +109,7 @@ class TrainingRun:
 
 
 def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
-    """What ea-fairseq train calls the models in folders, or else other names; their paths where two are alike.
+    """Returns the names that ea-fairseq train gave the models, or else ``others``; the paths if two names are equal.
 
     Args:
         paths: of folders, or of checkpoints in them.
@@ -120,20 +120,19 @@ def model_names(paths: Sequence[Path], others: Iterable[str]) -> list[str]:
 
 
 def require_dictionaries(folder: Path, data: Path) -> None:
-    """Raises UserError where a folder of data has other dictionaries than ea-fairseq train trained on in a folder."""
+    """Raises UserError if a data folder has other dictionaries than the recorded training in ``folder``, if any."""
     if training := TrainingRun.read(folder):
         training.require_dictionaries_of(data)
 
 
 def record(run: TrainingRun, folder: Path) -> bool:
-    """Adds a start to the training in a folder, unless all is trained; with another end, the training goes on.
+    """Adds a start to the record of a folder, unless its training is finished and is not to end later.
 
     Returns:
         Whether there is something to train.
 
     Raises:
-        UserError: where the folder holds another training, with checkpoints that would be lost, or this one beyond
-            the end that is asked for.
+        UserError: if the folder has checkpoints of another training, or this one is already beyond the end asked for.
     """
     before, log = TrainingRun.read(folder), folder / LOG
     different, saved = difference(before, run), any(folder.glob("checkpoint*.pt"))
@@ -153,14 +152,14 @@ def record(run: TrainingRun, folder: Path) -> bool:
         if not other_end:
             require_last(run, folder)
             return False
-        with log.open("a", encoding="utf-8") as file:  # whose last line said that all is trained
+        with log.open("a", encoding="utf-8") as file:  # its last line said that the training was done
             file.write("to another end\n")
     replace(run, starts=[*starts, Start.now()]).write(folder)
     return True
 
 
 def difference(before: TrainingRun | None, run: TrainingRun) -> str | None:
-    """What a folder holds that is not the same training, whenever that ends; None where it is the same."""
+    """Says what a folder holds instead of the same training; None if it is the same, perhaps with another end."""
     if before is None:
         return "other checkpoints"
     same_data = is_same(before.data, run.data)
@@ -176,12 +175,12 @@ def difference(before: TrainingRun | None, run: TrainingRun) -> str | None:
 
 
 def shown(values: Values) -> str:
-    """The values of a flag, to read."""
+    """Formats the values of a flag for a message."""
     return "not given" if values is None else shlex.join(values) or "given"
 
 
 def require_later_end(run: TrainingRun, folder: Path) -> None:
-    """Raises UserError where a command ends before what is trained: it would not have made the model that is there."""
+    """Raises UserError if a command ends before what is trained: it would not have made the model that is there."""
     flags = flags_of(run.command)
     for flag, trained in zip(LENGTHS, length(folder), strict=True):
         asked = "".join(flags.get(flag, ()))
@@ -190,7 +189,7 @@ def require_later_end(run: TrainingRun, folder: Path) -> None:
 
 
 def require_last(run: TrainingRun, folder: Path) -> None:
-    """Raises UserError where the last checkpoint of a training that has ended is gone."""
+    """Raises UserError if the last checkpoint of a finished training is missing."""
     if "--no-last-checkpoints" not in run.command and not (folder / LAST).is_file():
         raise UserError(
             f"{folder} was trained to its end, and its {LAST} is gone: put it back, or remove that folder and train "
@@ -199,14 +198,14 @@ def require_last(run: TrainingRun, folder: Path) -> None:
 
 
 def is_trained(folder: Path) -> bool:
-    """Whether fairseq has ended the training in a folder; where it may stop early, it would go on if started again."""
+    """Whether fairseq finished the training in a folder; if started again, one that stopped early would go on."""
     log = folder / LOG
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return "done training" in text.rstrip().rpartition("\n")[2]
 
 
 def flags_of(command: list[str]) -> dict[str, tuple[str, ...]]:
-    """The last values of each flag of a call of fairseq-train."""
+    """Returns the last values of each flag in a call of fairseq-train."""
     found: dict[str, tuple[str, ...]] = {}
     name = DATA
     for word in command[1:]:
@@ -219,9 +218,9 @@ def flags_of(command: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def different_flags(before: list[str], now: list[str]) -> dict[str, tuple[Values, Values]]:
-    """The values of the flags that two calls differ in, but for the folder of the training and our own user-dir.
+    """Returns the flags in which two calls differ, with both values, except the training's folder and our user-dir.
 
-    A path is the same where it leads to the same place, or to the same place as seen from the folder of the training.
+    Two paths are the same if they lead to the same place, or are the same relative to the folders of the trainings.
     """
     calls = flags_of(before), flags_of(now)
     folders = ["".join(call.pop(FOLDER, ())[-1:]) for call in calls]
