@@ -109,7 +109,7 @@ def test_words_that_are_no_label_count_as_wrong():
     words = ["unacceptable", "acceptable"]
     found = outcome("cola", words, [*words, *words], ["unacceptable", "accept", "", "acceptable"])
     assert (found.labels, found.predictions) == (["0", "1", "0", "1"], ["0", "0", "1", "1"])
-    assert found.notes() == ["2 of them are no label, and count as wrong."]
+    assert found.notes() == ["2 of the predicted words are not labels, and count as wrong."]
     assert list(found.scores()) == ["Matthews"] and found.scores()["Matthews"].score == 0
     scores = outcome("sts-b", None, ["3.8", "1.0", "0.2"], ["3.6", "1.0", "nan"])
     assert scores.predictions == ["3.6", "1.0", "-1.0"] and list(scores.scores()) == ["Pearson", "Spearman"]

@@ -64,7 +64,7 @@ def require(folder: Path, found: Sequence[object], count: int) -> None:
 
 
 def in_order(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
-    """Sorts checkpoints into the order of summation, so that the order of their names does not matter."""
+    """Sorts checkpoints into the order of summation, whatever order they were given in."""
     return sorted(checkpoints, key=lambda checkpoint: (checkpoint.updates, checkpoint.path.resolve()))
 
 

@@ -41,7 +41,7 @@ class CometModel:
 
     @classmethod
     def find(cls, folder: Path) -> "CometModel":
-        """The model of ``--comet``; raises UserError if it or the program is not there."""
+        """Finds the model of ``--comet``; raises UserError if it or the program is missing."""
         for name in (OPTIONS, WEIGHTS):
             if not (folder / name).is_file():
                 raise UserError(f"--comet: there is no {folder / name}: give the folder of a COMET model.")
@@ -60,25 +60,25 @@ class CometModel:
         return cls(folder.resolve(), program, version)
 
     def command(self, texts: dict[str, Path], output: Path, cpu: bool) -> list[str]:
-        """The command that scores texts, the files of ``source``, ``translation`` and ``reference``, into a file."""
+        """Returns the command that scores the files of ``source``, ``translation`` and ``reference`` into a file."""
         given = [f"--{name}s={path}" for name, path in texts.items()]
         where = [f"--model={self.folder / WEIGHTS}", f"--to_json={output}", f"--gpus={0 if cpu else 1}"]
         return [str(self.program), *given, *where, "--only_system", "--quiet"]
 
 
 def environment() -> dict[str, str]:
-    """The environment variables of the program; the user's own win, but for packages of another Python."""
+    """The environment variables of the program; the user's have priority, except PYTHONPATH."""
     return SAFE | os.environ | {"PYTHONPATH": ""}
 
 
 @dataclass(frozen=True)
 class CometScores:
-    """What is found of translations.
+    """The COMET scores of translations.
 
     Args:
         model: the name of its folder.
         version: of unbabel-comet.
-        scores: of the sentences, by most models from 0 to 1.
+        scores: of the sentences; those of most models are from 0 to 1.
     """
 
     model: str
@@ -87,7 +87,7 @@ class CometScores:
 
     @classmethod
     def of_program(cls, model: CometModel, written: Path, sentences: int) -> "CometScores":
-        """What the program wrote; raises UserError if it is not one score for each sentence."""
+        """Reads what the program wrote; raises UserError if it is not one score for each sentence."""
         try:
             (found,) = json.loads(written.read_text(encoding="utf-8")).values()
             scores = [float(sentence[NAME]) for sentence in found]
@@ -99,7 +99,7 @@ class CometScores:
 
     @classmethod
     def read(cls, folder: Path) -> "CometScores":
-        """What lies beside results.json; raises UserError if it is not there, or is something else."""
+        """Reads comet.json next to results.json; raises UserError if it is missing or invalid."""
         path = folder / FILE
         if not path.is_file():
             raise UserError(f"there is no {path}: evaluate the model again, with --comet.")
@@ -110,12 +110,12 @@ class CometScores:
             return found
 
     def write(self, path: Path) -> None:
-        """Writes it as JSON."""
+        """Writes the scores as JSON."""
         write_whole(path, json.dumps(asdict(self)) + "\n")
 
     @property
     def counts(self) -> list[list[float]]:
-        """Of each sentence its score in points, and 1: the quotient of their sums is the score of all."""
+        """For each sentence, its score in points and 1; the ratio of their sums is the score of all sentences."""
         return [[100 * score, 1.0] for score in self.scores]
 
     @property

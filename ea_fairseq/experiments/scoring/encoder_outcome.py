@@ -1,4 +1,4 @@
-"""Evaluation of encoders: what they predict of words, sentences, time series, nodes and images, and its scores."""
+"""Evaluation of encoders: their predictions for words, sentences, time series, nodes and images, and the scores."""
 
 import math
 from abc import abstractmethod
@@ -35,17 +35,17 @@ from ea_fairseq.tasks.node_prediction import NodePredictionTask
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
 
 SETTINGS = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "encoder_layers", "dropout")
-LENGTH = 30  # tokens of the sentence whose FLOPs are counted
+LENGTH = 30  # in tokens, of the sentence for which FLOPs are counted
 SEED = 1  # of the masks
 Row = tuple[object, object]  # of predictions.tsv
-MASKS = {  # the options of --task masked_lm that make masks, and what signatures call them
+MASKS = {  # the options of --task masked_lm for masking, and their names in signatures
     "mask_prob": "masked",
     "leave_unmasked_prob": "kept",
     "random_token_prob": "random",
     "tokens_per_sample": "tokens",
     "sample_break_mode": "break",
 }
-REPORTED = {  # scores by the flag of fairseq's criterion that trainings report them with, as GLUE's tables have them
+REPORTED = {  # scores in GLUE's tables, by the flag that makes fairseq's criterion report them
     "regression_target": ("Pearson", "Spearman"),
     "report_mcc": ("Matthews",),
     "report_acc_and_f1": ("F1", "accuracy"),
@@ -53,12 +53,12 @@ REPORTED = {  # scores by the flag of fairseq's criterion that trainings report 
 
 
 class EncoderOutcome(Outcome):
-    """What an encoder predicted.
+    """The predictions of an encoder.
 
     Attributes:
         header: of predictions.tsv.
-        noun: what an example is.
-        overrides: options of the task that evaluation sets, whatever the training had.
+        noun: what examples are called.
+        overrides: options of the task that evaluation sets, whatever their values in training.
     """
 
     definitions = DEFINITIONS
@@ -71,46 +71,46 @@ class EncoderOutcome(Outcome):
 
     @classmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "EncoderOutcome":
-        """Reads predictions.tsv; raises UserError where it is not there."""
+        """Reads predictions.tsv; raises UserError if it is missing."""
         return cls(checkpoint, read_predictions(args.out))
 
     @staticmethod
     @abstractmethod
     def predict(model: Any, task: Any, sample: dict[str, Any]) -> Iterator[Row]:
-        """The rows of predictions.tsv of a batch."""
+        """Yields the rows of predictions.tsv for a batch."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """The scores that papers report of such a task, the first before the others."""
+        """The names of the scores that papers report for such a task, the main one first."""
 
     @abstractmethod
     def head(self) -> str | None:
-        """The classification head in use; None where words are predicted."""
+        """The classification head in use; None if words are predicted."""
 
     def signature(self) -> str:
         """What scores depend on, in addition to labels and predictions."""
         return ""
 
     def size(self) -> str:
-        """Examples."""
+        """The number of examples."""
         return f"{len(self.columns[0]):,} {self.noun}"
 
     def scores(self) -> dict[str, Score]:
-        """Those of ``names``."""
+        """The scores of ``names``."""
         try:
             return {name: task_score(name, *self.columns, self.signature()) for name in self.names()}
         except ValueError as error:
             names = ", ".join(self.names())
-            raise UserError(f"{PREDICTIONS} has values that {names} cannot be counted of ({error}).") from None
+            raise UserError(f"{PREDICTIONS} has values from which {names} cannot be computed ({error}).") from None
 
     def describe(self, model: RobertaModel) -> Description:
-        """What tables say of the model; one whose mechanism is switched off has none."""
+        """Describes the model for tables; a mechanism that is switched off is left out."""
         found = {name: getattr(model.args, name) for name in SETTINGS}
         return described(model, found, encoder_cost(model, self.head()))
 
 
 def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Description:
-    """What tables say of an encoder: its own settings, and those of its mechanism if one is at work."""
+    """Describes an encoder for tables: its own settings, and those of its mechanism if that is active."""
     family = working_family(model)
     if family is None:
         return Description(None, settings, cost)
@@ -119,7 +119,7 @@ def described(model: Any, settings: dict[str, Setting], cost: Cost) -> Descripti
 
 
 def working_family(model: Any) -> Family | None:
-    """The family of an encoder whose mechanism is at work, None for others."""
+    """Returns the family of an encoder whose mechanism is active, or None."""
     if not isinstance(model, MechanismRoberta | DCTransformer | GraphModel | ImageModel):
         return None
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
@@ -128,11 +128,11 @@ def working_family(model: Any) -> Family | None:
 
 
 def encoder_cost(model: RobertaModel, head: str | None) -> Cost:
-    """Parameters and FLOPs of an encoder.
+    """Returns the parameters and FLOPs of an encoder.
 
-    Parameters are all that are read, but for the embeddings of words of a classifier that is trained from scratch: so
-    the papers print them. FLOPs are twice the multiply-accumulates that torchprofile counts on a sentence of 30 tokens,
-    or of as many as the model takes.
+    Parameters are all that are used but, as in the papers, not the word embeddings of a classifier that is trained from
+    scratch. FLOPs are twice the multiply-accumulates that torchprofile counts on a sentence of 30 tokens, or of fewer
+    if the model takes no more.
     """
     unread: tuple[str, ...] = () if head is None else ("encoder.lm_head.",)
     if isinstance(model, SentenceClassifier):
@@ -153,7 +153,7 @@ class MaskedWords(EncoderOutcome):
 
     @staticmethod
     def predict(model: RobertaModel, task: MaskedLMTask, sample: dict[str, Any]) -> Iterator[Row]:
-        """The number of masked words in each block, and the sum of their losses in bits."""
+        """Yields, for each block, the number of masked words and the sum of their losses in bits."""
         targets = sample["target"]
         masked = targets.ne(task.source_dictionary.pad())
         bits = torch.zeros(len(targets), dtype=torch.float64, device=targets.device)
@@ -179,7 +179,7 @@ class MaskedWords(EncoderOutcome):
 
 
 def labelled(targets: Tensor, output: Tensor, names: Sequence[str] | None) -> Iterator[Row]:
-    """Targets, (B,), and predictions of a head's output, (B, classes): by their names, or both as numbers."""
+    """Yields targets, (B,), and predictions from a head's output, (B, classes): names or, if there are none, numbers."""
     if names is None:
         yield from zip(targets.tolist(), output.float().view(-1).tolist(), strict=True)
         return
@@ -194,7 +194,7 @@ class SentencePredictions(EncoderOutcome):
 
     @staticmethod
     def predict(model: RobertaModel, task: SentencePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
-        """Label and prediction of each example; of a regression the scores in the units of the data."""
+        """Yields label and prediction of each example; for regression, scores in the units of the data."""
         output, _ = model(
             **sample["net_input"], features_only=True, classification_head_name=task.cfg.classification_head_name
         )
@@ -202,7 +202,7 @@ class SentencePredictions(EncoderOutcome):
         return labelled(sample["target"].view(-1), output, names)
 
     def names(self) -> tuple[str, ...]:
-        """By the criterion's options; the accuracy where they name nothing else."""
+        """The scores that the criterion's options name, or else the accuracy."""
         options = self.checkpoint.options("criterion")
         return next((names for flag, names in REPORTED.items() if options.get(flag)), ("accuracy",))
 
@@ -218,20 +218,20 @@ class SeriesPredictions(EncoderOutcome):
 
     @staticmethod
     def predict(model: TimeSeriesModel, task: TimeSeriesPredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
-        """Label and prediction of each series, or both numbers in the units of the file."""
+        """Yields label and prediction of each series, or two numbers in the units of the file."""
         output, _ = model(**sample["net_input"], classification_head_name=HEAD)
         return labelled(sample["target"], output, task.description.labels)
 
     def names(self) -> tuple[str, ...]:
-        """Accuracy, and of numbers RMSE."""
+        """Accuracy for classes, RMSE for numbers."""
         return ("RMSE" if self.checkpoint.options("criterion").get("regression_target") else "accuracy",)
 
     def head(self) -> str:
-        """The one head that there is."""
+        """The only head."""
         return HEAD
 
     def describe(self, model: TimeSeriesModel) -> Description:
-        """What tables say of the model; FLOPs are of one series of the longest there are."""
+        """Describes the model for tables; FLOPs are for one series of the greatest length."""
         return described(model, asdict(model.options.from_namespace(model.args)), series_cost(model))
 
 
@@ -242,12 +242,12 @@ class NodePredictions(SeriesPredictions):
 
     @staticmethod
     def predict(model: GraphModel, task: NodePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
-        """Class and prediction of each node."""
+        """Yields class and prediction of each node."""
         output, _ = model(**sample["net_input"], classification_head_name=HEAD)
         return labelled(sample["target"], output, [str(label) for label in range(task.description.classes)])
 
     def describe(self, model: GraphModel) -> Description:
-        """What tables say of the model; FLOPs are of the graph that it was trained on."""
+        """Describes the model for tables; FLOPs are for the graph that it was trained on."""
         return described(model, asdict(GraphOptions.from_namespace(model.args)), graph_cost(model))
 
 
@@ -259,7 +259,7 @@ class ImagePredictions(SeriesPredictions):
 
     @staticmethod
     def predict(model: ImageModel, task: ImagePredictionTask, sample: dict[str, Any]) -> Iterator[Row]:
-        """The class of each image and, most probable first, five predicted ones; one if there are no more than five."""
+        """Yields each image's class and its five most probable ones, in order; only one if there are five or fewer."""
         output, _ = model(**sample["net_input"], classification_head_name=HEAD)
         names = task.description.labels
         best = best_classes(output).tolist()
@@ -267,9 +267,9 @@ class ImagePredictions(SeriesPredictions):
             yield names[target], SEPARATOR.join(names[number] for number in predicted)
 
     def names(self) -> tuple[str, ...]:
-        """Top-1 and, of more than five classes, top-5."""
+        """Top-1 and, for more than five classes, top-5."""
         return ("top-1", "top-5") if SEPARATOR in self.columns[1][0] else ("top-1",)
 
     def describe(self, model: ImageModel) -> Description:
-        """What tables say of the model; FLOPs are of one image."""
+        """Describes the model for tables; FLOPs are for one image."""
         return described(model, asdict(model.options.from_namespace(model.args)), image_cost(model))

@@ -1,4 +1,4 @@
-"""``ea-fairseq evaluate``: translates or predicts a subset with a trained model, and scores what comes out."""
+"""``ea-fairseq evaluate``: translates or predicts a subset with a trained model, and scores the output."""
 
 import hashlib
 import logging
@@ -26,7 +26,7 @@ from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
 from ea_fairseq.plain.project import PACKAGE
 
-# The code that what a model makes of a subset depends on, and that of its scores.
+# The code that a model's output depends on, and the code that its scores depend on.
 OF_MODELS = (
     *("options.py", "attention", "blocks", "checkpoint", "fairseq_patches", "hub", "kernels", "mechanisms", "models"),
     *("graphs", "images", "search", "series", "subwords", "tasks", "terms", "text"),
@@ -39,7 +39,7 @@ RAW = (results.SOURCE, results.TRANSLATION, results.REFERENCE)
 
 
 def main() -> None:
-    """Evaluates; starts itself anew with glibc's settings, which are read when a process starts."""
+    """Evaluates a model; restarts itself first to set glibc's settings, which a process only reads at its start."""
     if not HUGE_PAGES.items() <= os.environ.items():
         os.execve(sys.executable, own_command(*sys.argv), own_environment() | HUGE_PAGES)
     evaluate(sys.argv[1:])
@@ -79,12 +79,12 @@ def evaluate(words: list[str]) -> None:
 
 
 def identity(path: Path) -> str:
-    """By what a checkpoint is known again, wherever its folder is moved."""
+    """Returns a text by which a checkpoint is recognised even if its folder is moved."""
     return f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
 def code(parts: Iterable[str], user_dir: Path | None = None) -> str:
-    """The versions of PyTorch and fairseq, and a checksum of files and folders of this package and of a user-dir."""
+    """Returns versions of PyTorch and fairseq, and a checksum of files and folders of this package and of a user-dir."""
     places = [*(PACKAGE / part for part in parts), *([user_dir] if user_dir else [])]
     files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
     files = [path for path in files if path.suffix in SOURCES]
@@ -92,7 +92,7 @@ def code(parts: Iterable[str], user_dir: Path | None = None) -> str:
 
 
 def checksum(files: Iterable[Path]) -> str:
-    """A checksum of what those of the files have that are there."""
+    """Returns a checksum of the contents of those files that exist."""
     digest = hashlib.sha256()
     for path in sorted(filter(Path.is_file, files)):
         digest.update(path.read_bytes())
@@ -111,7 +111,7 @@ def quietly(args: Namespace) -> None:
 
 
 def take_model(args: Namespace, output: Path) -> None:
-    """Writes the model: the average of checkpoints, or one without its optimizer."""
+    """Writes the model: the average of checkpoints or a single one, without the optimizer."""
     quietly(args)
     from ea_fairseq.experiments.runs.averaging import EPOCH, UPDATES, best, last, write_average
     from ea_fairseq.experiments.runs.checkpoint import Checkpoint
@@ -127,7 +127,7 @@ def take_model(args: Namespace, output: Path) -> None:
 
 
 def generate(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
-    """Has fairseq-generate translate the subset; raises UserError where it fails, naming its log."""
+    """Has fairseq-generate translate the subset; raises UserError naming its log if that fails."""
     source, target, remove_bpe = data.facts
     command = [program("fairseq-generate"), args.data, "--source-lang", source, "--target-lang", target]
     command += ["--user-dir", args.user_dir or PACKAGE, "--path", out.path / MODEL, "--gen-subset", args.subset]
@@ -139,7 +139,7 @@ def generate(args: Namespace, data: DataBin, out: OutputFolder, output: Path) ->
 
 
 def score_by_comet(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
-    """Has comet-score score the translations; raises UserError where it fails, naming its log."""
+    """Has comet-score score the translations; raises UserError naming its log if that fails."""
     quietly(args)
     from ea_fairseq.experiments.scoring.translation import Texts
 
@@ -157,7 +157,7 @@ def score_by_comet(args: Namespace, data: DataBin, out: OutputFolder, output: Pa
 def run_logged(
     command: Iterable[object], variables: Mapping[str, str], out: OutputFolder, name: str, doing: str
 ) -> None:
-    """Runs a program with these environment variables, its output in the log of this name.
+    """Runs a program with these environment variables, and writes its output to the log of this name.
 
     Args:
         doing: what it does, in messages.
@@ -194,7 +194,7 @@ def predict(args: Namespace, out: OutputFolder, output: Path) -> None:
 
 
 def score(args: Namespace, output: Path) -> None:
-    """Writes texts, results.json and, as the output, a table of the scores."""
+    """Writes texts and results.json, and a table of the scores to ``output``."""
     quietly(args)
     from ea_fairseq.experiments.scoring.evaluation import score
 

@@ -1,4 +1,4 @@
-"""The evaluation of a trained model: from what it made of a subset to scores and results.json."""
+"""Evaluation of a trained model: from its output on a subset to scores and results.json."""
 
 import shlex
 from argparse import Namespace
@@ -46,7 +46,7 @@ OUTCOMES: dict[str, type[Outcome]] = {"translation": Translations, TextToTextDat
 
 
 def evaluate(args: Namespace) -> tuple[Results, Outcome]:
-    """What there is to say of a model whose translations or predictions are there.
+    """Returns the results of a model whose translations or predictions are written, and its outcome.
 
     Args:
         args: the options of evaluate.py, defaults filled in.
@@ -89,7 +89,7 @@ def evaluate(args: Namespace) -> tuple[Results, Outcome]:
 
 
 def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
-    """What prepared the data, trained and evaluated; None for what is not known."""
+    """Returns the commands that prepared the data, trained and evaluated; None for those that are not known."""
     if training is None:
         return [args.command]
     prepared = data_command(args.folder / RECIPE)
@@ -99,7 +99,7 @@ def commands(args: Namespace, training: TrainingRun | None) -> list[str | None]:
 
 
 def table(results: Results, outcome: Outcome) -> str:
-    """The scores with their definitions, and what they are of."""
+    """Returns the scores as text, with their definitions and what was scored."""
     dataset, search = results.dataset, results.search
     made_with = [" + ".join(results.checkpoints)]
     made_with += [f"beam {search['beam']}", f"length penalty {search['lenpen']:g}"] if search else []
@@ -118,9 +118,9 @@ def table(results: Results, outcome: Outcome) -> str:
 
 
 def score(args: Namespace, output: Path) -> None:
-    """Scores what the model made: writes texts and results.json into the folder, and a table to a file."""
+    """Scores the model's output: writes texts and results.json into the folder, and a table to a file."""
     results, outcome = evaluate(args)
-    (args.out / NAME).unlink(missing_ok=True)  # results.json is there only where all beside it belongs to it
+    (args.out / NAME).unlink(missing_ok=True)  # results.json is only there if all files next to it belong to it
     for name, lines in outcome.files().items():
         with writing(args.out / name) as write_line:
             for line in lines:
@@ -138,10 +138,10 @@ def predictions(
     max_tokens: int,
     device: torch.device,
 ) -> list[Row]:
-    """The rows of predictions.tsv, in the order of the data.
+    """Returns the rows of predictions.tsv, in the order of the data.
 
     Raises:
-        UserError: where an example is longer than the model or a batch allows.
+        UserError: if an example is longer than the model or a batch allows.
     """
     task.load_dataset(subset)
     dataset = task.dataset(subset)
@@ -157,7 +157,7 @@ def predictions(
 
 
 def require_short(longest: int, positions: int, max_tokens: int) -> None:
-    """Raises UserError where the longest example does not fit."""
+    """Raises UserError if the longest example does not fit."""
     if longest > positions:
         raise UserError(
             f"the data has an example of {longest} tokens, and the model takes {positions}: train it with "
@@ -168,7 +168,7 @@ def require_short(longest: int, positions: int, max_tokens: int) -> None:
 
 
 def predict(data: Path, checkpoint: Path, output: Path, subset: str, max_tokens: int, cpu: bool) -> None:
-    """Writes predictions.tsv."""
+    """Predicts a subset, and writes predictions.tsv."""
     files = ModelFiles.read(checkpoint.parent, checkpoint.name, data.absolute())
     outcome = ENCODERS[files.task_name]
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")

@@ -33,7 +33,7 @@ are assumed to have Moses' tokens with BPE."""
 EXAMPLE = f"""\
 {PROGRAM} evaluate --average 5 data/multi30k-deen/data-bin runs/multi30k-deen/ea_transformer_lite/seed-1
   {PROGRAM} evaluate data/glue-cola/data-bin runs/glue-cola/ea_bert_mini/seed-1"""
-# What a recipe next to checkpoints may set, and whether it has a value.
+# The flags that a recipe next to checkpoints may set, and whether each takes a value.
 OF_RECIPES = dict.fromkeys(
     ("--average", "--average-best", "--checkpoint", "--beam", "--lenpen", "--subset", "--max-tokens"), True
 ) | {"--compound-split": False, "--cpu": False}
@@ -60,17 +60,17 @@ def parser() -> Parser:
         "--beam",
         type=at_least(1),
         metavar="N",
-        help="of translations, width of the beam (default: 5, of words for labels 1)",
+        help="for translations: width of the beam (default: 5; for words for labels, 1)",
     )
-    text = "of translations, length penalty, higher for longer ones (default: 1)"
+    text = "for translations: length penalty, higher for longer ones (default: 1)"
     add("--lenpen", type=at_least(0, float), metavar="F", help=text)
-    text = "of translations, count BLEU with words split at their hyphens, too; for WMT'14 English-German"
+    text = "for translations: also compute BLEU with words split at hyphens; only for WMT'14 English-German"
     add("--compound-split", action="store_true", help=text)
-    text = "of translations, raw references (default: those of the data, detokenized)"
+    text = "for translations: raw references (default: those of the data, detokenized)"
     add("--reference", type=Path, metavar="FILE", help=text)
-    text = "of translations, raw sources, for --comet (default: those of the data, detokenized)"
+    text = "for translations: raw sources for --comet (default: those of the data, detokenized)"
     add("--source", type=Path, metavar="FILE", help=text)
-    text = "of translations, score with the COMET model in this folder; needs the program comet-score"
+    text = "for translations: score with the COMET model in this folder; needs the program comet-score"
     add("--comet", type=Path, metavar="DIR", help=text)
     add("--user-dir", type=Path, metavar="DIR", help="your own user-dir, if it defines the model's architecture")
     add("--model", metavar="LABEL", help="name of the model in tables (default: the one given by train)")
@@ -80,22 +80,22 @@ def parser() -> Parser:
 
 
 def average_of(which: str, text: str) -> tuple[str, int]:
-    """The last or the best checkpoints, and how many."""
+    """Parses how many of the last or the best checkpoints to average."""
     return which, int(at_least(1)(text))
 
 
 def checkpoint_name(text: str) -> str:
-    """The name of a file in CHECKPOINT_DIR."""
+    """Checks the name of a file in CHECKPOINT_DIR."""
     if not re.fullmatch("[^/-][^/]*", text):
         raise ArgumentTypeError(f"needs the name of a file in CHECKPOINT_DIR, not '{text}'")
     return text
 
 
 def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
-    """The options, those of the recipe beside the checkpoints where the arguments have none, and the data.
+    """Returns the options, with defaults from the recipe next to the checkpoints, and the data.
 
     Raises:
-        UserError: naming the option or folder that is not there or is something else.
+        UserError: naming the option or folder that is missing or invalid.
     """
     args = parser().parse_intermixed_args(arguments)
     if not args.folder.is_dir():
@@ -108,7 +108,7 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
     args.data, args.folder = require_path(args.data.absolute()), folder
     args.command = portable(shlex.join([PROGRAM, "evaluate", *arguments]))
     args.out = args.out or own_folder(folder / "evaluation")
-    OutputFolder(args.out, "evaluate")  # which refuses others' folders
+    OutputFolder(args.out, "evaluate")  # refuses folders of other commands
     for flag, path in (("--reference", args.reference), ("--source", args.source)):
         if path and not path.is_file():
             raise UserError(f"{flag}: there is no file {path}.")
@@ -132,7 +132,7 @@ def options_of(arguments: list[str]) -> tuple[Namespace, Binarised]:
 
 
 def own_folder(folder: Path) -> Path:
-    """The folder of an evaluation beside checkpoints; raises UserError where it is or has a link to elsewhere."""
+    """Returns the folder of an evaluation next to checkpoints; raises UserError if it is or has a link."""
     for path in [folder, *folder.rglob("*")]:
         if path.is_symlink():
             raise UserError(
@@ -142,7 +142,7 @@ def own_folder(folder: Path) -> Path:
 
 
 def usual_checkpoint(folder: Path) -> str:
-    """The name of the best checkpoint, or of the last where there is none; raises UserError where there is neither."""
+    """Returns the name of the best checkpoint, or else of the last; raises UserError if there is neither."""
     for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
         if (folder / name).is_file():
             return name
@@ -150,7 +150,7 @@ def usual_checkpoint(folder: Path) -> str:
 
 
 def named_checkpoints(args: Namespace) -> list[Path]:
-    """The checkpoints that the model depends on: the one that is named, or those of which some are averaged."""
+    """Returns the checkpoints that the model depends on: the named one, or all candidates for an average."""
     if isinstance(args.selection, str):
         path = args.folder / args.selection
         if not path.is_file():

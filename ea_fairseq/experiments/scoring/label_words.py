@@ -1,4 +1,4 @@
-"""Evaluation of text to text: the words that a T5 writes for labels, and their scores."""
+"""Evaluation of text to text: the words that a T5 generates for labels, and their scores."""
 
 import math
 from argparse import Namespace
@@ -17,19 +17,19 @@ from ea_fairseq.experiments.scoring.scores import Lines
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, task_score
 from ea_fairseq.experiments.scoring.translation import Texts, described
 
-REPORTED = {"cola": ("Matthews",), "mrpc": ("F1", "accuracy")}  # scores of tasks, as GLUE's tables have them
+REPORTED = {"cola": ("Matthews",), "mrpc": ("F1", "accuracy")}  # scores of tasks in GLUE's tables
 OF_SCORES = ("Pearson", "Spearman")
-NO_SCORE = "-1.0"  # for a word that is no number, as in T5
+NO_SCORE = "-1.0"  # for a word that is not a number, as in T5
 
 
 class LabelWords(Outcome):
     """Labels and predictions, as numbers.
 
     Args:
-        texts: the words that the data has and those that the model wrote.
+        texts: the words in the data and those that the model generated.
 
     Raises:
-        UserError: where the data has a word that is no label.
+        UserError: if the data has a word that is not a label.
     """
 
     definitions = DEFINITIONS
@@ -44,12 +44,12 @@ class LabelWords(Outcome):
 
     @classmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "LabelWords":
-        """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
+        """Reads what fairseq-generate wrote; raises UserError if it is not one line for each sentence."""
         data = TextToTextData(args.data)
         return cls(args, data, Texts.of(args, data))
 
     def numbers(self, label: str, prediction: str) -> tuple[str, str]:
-        """Label and prediction as numbers; a prediction that is no label is a wrong one."""
+        """Converts label and prediction to numbers; a prediction that is not a label becomes a wrong one."""
         classes = self.data.preparation.classes
         if classes is None:
             return label, prediction if is_score(prediction) else NO_SCORE
@@ -60,19 +60,19 @@ class LabelWords(Outcome):
         return str(number), str(classes.index(prediction) if prediction in classes else wrong)
 
     def describe(self, model: TransformerModel) -> Description:
-        """What tables say of the model; parameters are all of them, as papers count those of T5."""
+        """Describes the model for tables; all parameters are counted, as in papers on T5."""
         found = described(model)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         return replace(found, cost=replace(found.cost, parameters=parameters))
 
     def scores(self) -> dict[str, Score]:
-        """Those that GLUE reports of the task; of others the accuracy, and correlations where labels are scores."""
+        """GLUE's scores of the task; for other tasks the accuracy, or correlations if labels are scores."""
         preparation = self.data.preparation
         names = REPORTED.get(str(preparation.task), ("accuracy",)) if preparation.classes else OF_SCORES
         return {name: task_score(name, self.labels, self.predictions) for name in names}
 
     def size(self) -> str:
-        """Examples."""
+        """The number of examples."""
         return f"{len(self.labels):,} examples"
 
     def search(self) -> dict[str, float]:
@@ -80,11 +80,11 @@ class LabelWords(Outcome):
         return {"beam": self.args.beam, "lenpen": self.args.lenpen}
 
     def notes(self) -> list[str]:
-        """How many of the words were no labels."""
-        return [f"{self.unknown:,} of them are no label, and count as wrong."] if self.unknown else []
+        """How many of the predicted words were not labels."""
+        return [f"{self.unknown:,} of the predicted words are not labels, and count as wrong."] if self.unknown else []
 
     def files(self) -> Mapping[str, Lines]:
-        """predictions.tsv."""
+        """The lines of predictions.tsv."""
         rows = [("label", "prediction"), *zip(self.labels, self.predictions, strict=True)]
         return {PREDICTIONS: ["\t".join(row) for row in rows]}
 

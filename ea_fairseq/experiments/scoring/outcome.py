@@ -1,4 +1,4 @@
-"""What a trained model made of a subset, and what evaluation.py asks of it, whichever of fairseq's tasks it is for."""
+"""The output of a trained model on a subset: the interface that evaluation.py needs, for any of fairseq's tasks."""
 
 from abc import ABC, abstractmethod
 from argparse import Namespace
@@ -13,11 +13,11 @@ from ea_fairseq.experiments.scoring.results import Score, Setting
 
 @dataclass(frozen=True)
 class Description:
-    """What tables say of a model.
+    """A model's description for tables.
 
     Args:
         family: its family's name; None for a model without a mechanism.
-        settings: the options that tell it from others.
+        settings: the options that distinguish it from others.
     """
 
     family: str | None
@@ -26,10 +26,10 @@ class Description:
 
 
 class Outcome(ABC):
-    """What a trained model made of a subset.
+    """The output of a trained model on a subset.
 
     Attributes:
-        definitions: what scores are, by their names.
+        definitions: of the scores, by their names.
     """
 
     definitions: ClassVar[Mapping[str, str]]
@@ -37,22 +37,22 @@ class Outcome(ABC):
     @classmethod
     @abstractmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Outcome":
-        """Reads it from the folder of the evaluation; raises UserError where it is not there."""
+        """Reads it from the folder of the evaluation; raises UserError if it is missing."""
 
     @abstractmethod
     def describe(self, model: Any) -> Description:
-        """What tables say of the model."""
+        """Describes the model for tables."""
 
     @abstractmethod
     def scores(self) -> dict[str, Score]:
-        """Scores by name, the one that papers print first before the others."""
+        """Scores by name, the papers' main score first."""
 
     @abstractmethod
     def size(self) -> str:
-        """How much there is in the subset, such as ``11 sentences``."""
+        """The size of the subset, such as ``11 sentences``."""
 
     def search(self) -> dict[str, float]:
-        """The options of the search; none where nothing is searched."""
+        """The options of the search; empty if there is no search."""
         return {}
 
     def notes(self) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Measures what the command line asks for."""
+    """Measures and compares the precisions."""
     args = parse_arguments()
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
@@ -35,7 +35,7 @@ def main() -> None:
     supported = [precision for precision in REDUCED if reduced_instruction_set(precision)]
     if not supported:
         raise UserError(
-            "this processor, or the compiler of the native code, has float32 alone: there is nothing to measure."
+            "this processor, or the compiler of the native code, supports only float32: there is nothing to compare."
         )
     files = find_trained(args.model, args.data)
     with redirect_stdout(sys.stderr):
@@ -50,15 +50,15 @@ def main() -> None:
     found = PrecisionBleu(digest(files.path), args.subset, bleu)
     write_whole(files.folder / NAME, json.dumps(asdict(found), indent=2) + "\n")
     print(text_table(rows))
-    print(f"\nwritten to {files.folder / NAME}: --native-fast takes none that costs more than {LARGEST_LOSS} BLEU")
+    print(f"\nwritten to {files.folder / NAME}: --native-fast uses none that loses more than {LARGEST_LOSS} BLEU")
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = Parser(
         "precisions",
         "Translates a development set in float32 and in each precision that native search has on this processor, and\n"
-        "compares their BLEU. The result is written beside the checkpoint, where --native-fast reads it.",
+        "compares their BLEU. The result is written next to the checkpoint, where --native-fast reads it.",
         f"{PROGRAM} precisions runs/multi30k-deen/ea_transformer_lite data/multi30k-deen/data-bin",
         usage="%(prog)s MODEL DATA_BIN [options]",
     )
@@ -74,7 +74,7 @@ def parse_arguments() -> argparse.Namespace:
 def bleu_of(
     hub: "TranslationHub", sources: "list[Tensor]", targets: "list[Tensor]", beam: int, precision: str
 ) -> float:
-    """BLEU of the translations of tokens (S,) in a precision, whether or not it is the fastest one.
+    """Returns BLEU of the translations of tokens (S,) in a precision, even if it is not the fastest one.
 
     Raises:
         UserError: if native search does not support the model.

@@ -13,8 +13,8 @@ from ea_fairseq.experiments.scoring.significance import ALTERED, RESAMPLES, SEED
 from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, METRICS, digits_of
 
 BATCH = 100  # resamples at once
-DECIMALS = 9  # of differences: more are rounding, by which equal ones must not differ
-DISTANCES = {  # of SciPy, which are one less the score: so many resamples are scored at once
+DECIMALS = 9  # of differences, so that equal ones do not differ by rounding errors
+DISTANCES = {  # SciPy's distances that are 1 - score, to score many resamples at once
     "accuracy": "hamming",
     "F1": "dice",
     "Matthews": "correlation",  # of two classes
@@ -24,22 +24,22 @@ DISTANCES = {  # of SciPy, which are one less the score: so many resamples are s
 
 
 class OtherExamplesError(UserError):
-    """The seeds of a model are scored on examples of their own, as where the seed draws the validation set."""
+    """Each seed of a model is scored on other examples, such as if the seed draws the validation set."""
 
 
 def randomization_p_value(baselines: Sequence[Results], models: Sequence[Results], score: str) -> float:
-    """The probability that the difference of two models' mean scores is chance, all seeds of both together.
+    """Returns the p-value of the difference between two models' mean scores over all seeds.
 
-    What the two models predict of an example is exchanged or not, at random, in the same way for all seeds; p is the
-    part of such exchanges that make the means differ as much, in either direction (Noreen 1989).
+    The two models' predictions for an example are exchanged at random, in the same way for all seeds; p is the share of
+    such exchanges that make the means differ at least as much, in either direction (Noreen 1989).
 
     Args:
         baselines, models: of the same seeds, in the same order.
 
     Raises:
-        OtherExamplesError: where seeds have examples of their own.
-        UserError: where predictions are not there, are of different examples, or are not those that results.json has
-            the score of.
+        OtherExamplesError: if seeds have different examples.
+        UserError: if predictions are missing, are of different examples, or do not have the score that results.json
+            says.
     """
     first, second = ([columns_of(result, score) for result in side] for side in (baselines, models))
     labels = first[0][0]
@@ -70,7 +70,7 @@ def randomization_p_value(baselines: Sequence[Results], models: Sequence[Results
 
 
 def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """The scores of many predictions, (resamples, examples), of the same labels, (examples,); zero where undefined."""
+    """Scores many predictions, (resamples, examples), of the same labels, (examples,); undefined scores are 0."""
     if score in LOW_IS_GOOD:
         return METRICS[score].count(labels, predictions)
     if score == "Matthews" and len(np.union1d(labels, predictions)) > 2:
@@ -85,7 +85,7 @@ def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.nda
 
 
 def columns_of(result: Results, score: str) -> tuple[np.ndarray, np.ndarray]:
-    """What was to be predicted and what was, (examples,) each."""
+    """Reads targets and predictions, (examples,) each, and checks their score."""
     columns = read_predictions(result.folder)
     try:
         labels, predictions = map(METRICS[score].read, columns)

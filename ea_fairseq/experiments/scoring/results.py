@@ -1,4 +1,4 @@
-"""results.json: what ea-fairseq evaluate finds of a trained model, and report makes tables and figures of."""
+"""results.json: what ea-fairseq evaluate writes for a trained model, and report turns into tables and figures."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from ea_fairseq.plain.text_lines import writing
 from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
-RELEASED = "released"  # folder of an evaluation of what release makes of a training that has its own evaluation
+RELEASED = "released"  # folder of the evaluation of a released model, next to that of its training
 TRANSLATION = "translation.txt"
 REFERENCE = "reference.txt"
 SOURCE = "source.txt"
@@ -22,7 +22,7 @@ TOKENIZED = ("translation.tok.txt", "reference.tok.txt")
 COUNTS = "counts.tsv"
 PREDICTIONS = "predictions.tsv"  # of encoders
 AGAIN = "evaluate the model again"
-COLUMNS, MOST = 10, 1 << 31  # of counts.tsv, and what is never counted
+COLUMNS, MOST = 10, 1 << 31  # of counts.tsv, and a number that no count reaches
 LARGEST, LARGEST_TEXT = 10 * MEGABYTE, 1000 * MEGABYTE
 Setting = str | int | float | bool | None
 Column = tuple[str, ...]
@@ -34,7 +34,7 @@ class Score:
 
     Args:
         score: in points, as it is printed.
-        detail: all that the counting tool prints, such as BLEU's precisions and brevity penalty.
+        detail: all that the scoring tool prints, such as BLEU's precisions and brevity penalty.
         signature: sacreBLEU's signature.
     """
 
@@ -49,10 +49,10 @@ class Dataset:
 
     Args:
         name: of the data set, such as ``iwslt14-deen``.
-        source_lang, target_lang: None where nothing is translated.
-        subset: that was translated, or predicted of, ``test`` or ``valid``.
-        manifest: SHA-256 of manifest.json, or None for data that has none.
-        checksum: SHA-256 of the dictionaries and of the subset: equal where two models were scored on the same.
+        source_lang, target_lang: None if nothing is translated.
+        subset: the one that was translated or predicted, ``test`` or ``valid``.
+        manifest: SHA-256 of manifest.json, or None if there is none.
+        checksum: SHA-256 of the dictionaries and the subset; equal if two models were scored on the same data.
     """
 
     name: FileName
@@ -71,7 +71,7 @@ class Point:
         updates: so far.
         seconds: since the training began, validations and earlier starts included.
         loss: label-smoothed, in bits per target token, as fairseq logs it.
-        bleu: on the validation set, where the training measured it.
+        bleu: on the validation set, if the training measured it.
     """
 
     updates: int
@@ -81,33 +81,33 @@ class Point:
 
 
 def flag(setting: str) -> str:
-    """The flag of fairseq-train that gives an option."""
+    """Returns the flag of fairseq-train for an option."""
     return f"--{setting.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a table or a figure says of one trained model, in texts that may be printed.
+    """Everything that tables and figures show of one trained model, in texts that are safe to print.
 
     Args:
-        folder: of results.json, which also has the raw sources, the translations and references, raw and as tokens, a
-            sentence a line, and in counts.tsv what tokenized BLEU counts of each sentence; of encoders,
+        folder: of results.json. It also has the raw sources, the translations and references, raw and as tokens, one
+            sentence per line, and counts.tsv, tokenized BLEU's counts for each sentence; for encoders, it has
             predictions.tsv.
         model: its name in tables, the same for all seeds.
         arch: fairseq's ``--arch``.
-        settings: the options of the model that tell it from others, such as ``ea_alpha``.
-        recipe: that it was trained by, or None.
-        updates, epochs, seconds: of the training; seconds of wall-clock.
+        settings: the options that distinguish the model from others, such as ``ea_alpha``.
+        recipe: the one that it was trained with, or None.
+        updates, epochs, seconds: of the training; seconds are wall-clock time.
         parameters, flops: in the papers' convention, see ea_fairseq.analysis.cost.
-        checkpoints: those that were averaged, or the one that was taken.
+        checkpoints: those that were averaged, or the only one.
         search: the options of the beam search.
         scores: by name, such as ``tokenized BLEU``; see experiments.scoring.scores.
-        training_command: of fairseq, that trained it.
-        commands: our scripts that prepared the data, trained and evaluated, to be typed in the project's folder in this
-            order; without the first or the first two where they are not known.
-        training_device, device: where.
+        training_command: the call of fairseq-train that trained it.
+        commands: our commands that prepared the data, trained and evaluated, in this order, to be typed in the
+            project's folder; the first one or two are left out if they are not known.
+        training_device, device: on which the model was trained and evaluated.
         versions: of Python, torch, fairseq and sacreBLEU at the evaluation.
-        commit: of this project at the evaluation, with ``+`` where files were changed.
+        commit: of this project at the evaluation, with ``+`` if files were changed.
         train_curve, valid_curve: points in the order of updates.
         family: the model's, as ea_fairseq.attention.registry names it; None for fairseq's Transformer, and for an
             encoder without a mechanism.
@@ -142,18 +142,18 @@ class Results:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether the model predicts labels or masked words, and translates nothing."""
+        """Whether the model predicts labels or masked words, and does not translate."""
         return self.task != "translation"
 
     @property
     def has_mechanism(self) -> bool:
-        """Whether the model is of a family of ours, and no baseline; the first results told no family."""
+        """Whether the model is of a family of ours, not a baseline; early results do not record the family."""
         return self.family is not None or "ea_alpha" in self.settings
 
     def differs_in(self, other: "Results") -> list[str]:
-        """The names of settings that differ.
+        """Returns the names of settings that differ.
 
-        One that the version of the other did not know, and whose flag the training was not given, has its default.
+        A setting that only one of the two versions knows differs only if its training was given the flag.
         """
         ours, theirs = self.settings, other.settings
         differing = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
@@ -164,15 +164,15 @@ class Results:
 
     @property
     def length(self) -> str:
-        """How long the training was, as a reader says it: ``918 updates, 2 epochs``."""
+        """The length of the training in words: ``918 updates, 2 epochs``."""
         return f"{self.updates:,} update{'s' * (self.updates != 1)}, {self.epochs} epoch{'s' * (self.epochs != 1)}"
 
     @classmethod
     def read(cls, path: Path) -> "Results":
-        """Reads results.json, or that in a folder.
+        """Reads results.json, given as a file or by its folder.
 
         Raises:
-            UserError: naming the file, where it is not there or not what ea-fairseq evaluate writes.
+            UserError: naming the file, if it is missing or not what ea-fairseq evaluate writes.
         """
         path = path / NAME if path.is_dir() else path
         if not path.is_file():
@@ -184,7 +184,7 @@ class Results:
             return found
 
     def check(self) -> None:
-        """Raises ValueError where tables cannot be made of what it says."""
+        """Raises ValueError if tables cannot be made from these results."""
         if self.parameters < 1:
             raise ValueError("'parameters' must be at least 1")
         if not all(isfinite(score.score) for score in self.scores.values()):
@@ -199,21 +199,21 @@ class Results:
         write_whole(self.folder / NAME, text + "\n")
 
     def keep(self, folder: Path) -> None:
-        """Writes results.json and, where they are there, counts of sentences into another folder."""
+        """Writes results.json and, if there are any, the counts of sentences into another folder."""
         if self.has(COUNTS):
             shutil.copyfile(own_file(self.folder / COUNTS, LARGEST), folder / COUNTS)
         replace(self, folder=folder).write()
 
     def raw(self) -> tuple[list[str], list[str]]:
-        """Raw translations and references, line by line; raises UserError where they are not beside results.json."""
+        """Reads the lines of raw translations and references; raises UserError if they are not next to results.json."""
         return lines_of(self.folder, TRANSLATION), lines_of(self.folder, REFERENCE)
 
     def tokens(self) -> tuple[list[str], list[str]]:
-        """The same as tokens of the data with subwords joined."""
+        """Reads translations and references as tokens of the data, with subwords joined."""
         return lines_of(self.folder, TOKENIZED[0]), lines_of(self.folder, TOKENIZED[1])
 
     def counts(self) -> list[list[int]]:
-        """What tokenized BLEU counts of each sentence; raises UserError where counts.tsv is not beside results.json."""
+        """Reads tokenized BLEU's counts for each sentence; raises UserError if counts.tsv is missing or invalid."""
         lines = lines_of(self.folder, COUNTS)
         try:
             rows = [list(map(int, line.split("\t"))) for line in lines]
@@ -224,12 +224,12 @@ class Results:
             raise UserError(f"{self.folder / COUNTS} is not what ea-fairseq evaluate writes: evaluate again.") from None
 
     def has(self, name: str) -> bool:
-        """Whether a file lies beside results.json."""
+        """Whether a file is next to results.json."""
         return (self.folder / name).is_file()
 
 
 def lines_of(folder: Path, name: str, largest: int = LARGEST_TEXT) -> list[str]:
-    """The lines of a text beside results.json; raises UserError where it is not there, or is no text."""
+    """Reads the lines of a text next to results.json; raises UserError if it is missing or not text."""
     path = folder / name
     if not path.is_file():
         raise UserError(f"there is no {path}: keep it next to {NAME}, or {AGAIN}.")
@@ -240,17 +240,17 @@ def lines_of(folder: Path, name: str, largest: int = LARGEST_TEXT) -> list[str]:
 
 
 def write_predictions(path: Path, header: tuple[str, str], rows: Iterable[tuple[object, object]]) -> None:
-    """Writes predictions.tsv: a line for each example, what was to be predicted and what was."""
+    """Writes predictions.tsv: a line for each example, with its target and its prediction."""
     with writing(path) as write_line:
         for row in (header, *rows):
             write_line("\t".join(map(str, row)))
 
 
 def read_predictions(folder: Path) -> tuple[Column, Column]:
-    """The two columns of a folder's predictions.tsv, of which the first is what was to be predicted.
+    """Reads the two columns of a folder's predictions.tsv: targets and predictions.
 
     Raises:
-        UserError: naming the file, where it is not there or not what ea-fairseq evaluate writes.
+        UserError: naming the file, if it is missing or not what ea-fairseq evaluate writes.
     """
     _, *lines = lines_of(folder, PREDICTIONS, LARGEST)
     try:
@@ -261,7 +261,7 @@ def read_predictions(folder: Path) -> tuple[Column, Column]:
 
 
 def shown(found: object) -> object:
-    """What JSON has, with what would steer a terminal escaped in all texts."""
+    """Returns a value from JSON with terminal control characters escaped in all texts."""
     if isinstance(found, dict):
         return {printable(name): shown(value) for name, value in found.items()}
     if isinstance(found, list):

@@ -1,4 +1,4 @@
-"""Scores of translations, counted by sacreBLEU: BLEU is several numbers, so each comes with its definition."""
+"""Scores of translations by sacreBLEU; there are several kinds of BLEU, so each score has its definition."""
 
 import math
 import re
@@ -27,12 +27,12 @@ HYPHEN = re.compile(rb"(\S)-(\S)")
 
 
 def all_scores(tokens: tuple[Lines, Lines], raw: tuple[Lines, Lines], compounds: bool = False) -> dict[str, Score]:
-    """The scores of DEFINITIONS but COMET, in their order, each of translations and references, line by line.
+    """Returns the scores of DEFINITIONS except COMET, in their order, of translations and references, line by line.
 
     Args:
         tokens: both tokenized, subwords joined.
         raw: both detokenized.
-        compounds: whether to count compound-split BLEU, too.
+        compounds: whether to add compound-split BLEU.
     """
     scores = {"tokenized BLEU": tokenized_bleu(*tokens)}
     if compounds:
@@ -41,14 +41,14 @@ def all_scores(tokens: tuple[Lines, Lines], raw: tuple[Lines, Lines], compounds:
 
 
 def raw_score(name: str, translations: Lines, references: Lines) -> Score:
-    """A score of METRICS, of raw text."""
+    """Computes a score of METRICS on raw text."""
     metric = METRICS[name]()
     found = metric.corpus_score(translations, [references])
     return Score(float(found.format(score_only=True)), found.format(), str(metric.get_signature()))
 
 
 def tokenized_bleu(translations: Lines, references: Lines) -> Score:
-    """BLEU of tokenized text; its detail is the line that multi-bleu.perl prints."""
+    """Computes BLEU of tokenized text; its detail is the line that multi-bleu.perl prints."""
     bleu = multi_bleu()
     found = bleu.corpus_score(hidden(translations), [hidden(references)])
     detail = multi_bleu_line(found)
@@ -56,30 +56,30 @@ def tokenized_bleu(translations: Lines, references: Lines) -> Score:
 
 
 def multi_bleu() -> BLEU:
-    """BLEU as multi-bleu.perl counts it, of ``hidden`` tokens."""
+    """Returns the metric for BLEU as multi-bleu.perl computes it, on ``hidden`` tokens."""
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 def sentence_counts(metric: Metric, translations: Lines, references: Lines) -> list[list[Any]]:
-    """What a metric counts of each sentence and adds up for its score.
+    """Returns the counts of each sentence that a metric adds up for its score.
 
-    Of BLEU: words of translation and reference, n-grams that match, n-grams that there are, for n from 1 to 4.
+    For BLEU: words of translation and reference, matching n-grams and all n-grams, for n from 1 to 4.
     """
-    return metric._extract_corpus_statistics(translations, [references])  # sacreBLEU has no other name for them
+    return metric._extract_corpus_statistics(translations, [references])  # sacreBLEU has no public name for this
 
 
 def hidden(lines: Lines) -> Lines:
-    """The lines with other words for their tokens, which are parted by ASCII's spaces alone.
+    """Replaces each token, as separated by ASCII spaces, by hexadecimal digits.
 
-    sacreBLEU also parts them at Unicode's spaces, which multi-bleu.perl does not know.
+    sacreBLEU would also split lines at Unicode spaces, at which multi-bleu.perl does not.
     """
     return [" ".join(token.hex() for token in line.encode().split()) for line in lines]
 
 
 def multi_bleu_line(bleu: BLEUScore) -> str:
-    """What multi-bleu.perl makes of the counts, computed in its order, so that it rounds alike.
+    """Returns the line that multi-bleu.perl prints for these counts, computed in its order for the same rounding.
 
-    It ends with an error where the translations are empty and the references are not; here their BLEU is zero.
+    The script fails if the translations are empty and the references are not; here their BLEU is zero.
     """
     if bleu.ref_len == 0:
         return "BLEU = 0, 0/0/0/0 (BP=0, ratio=0, hyp_len=0, ref_len=0)"
@@ -92,5 +92,5 @@ def multi_bleu_line(bleu: BLEUScore) -> str:
 
 
 def split_compounds(lines: Lines) -> Lines:
-    """Tokenized lines with each hyphen within a word a token of its own, ``##AT##-##AT##``."""
+    """Makes each hyphen within a word of tokenized lines a token of its own, ``##AT##-##AT##``."""
     return [HYPHEN.sub(rb"\1 ##AT##-##AT## \2", line.encode()).decode() for line in lines]

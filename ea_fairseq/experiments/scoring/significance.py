@@ -16,24 +16,24 @@ from ea_fairseq.experiments.scoring.results import COUNTS, TOKENIZED, Results
 from ea_fairseq.experiments.scoring.scores import METRICS, hidden, multi_bleu, sentence_counts, split_compounds
 
 RESAMPLES, SEED = 1000, 12345  # sacreBLEU's own
-ALTERED = 0.005 + 1e-6  # results.json has scores as they are printed
+ALTERED = 0.005 + 1e-6  # results.json has rounded scores
 
 
 def p_value(baseline: Results, model: Results, score: str) -> float:
-    """The probability that the difference of two models' scores is chance, by paired bootstrap.
+    """Returns the p-value of the difference between two models' scores, by paired bootstrap.
 
     Raises:
-        UserError: where neither translations nor their counts are there, or are not those that results.json has the
-            score of.
+        UserError: if both translations and their counts are missing, or do not have the score that results.json
+            says.
     """
     counts = [counts_of(results, score) for results in (baseline, model)]
     if len(counts[0]) != len(counts[1]):
         raise UserError(f"{model.folder} and {baseline.folder} have texts of different length: evaluate both again.")
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    os.environ["SACREBLEU_SEED"] = str(SEED)  # the only way to tell sacreBLEU
+    os.environ["SACREBLEU_SEED"] = str(SEED)  # sacreBLEU has no argument for it
     metric = metric_of(score)
     metric.num_refs = 1
-    metric._extract_corpus_statistics = lambda counts, _: counts  # which stand in the place of translations
+    metric._extract_corpus_statistics = lambda counts, _: counts  # given instead of translations
     systems = list(zip(("baseline", "model"), counts, strict=True))
     test = PairedTest(systems, {"score": metric}, None, test_type="bs", n_samples=RESAMPLES)
     (recounts,) = (found for name, found in test()[1].items() if name != "System")
@@ -43,12 +43,12 @@ def p_value(baseline: Results, model: Results, score: str) -> float:
                 f"the translations in {results.folder} score {recounted.score:.2f}, and results.json says "
                 f"{results.scores[score].score:.2f} {score}: evaluate the model again."
             )
-    equal = recounts[0].score == recounts[1].score  # sacreBLEU finds a difference of zero in all resamples significant
+    equal = recounts[0].score == recounts[1].score  # sacreBLEU calls a difference of 0 in all resamples significant
     return 1.0 if equal else recounts[1].p_value
 
 
 def counts_of(results: Results, score: str) -> list[list[Any]]:
-    """What the score counts of each sentence, from the texts or, of tokenized BLEU and COMET, as it was counted."""
+    """Returns the counts of a score for each sentence, from the texts or, for tokenized BLEU and COMET, as stored."""
     if score == comet.NAME:
         return comet.CometScores.read(results.folder).counts
     if score == "tokenized BLEU" and results.has(COUNTS) and not all(map(results.has, TOKENIZED)):
@@ -60,7 +60,7 @@ def counts_of(results: Results, score: str) -> list[list[Any]]:
 
 
 class SentenceMean(BLEU):
-    """The mean of the scores of sentences, as a metric of sacreBLEU, which counts a score and 1 of each sentence."""
+    """The mean score of sentences as a metric of sacreBLEU, whose counts are a score and 1 for each sentence."""
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> SacreBLEUScore:
         total, sentences = stats
@@ -68,7 +68,7 @@ class SentenceMean(BLEU):
 
 
 def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
-    """Translations and references as the score counts them."""
+    """Returns translations and references in the form that the score needs."""
     if score in METRICS:
         return results.raw()
     translations, references = results.tokens()
@@ -78,7 +78,7 @@ def texts_of(results: Results, score: str) -> tuple[list[str], list[str]]:
 
 
 def metric_of(score: str) -> Metric:
-    """sacreBLEU's metric for the name of a score."""
+    """Returns sacreBLEU's metric for the name of a score."""
     if score == comet.NAME:
         return SentenceMean()
     return METRICS[score]() if score in METRICS else multi_bleu()

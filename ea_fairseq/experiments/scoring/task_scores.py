@@ -1,4 +1,4 @@
-"""Scores of what encoders predict, counted by scikit-learn and SciPy, each with its definition."""
+"""Scores of encoders' predictions, computed by scikit-learn and SciPy, each with its definition."""
 
 import warnings
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ import numpy as np
 
 from ea_fairseq.experiments.scoring.results import Score
 
-SEPARATOR = "/"  # between the most probable classes of an image, which are names of folders
+SEPARATOR = "/"  # between the most probable classes of an image; classes are names of folders
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a score is counted.
+    """How a score is computed.
 
     Args:
         definition: in words.
-        function: that counts it, as ``module:name``, of two arrays with a row for each example.
-        package: that has it on PyPI; empty for this project's own.
-        kind: of the values in the arrays.
-        unit: that the score is printed in.
-        digits: behind the point that are printed.
+        function: that computes it, as ``module:name``, from two arrays with a row for each example.
+        package: the function's package on PyPI; empty for this project.
+        kind: type of the values in the arrays.
+        unit: in which the score is printed.
+        digits: how many are printed after the decimal point.
     """
 
     definition: str
@@ -35,16 +35,16 @@ class Metric:
     digits: int = 2
 
     def read(self, column: Sequence[str]) -> np.ndarray:
-        """A column of predictions.tsv, (examples,); raises ValueError where it is of another kind, or not finite."""
+        """Parses a column of predictions.tsv, (examples,); raises ValueError if it is of another kind or not finite."""
         values = np.array([self.kind(value) for value in column])
         if self.kind is float and not np.isfinite(values).all():
             raise ValueError("a number is not finite")
         return values
 
     def count(self, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-        """The score of labels and predictions, (examples,) each; errors also of (..., examples).
+        """Computes the score of labels and predictions, (examples,) each; errors also take (..., examples).
 
-        A correlation with predictions that are all alike is not defined; here it is zero.
+        A correlation with predictions that are all equal is not defined; here it is zero.
         """
         with warnings.catch_warnings(action="ignore"):
             found = resolve_name(self.function)(labels, predictions)
@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def signature(self) -> str:
-        """Who counts it."""
+        """The package and the function that compute the score."""
         name = self.function.partition(":")[2]
         return f"{self.package} {version(self.package)}, {name}" if self.package else name
 
@@ -88,39 +88,39 @@ LOW_IS_GOOD = ("TER", *(name for name, metric in METRICS.items() if metric.low_i
 
 
 def top_1(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """The share of labels (B,) that are the first predictions, (..., B); ``SEPARATOR`` is between predictions."""
+    """Returns the share of labels, (B,), equal to the first prediction, (..., B), before the first ``SEPARATOR``."""
     return (np.char.partition(predictions, SEPARATOR)[..., 0] == labels).mean(axis=-1)
 
 
 def top_5(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """The share of labels that are one of the predictions."""
+    """Returns the share of labels that are among the predictions."""
     enclosed, label = (SEPARATOR + column.astype(object) + SEPARATOR for column in (predictions, labels))
     return (np.char.find(enclosed.astype(str), label.astype(str)) >= 0).mean(axis=-1)
 
 
 def perplexity(words: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """Two to the mean loss of a word in bits, from the words of each block and the sum of their losses, (..., B)."""
+    """Returns 2 to the power of the mean loss of a word, from the words and the bits of each block, (..., B)."""
     return 2.0 ** (bits.sum(axis=-1) / words.sum())
 
 
 def root_mean_squared_error(numbers: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """Of predictions, (..., B), of the same numbers, (B,)."""
+    """Returns the error of predictions, (..., B), of the same numbers, (B,)."""
     return np.sqrt(((predictions - numbers) ** 2).mean(axis=-1))
 
 
 def digits_of(name: str) -> int:
-    """How many digits of a score are printed behind the point."""
+    """Returns how many digits of a score are printed after the decimal point."""
     return METRICS[name].digits if name in METRICS else 2
 
 
 def task_score(name: str, labels: Sequence[str], predictions: Sequence[str], signature: str = "") -> Score:
-    """A score of METRICS, of the columns of predictions.tsv.
+    """Computes a score of METRICS from the columns of predictions.tsv.
 
     Args:
         signature: what else the score depends on.
 
     Raises:
-        ValueError: where a label or prediction is not of the metric's kind.
+        ValueError: if a label or prediction is not of the metric's kind.
     """
     metric = METRICS[name]
     found = float(metric.count(metric.read(labels), metric.read(predictions)))

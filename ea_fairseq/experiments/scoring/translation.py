@@ -44,7 +44,7 @@ class Texts:
 
     @classmethod
     def of(cls, args: Namespace, data: DataBin) -> "Texts":
-        """Those of an evaluation; raises UserError where fairseq-generate wrote not one line for each sentence."""
+        """Reads the texts of an evaluation; raises UserError if fairseq-generate did not write a line per sentence."""
         generated = args.out / "generated" / f"generate-{args.subset}.txt"
         return cls.read(generated, data, args.subset, args.reference, args.source)
 
@@ -55,10 +55,10 @@ class Texts:
         """Reads what fairseq-generate wrote.
 
         Args:
-            reference, source: files of raw text, in place of the data's own, detokenized.
+            reference, source: files of raw text to use instead of the data's own, detokenized.
 
         Raises:
-            UserError: where there is not one line for each sentence of the subset, or a file cannot be read.
+            UserError: if there is not one line for each sentence of the subset, or a file cannot be read.
         """
         sentences, _ = count_tokens(data.folder, Layout(data.languages), subset)
         text = generated.read_text(encoding="utf-8")
@@ -77,14 +77,14 @@ class Texts:
         return cls(tokens, (translations, references), sources)
 
     def files(self) -> dict[str, Lines]:
-        """The five texts by the names of their files, and what tokenized BLEU counts of them."""
+        """Returns the five texts and tokenized BLEU's counts, by the names of their files."""
         counts = sentence_counts(multi_bleu(), *map(hidden, self.tokens))
         texts = *self.tokens, *self.raw, self.sources, ["\t".join(map(str, sentence)) for sentence in counts]
         return dict(zip((*TOKENIZED, TRANSLATION, REFERENCE, SOURCE, COUNTS), texts, strict=True))
 
 
 def own_lines(flag: str, path: Path, sentences: int, subset: str) -> list[str]:
-    """The lines of a file of raw text; raises UserError where it is no text, or has another number of lines."""
+    """Reads the lines of a raw text; raises UserError if it is not text, or has another number of lines."""
     try:
         lines = list(read_lines(path))
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error):
@@ -98,7 +98,7 @@ def own_lines(flag: str, path: Path, sentences: int, subset: str) -> list[str]:
 
 
 def best_lines(generated: str, kind: str, sentences: int) -> Lines:
-    """The first line of a kind for each sentence in the output of fairseq-generate, in the order of the data."""
+    """Returns the first line of a kind for each sentence in fairseq-generate's output, in the order of the data."""
     lines: dict[int, str] = {}
     for number, text in re.findall(rf"^{kind}-(\d+)\t(?:[^\t\n]*\t)??([^\t\n]*)$", generated, re.MULTILINE):
         lines.setdefault(int(number), text)
@@ -108,7 +108,7 @@ def best_lines(generated: str, kind: str, sentences: int) -> Lines:
 
 
 def detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
-    """A function from tokens of a language to raw text."""
+    """Returns a function that turns tokens of a language into raw text."""
     if tokenizer != "moses":
         return tidy
     from sacremoses import MosesDetokenizer
@@ -118,7 +118,7 @@ def detokenizer(tokenizer: str, language: str) -> Callable[[str], str]:
 
 
 def described(model: TransformerModel) -> Description:
-    """What tables say of a model that translates."""
+    """Describes a translation model for tables."""
     found = {name: getattr(model.args, name) for name in SETTINGS}
     family = model.family if isinstance(model, MechanismTransformer) else None
     if family and family.attention is Attention:  # a baseline, such as a plain T5
@@ -142,21 +142,21 @@ class Translations(Outcome):
 
     @classmethod
     def read(cls, args: Namespace, checkpoint: Checkpoint) -> "Translations":
-        """Reads what fairseq-generate wrote; raises UserError where it is not one line for each sentence."""
+        """Reads what fairseq-generate wrote; raises UserError if it is not one line for each sentence."""
         data = DataBin(args.data)
         return cls(args, data, Texts.of(args, data))
 
     def describe(self, model: TransformerModel) -> Description:
-        """What tables say of the model."""
+        """Describes the model for tables."""
         return described(model)
 
     def scores(self) -> dict[str, Score]:
-        """Those of scores.py and, with ``--comet``, COMET."""
+        """The scores of scores.py and, with ``--comet``, COMET."""
         scores = all_scores(self.texts.tokens, self.texts.raw, self.args.compound_split)
         return scores | ({comet.NAME: comet.CometScores.read(self.args.out).score} if self.args.comet else {})
 
     def size(self) -> str:
-        """Sentences."""
+        """The number of sentences."""
         return f"{len(self.texts.raw[0]):,} sentences"
 
     def search(self) -> dict[str, float]:
@@ -164,7 +164,7 @@ class Translations(Outcome):
         return {"beam": self.args.beam, "lenpen": self.args.lenpen}
 
     def notes(self) -> list[str]:
-        """What a reader of the scores should know of their texts."""
+        """What a reader of the scores should know about the texts."""
         notes = (
             [f"Raw references are {self.args.reference}."]
             if self.args.reference
@@ -176,11 +176,11 @@ class Translations(Outcome):
             notes.append("The data has no preparation.json, so its tokens are taken for Moses' with BPE ('@@ ').")
         if self.args.compound_split and self.data.preparation.dash_splits:
             notes.append(
-                "The data's words are split at their hyphens already, so that the tokenized BLEU is compound-split; to "
-                "split '@-@' once more, as the script does, counts hyphens thrice."
+                "The data's words are already split at hyphens, so tokenized BLEU is compound-split; splitting '@-@' "
+                "again, as the script does, counts each hyphen three times."
             )
         return notes
 
     def files(self) -> Mapping[str, Lines]:
-        """The texts, and what tokenized BLEU counts of them."""
+        """The texts, and tokenized BLEU's counts."""
         return self.texts.files()
