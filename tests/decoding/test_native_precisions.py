@@ -223,7 +223,7 @@ def test_the_command_measures_what_the_fast_option_reads(tmp_path, monkeypatch, 
 def test_the_command_refuses_what_it_cannot_measure(tmp_path, monkeypatch):
     data = write_models(tmp_path) / "data"
     monkeypatch.setattr(sys, "argv", ["precisions", str(tmp_path / "plain model"), str(data), "--subset", "test"])
-    for supported, sentence in ((None, "has float32 alone"), ("amx_int8", "models of fairseq's own")):
+    for supported, sentence in ((None, "supports only float32"), ("amx_int8", "models of fairseq's own")):
         monkeypatch.setattr(native_library, "reduced_instruction_set", lambda precision, found=supported: found)
         with pytest.raises(UserError, match=sentence):
             precisions.main()

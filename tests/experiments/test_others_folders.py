@@ -191,7 +191,7 @@ def test_results_are_kept_in_the_folder_that_is_named(results, tmp_path, model):
     found = json.loads((results / "results.json").read_text())
     (tmp_path / "others").mkdir()
     (tmp_path / "others/results.json").write_text(json.dumps(found | {"model": model}))
-    with pytest.raises(UserError, match="no folder has the name of the model"):
+    with pytest.raises(UserError, match="cannot name a folder"):
         keep(Comparison.of([Results.read(tmp_path / "others")], "tokenized BLEU"), tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 

@@ -17,11 +17,11 @@ NOT_THE_MODEL = {"--ea-alpha", "--ea-beta", "--seed", "--save-dir", "--log-file"
 
 
 def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]]:
-    """The results that differ in alpha, beta and seed only, where there is more than one pair of alpha and beta."""
+    """Groups results that differ only in alpha, beta and seed; drops groups with a single pair of alpha and beta."""
     grids = defaultdict(list)
     results = [result for result in comparison.all_results() if result.dataset.name == dataset]
     results = [result for result in results if set(EVOLUTION) <= result.settings.keys()]
-    # What an older version did not know has its default unless a flag gives it.
+    # A setting that an older version did not know has its default unless a flag sets it.
     known = set.intersection(*(set(result.settings) for result in results)) - set(EVOLUTION) if results else ()
     for result in results:
         others = {name: result.settings[name] for name in known}
@@ -30,7 +30,7 @@ def alpha_beta_grids(comparison: Comparison, dataset: str) -> list[list[Results]
 
 
 def training_flags(result: Results) -> dict[str, str]:
-    """The flags that a model was trained with but for alpha, beta, seed and folders, the last of each."""
+    """Returns the last value of each flag that a model was trained with, except alpha, beta, seed and folders."""
     flags, name = {}, None
     for word in shlex.split(result.training_command or ""):
         if word.startswith("--"):
@@ -54,7 +54,7 @@ def place(result: Results) -> tuple[float, float]:
 
 
 def alpha_beta_figure(grid: list[Results], score: str) -> Figure:
-    """A map over alpha and beta with the scores in its cells, or a line where only one of the two varies."""
+    """A map over alpha and beta with the scores in its cells, or a line if only one of the two varies."""
     scores = defaultdict(list)
     for result in grid:
         scores[place(result)].append(result.scores[score].score)

@@ -18,7 +18,7 @@ from ea_fairseq.experiments.scoring.results import NAME, RELEASED, Results
 from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD
 
 OF_TRANSLATIONS = "tokenized BLEU"
-SAME_SIZE = 0.05  # by which the parameters of models of one size may differ
+SAME_SIZE = 0.05  # relative difference that the parameters of models of one size may have
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Comparison:
     """Results to compare.
 
     Args:
-        by_seed: of each model and data set, by their names, the results by seed, in the order of seeds.
-        score: the name of the score that counts; None for the first of each data set.
+        by_seed: the results by seed, in the order of seeds, for each pair of names of a model and a data set.
+        score: the name of the score that is compared; None for the first of each data set.
         baseline: the model that all others are compared with; by default, an evolving model is compared with the
-            plain one of its size, where there is one.
+            plain one of its size, if there is one.
     """
 
     by_seed: dict[tuple[str, str], dict[int, Results]]
@@ -40,7 +40,7 @@ class Comparison:
     def of(cls, results: Iterable[Results], score: str | None, baseline: str | None = None) -> "Comparison":
         """
         Raises:
-            UserError: naming the results that do not go together.
+            UserError: naming results that cannot be compared.
         """
         by_seed: dict[tuple[str, str], dict[int, Results]] = {}
         for result in sorted(results, key=lambda result: (result.seed, str(result.folder))):
@@ -63,7 +63,7 @@ class Comparison:
         return comparison
 
     def all_results(self) -> list[Results]:
-        """By model, then data set, then seed."""
+        """All results: by model, then data set, then seed."""
         return [
             result
             for model in self.models
@@ -72,7 +72,7 @@ class Comparison:
         ]
 
     def results(self, model: str, dataset: str) -> dict[int, Results]:
-        """Of a model on a data set, by seed; none where there are none."""
+        """The results of a model on a data set, by seed; empty if there are none."""
         return self.by_seed.get((model, dataset), {})
 
     @property
@@ -82,35 +82,35 @@ class Comparison:
 
     @property
     def models(self) -> list[str]:
-        """Baselines first, then in the papers' order, then by name."""
+        """The names of the models: baselines first, then in the papers' order, then by name."""
         order = list(PAPER)
         known = {name: order.index(name) if name in order else len(order) for name, _ in self.by_seed}
         return sorted(known, key=lambda name: (name != self.baseline, self._has_mechanism(name), known[name], name))
 
     def example(self, model: str) -> Results:
-        """Any of a model's results, for what all of them have in common."""
+        """Any one of a model's results, to read what all of them have in common."""
         return next(iter(next(seeds for (name, _), seeds in self.by_seed.items() if name == model).values()))
 
     def task(self, dataset: str) -> str:
-        """fairseq's task that a data set is for."""
+        """fairseq's task for a data set."""
         return next(result.task for result in self.all_results() if result.dataset.name == dataset)
 
     def names(self, dataset: str) -> list[str]:
-        """The names of the scores of a data set, the one that counts before the others."""
+        """The names of the scores of a data set, the compared one first."""
         names = next(list(result.scores) for result in self.all_results() if result.dataset.name == dataset)
         return sorted(names, key=lambda name: name != self.score)
 
     def low_is_good(self, dataset: str) -> bool:
-        """Whether the lower of two scores that count is the better."""
+        """Whether a lower value of the compared score is better."""
         return self.names(dataset)[0] in LOW_IS_GOOD
 
     def scores(self, model: str, dataset: str, score: str | None = None) -> dict[int, float]:
-        """Scores in points by seed; by default the one that counts."""
+        """A score in points, by seed; by default the compared one."""
         name = score or self.names(dataset)[0]
         return {seed: result.scores[name].score for seed, result in self.results(model, dataset).items()}
 
     def baseline_of(self, model: str, dataset: str) -> str | None:
-        """The model to compare with, None for a baseline itself and where there is none or nothing to compare."""
+        """The model to compare with; None for a baseline itself, or if there is none or nothing to compare."""
         if self.baseline is not None:
             return self.baseline if model != self.baseline else None
         if not self._has_mechanism(model) or not self.results(model, dataset):
@@ -128,7 +128,7 @@ class Comparison:
         """A model and its baseline on a data set, seed by seed; None unless they have two seeds or more in common.
 
         Raises:
-            UserError: where one of them was trained several times and they have no seed in common.
+            UserError: if one of them was trained several times and they have no seed in common.
         """
         baseline = self.baseline_of(model, dataset)
         if baseline is None:
@@ -147,14 +147,14 @@ class Comparison:
         )
 
     def parameters(self, model: str, dataset: str) -> int:
-        """Of a model on a data set, which may ask for an output or an input of its own size."""
+        """The parameters of a model on a data set, which may decide the sizes of input and output layers."""
         return next(iter(self.results(model, dataset).values())).parameters
 
     def _has_mechanism(self, model: str) -> bool:
         return self.example(model).has_mechanism
 
     def require_baseline(self, baseline: str) -> None:
-        """Raises UserError where a data set has no results of the baseline that was asked for."""
+        """Raises UserError if a data set has no results of the baseline that was asked for."""
         for dataset in self.datasets:
             if not self.results(baseline, dataset):
                 raise UserError(
@@ -165,14 +165,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and sample standard deviation over seeds; of one seed there is no deviation."""
+    """Mean and sample standard deviation over seeds; one seed has no deviation."""
 
     mean: float
     deviation: float | None
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread":
-        """Mean and sample deviation; without the latter for a single value."""
+        """Computes mean and sample deviation; a single value has no deviation."""
         values = list(values)
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
@@ -205,13 +205,13 @@ class Pair:
 
 
 def compare(results: Sequence[Results], score: str | None = None, baseline: str | None = None) -> Comparison:
-    """Results side by side.
+    """Puts results side by side.
 
     Args:
-        score: that counts; by default, tokenized BLEU, and of encoders the first of each data set.
+        score: to compare; by default tokenized BLEU or, for encoders, the first of each data set.
 
     Raises:
-        UserError: where some are of translations and others of encoders, or do not go together otherwise.
+        UserError: if translation models and encoders are mixed, or results cannot be compared for another reason.
     """
     encoders = [result for result in results if result.is_encoder]
     if not encoders:
@@ -227,10 +227,10 @@ def compare(results: Sequence[Results], score: str | None = None, baseline: str 
 def find_results(places: Iterable[Path]) -> list[Results]:
     """Reads results.json files, given or in folders at any depth, each once.
 
-    Of a training that was released, in folders, only its own evaluation counts.
+    In folders, evaluations of released copies of trained models are skipped.
 
     Raises:
-        UserError: naming the place where there is none.
+        UserError: naming a place that has none.
     """
     files: dict[Path, Path] = {}
     for place in places:

@@ -15,7 +15,7 @@ from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED, p_value
 from ea_fairseq.experiments.scoring.task_scores import LOW_IS_GOOD, digits_of
 from ea_fairseq.experiments.tables import MINUS, NONE, Table, short, text_table
 
-LENGTH = 30  # of the pair whose FLOPs are counted
+LENGTH = 30  # in tokens, of the sentence pair for which FLOPs are counted
 OTHER_SEEDS = "published seeds"
 ONE_SEED = (
     "Each model was trained once; scores vary with the seed, so this table cannot rank the models. Train more seeds "
@@ -102,17 +102,17 @@ def is_compared(comparison: Comparison) -> bool:
 
 
 def columns(name: str, in_paper: bool) -> list[str]:
-    """The headings of a quantity: ours, and the paper's where its figures are shown."""
+    """The headings of a quantity: ours and, if its figures are shown, the paper's."""
     return [name, f"{name} (paper)"] if in_paper else [name]
 
 
 def beside(ours: str, paper: str | None, in_paper: bool) -> list[str]:
-    """The cells of a quantity: ours, and the paper's where its figures are shown."""
+    """The cells of a quantity: ours and, if its figures are shown, the paper's."""
     return [ours, paper or NONE] if in_paper else [ours]
 
 
 def bleu_in_paper(model: str) -> dict[str, float]:
-    """BLEU in the paper by data set; empty for a model that it does not have."""
+    """BLEU in the paper by data set; empty if the paper does not have the model."""
     return PAPER[model].bleu if model in PAPER else {}
 
 
@@ -134,7 +134,7 @@ def bootstrap_cell(pair: Pair) -> str:
 
 
 def spread(value: Spread, digits: int = 2) -> str:
-    """Mean ± deviation as text, with so many digits behind the point."""
+    """Mean ± deviation as text, with this number of decimals."""
     deviation = "" if value.deviation is None else f" ± {value.deviation:.{digits}f}"
     return f"{value.mean:.{digits}f}{deviation}"
 
@@ -180,7 +180,7 @@ def notes(
 
 
 def pairs(comparison: Comparison) -> Iterable[str]:
-    """Which model is compared with which, as text."""
+    """Yields which model is compared with which, as text."""
     for model in comparison.models:
         for dataset in comparison.datasets:
             if comparison.results(model, dataset) and (baseline := comparison.baseline_of(model, dataset)):
@@ -188,12 +188,12 @@ def pairs(comparison: Comparison) -> Iterable[str]:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Different texts, in their order."""
+    """Joins the different texts, in their order."""
     return "; ".join(dict.fromkeys(texts)) or "none"
 
 
 def ranking_table(folders: list[Path]) -> str:
-    """The models of evaluations, the best first; raises UserError where they were scored on different sentences."""
+    """Lists the evaluated models, the best first; raises UserError if they were scored on different sentences."""
     results = [Results.read(folder) for folder in folders]
     require_same_data(results)
     ranked, score = ranking(results), first_score(results)
@@ -203,7 +203,7 @@ def ranking_table(folders: list[Path]) -> str:
 
 
 def ranking(results: list[Results]) -> list[tuple[str, list[float]]]:
-    """Each model with its first scores by seed, the best means first; equal ones in the order of their names."""
+    """Returns each model with its main score by seed, the best mean first; ties are in the order of names."""
     score = first_score(results)
     by_model: dict[str, list[float]] = {}
     for result in sorted(results, key=lambda result: result.seed):

@@ -1,4 +1,4 @@
-"""Whether results may stand in one table."""
+"""Checks whether results may be in one table."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from ea_fairseq.experiments.scoring.results import REFERENCE, Results
 
 
 def require_score(result: Results, score: str) -> None:
-    """Raises UserError where a result lacks the score that is compared."""
+    """Raises UserError if a result lacks the score that is compared."""
     if score not in result.scores:
         raise UserError(
             f"{result.folder} has no score '{score}': choose one of {', '.join(result.scores)} with --score, or "
@@ -16,7 +16,7 @@ def require_score(result: Results, score: str) -> None:
 
 
 def require_same_data(results: Iterable[Results]) -> None:
-    """Raises UserError where results of a data set are of different sentences."""
+    """Raises UserError if results of a data set are of different sentences."""
     first: dict[str, Results] = {}
     for result in results:
         other = first.setdefault(result.dataset.name, result)
@@ -33,7 +33,7 @@ def require_same_data(results: Iterable[Results]) -> None:
 
 
 def require_same_scores(results: Iterable[Results]) -> None:
-    """Raises UserError where encoders were scored otherwise, by the flags that they were trained with."""
+    """Raises UserError if encoders have different tasks or, because of their training flags, different scores."""
     first: dict[str, Results] = {}
     for result in results:
         other = first.setdefault(result.dataset.name, result)
@@ -45,7 +45,7 @@ def require_same_scores(results: Iterable[Results]) -> None:
 
 
 def require_same_models(results: Iterable[Results]) -> None:
-    """Raises UserError where models of one name differ in architecture or, on a data set, in size."""
+    """Raises UserError if models of one name differ in architecture or, on a data set, in size."""
     first: dict[object, Results] = {}
     for result in results:
         model, size = first.setdefault(result.model, result), (result.model, result.dataset.name)
@@ -63,7 +63,7 @@ def require_same_models(results: Iterable[Results]) -> None:
 
 
 def require_same_references(results: Iterable[Results]) -> None:
-    """Raises UserError where translations of a data set were scored against different raw references."""
+    """Raises UserError if translations of a data set were scored against different raw references."""
     first: dict[str, Results] = {}
     for result in (result for result in results if not result.is_encoder and result.has(REFERENCE)):
         other = first.setdefault(result.dataset.name, result)

@@ -1,4 +1,4 @@
-"""Learning curves that answer to the mouse: numbers where it points, models that come and go, logarithms, the clock."""
+"""Interactive learning curves: values under the mouse, models to hide and show, a logarithmic axis, wall-clock time."""
 
 import html
 from collections.abc import Iterable
@@ -35,10 +35,10 @@ def all_interactive_curves(comparison: Comparison) -> dict[str, str]:
 
 
 def interactive_curves(comparison: Comparison, dataset: str, models: list[str], name: str, place: str) -> str | None:
-    """HTML of what :func:`learning_curves` draws; None where there is nothing to draw.
+    """HTML of what :func:`learning_curves` draws; None if there is nothing to draw.
 
     Args:
-        place: name of the element, which no other of the page has.
+        place: name of the element, unique in the page.
     """
     drawn = bands_by_axis(comparison, dataset, models, name)
     (updates, by_updates), (clock, by_clock) = drawn.items()
@@ -76,7 +76,7 @@ def interactive_curves(comparison: Comparison, dataset: str, models: list[str], 
 
 
 def add_band(figure: go.Figure, line: Band, model: str, style: dict[str, str]) -> None:
-    """Adds the mean of the seeds, and a band from the lowest to the highest, which comes and goes with it."""
+    """Adds the mean of the seeds, and a band from the lowest to the highest, which is hidden and shown with it."""
     text = html.escape(model)
     shared = {"legendgroup": text, "name": text}
     figure.add_scatter(
@@ -102,18 +102,18 @@ def add_band(figure: go.Figure, line: Band, model: str, style: dict[str, str]) -
 
 
 def edge(line: Band) -> tuple[list[float], list[float]]:
-    """The edge of a band, there along the highest values and back along the lowest."""
+    """The edge of a band: along the highest values, then back along the lowest."""
     return [*line.x, *line.x[::-1]], [*line.high, *line.low[::-1]]
 
 
 def along(lines: Iterable[Band], title: str) -> tuple[dict, dict]:
-    """What Plotly changes so that curves and their bands lie along another axis."""
+    """What Plotly changes to show curves and their bands along another axis."""
     x, y = zip(*[place for line in lines for place in ((list(line.x), list(line.middle)), edge(line))], strict=True)
     return {"x": x, "y": y}, {"xaxis.title.text": title, "xaxis.autorange": True}
 
 
 def buttons(side: int, **choices: tuple) -> dict:
-    """A row of buttons, at the left (0) or the right (1); each is a method of Plotly's and its arguments."""
+    """A row of buttons, at the left (0) or the right (1); each choice is a method of Plotly and its arguments."""
     return {
         "type": "buttons",
         "direction": "right",

@@ -1,4 +1,4 @@
-"""p-values of encoders whose predictions are not published: beside these stand the labels of others' data sets."""
+"""Stored p-values of encoders; their predictions are not published, because the files have labels of others' data."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,17 +10,17 @@ from ea_fairseq.experiments.scoring.results import PREDICTIONS
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, as_record, read_json
 
-NAME = "p_value.json"  # beside the folders of a model's seeds
+NAME = "p_value.json"  # next to the folders of a model's seeds
 
 
 @dataclass(frozen=True)
 class KeptPValue:
-    """What was found of a model and its baseline while their predictions were there.
+    """The p-value of a model and its baseline, computed while their predictions were there.
 
     Args:
         baseline, score: their names.
         seeds: of the trainings that were compared.
-        scores: of the baseline and of the model, by seed, that p is of.
+        scores: of the baseline and of the model, by seed, for which p was computed.
     """
 
     baseline: str
@@ -33,7 +33,7 @@ class KeptPValue:
     def read(cls, path: Path) -> "KeptPValue":
         """
         Raises:
-            UserError: naming the file, where it is not what ea-fairseq report --keep writes.
+            UserError: naming the file, if it is not what ea-fairseq report --keep writes.
         """
         file = own_file(path, MEGABYTE)
         try:
@@ -47,12 +47,12 @@ class KeptPValue:
 
 
 def p_value(pair: Pair) -> KeptPValue:
-    """How likely the choice of the examples alone makes such a difference of an encoder to its baseline.
+    """Returns how likely the choice of examples alone makes such a difference between an encoder and its baseline.
 
-    Without predictions it is the stored value of the same scores, which may be of some of the seeds only.
+    Without predictions, this is the stored value for the same scores, which may cover only some of the seeds.
 
     Raises:
-        UserError: where there are neither predictions nor a stored value of this comparison.
+        UserError: if there are neither predictions nor a stored value of this comparison.
     """
     from ea_fairseq.experiments.scoring.randomization import randomization_p_value  # takes a second
 

@@ -1,4 +1,4 @@
-"""The papers' figure 5: losses and BLEU in the course of trainings."""
+"""The papers' figure 5: losses and BLEU during training."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ea_fairseq.experiments.reports.comparison import Comparison
 from ea_fairseq.experiments.scoring.results import Point
 
 POINTS = 100
-WARM_UP = 0.25  # the part of a training that does not decide how high and low a figure reaches
+WARM_UP = 0.25  # the first part of a training, which the range of the vertical axis ignores
 UNITS = {"translation": "bits per token", "masked_lm": "bits per word"}  # of losses, by task
 CURVES: dict[str, tuple[str, str, Callable[[Point], float | None]]] = {
     "training-loss": ("train_curve", "training loss", lambda point: point.loss),
@@ -25,11 +25,11 @@ INCHES_OF_LETTER, INCHES_OF_HANDLE, INCHES_OF_ROW = 0.065, 0.6, 0.18  # in a leg
 
 @dataclass(frozen=True)
 class Band:
-    """A curve and how far seeds are from it.
+    """A curve, averaged over seeds, and the range of the seeds.
 
     Args:
-        x: (points,) where the curve is: updates, or the mean over seeds of the time that these took.
-        middle, low, high: (points,) of the mean over seeds, the least and the greatest; equal for one seed.
+        x: (points,) updates, or the time that these took, averaged over seeds.
+        middle, low, high: (points,) mean, minimum and maximum over seeds; equal for one seed.
     """
 
     x: np.ndarray
@@ -39,10 +39,10 @@ class Band:
 
 
 def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable[[Point], float | None]) -> Band | None:
-    """The band of some curves over the updates at which all of them have a value; None where there are no such.
+    """Returns the band of curves over the updates at which all of them have a value; None if there are none.
 
-    A curve that is alone keeps its points. Several are interpolated, at the updates of all of them or, where these are
-    many, at some as many as a figure shows; x is the mean over the curves, too.
+    A single curve keeps its points. Several are interpolated at the updates of all of them or, if these are more than
+    ``POINTS``, at ``POINTS`` evenly spaced ones; x is averaged over the curves, too.
     """
     found = [[(point.updates, x(point), y(point)) for point in curve if y(point) is not None] for curve in curves]
     lines = [np.array(line, dtype=float).T for line in found if len(line) > 1]
@@ -61,13 +61,13 @@ def band(curves: Iterable[list[Point]], x: Callable[[Point], float], y: Callable
 
 
 def label_of(comparison: Comparison, dataset: str, name: str) -> str:
-    """What a curve shows, and its unit."""
+    """Returns the name of a curve's quantity, with its unit."""
     label = CURVES[name][1]
     return f"{label} ({UNITS.get(comparison.task(dataset), 'as fairseq logs it')})" if label.endswith("loss") else label
 
 
 def learning_curves(comparison: Comparison, dataset: str, models: list[str], name: str) -> Figure | None:
-    """A curve for each model: on the left against updates, on the right against wall-clock."""
+    """A curve for each model: on the left against updates, on the right against wall-clock time."""
     drawn = bands_by_axis(comparison, dataset, models, name)
     named = list(drawn["updates"])
     if not named:
@@ -89,7 +89,7 @@ def learning_curves(comparison: Comparison, dataset: str, models: list[str], nam
 
 
 def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name: str) -> dict[str, dict[str, Band]]:
-    """The bands of models by updates and by the clock, whose unit the second axis tells."""
+    """Returns the bands of models by updates and by wall-clock time, whose unit is in the name of its axis."""
     curve, _, value = CURVES[name]
     curves = {
         model: [getattr(result, curve) for result in comparison.results(model, dataset).values()] for model in models
@@ -104,7 +104,7 @@ def bands_by_axis(comparison: Comparison, dataset: str, models: list[str], name:
 
 
 def bands_of(curves: dict[str, list[list[Point]]], x: Callable, y: Callable) -> dict[str, Band]:
-    """One band a model over the curves of its seeds; models without curves are left out."""
+    """Returns a band for each model, over the curves of its seeds; models without curves are left out."""
     found = {model: band(lines, x, y) for model, lines in curves.items()}
     return {model: line for model, line in found.items() if line is not None}
 
@@ -117,7 +117,7 @@ def draw_band(panel: Axes, line: Band, model: str, style: dict[str, Any]) -> Non
 
 
 def range_of(lines: list[Band]) -> tuple[float, float]:
-    """From where to where a figure reaches, without how high curves of losses start, and how low those of scores do."""
+    """Returns the range of the vertical axis, which ignores the high losses and low scores at the beginning."""
     shown = np.concatenate(
         [values[line.x >= WARM_UP * line.x[-1]] for line in lines for values in (line.low, line.high)]
     )

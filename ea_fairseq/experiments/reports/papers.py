@@ -1,4 +1,4 @@
-"""What the papers print of models, to be shown next to our results.
+"""What the papers print about models, to be shown next to our results.
 
 Translation models are those of Evolving Attention with Residual Convolutions (Wang et al., ICML 2021); printed.tsv has
 the rows of the papers' tables of encoders and of time series.
@@ -24,7 +24,7 @@ class PaperModel:
     """A row of a table.
 
     Args:
-        parameters, flops: as printed, empty where the table has none; FLOPs of a pair of WMT'14 En-De.
+        parameters, flops: as printed, empty if the table has none; FLOPs are for a pair of WMT'14 En-De.
         bleu: by data set, in points; the paper does not say how it is counted.
         source: the table.
     """
@@ -60,7 +60,7 @@ PAPER = {
 
 
 def paper_flags() -> dict[str, list[str]]:
-    """The flags of fairseq-train that make each of the models, by its name."""
+    """Returns the flags of fairseq-train that make each of the models, by its name."""
     found = {model: model_flags(model) for model, row in PAPER.items() if row.source == TABLE_5}
     return found | {label: [*model_flags("ea_transformer_lite"), *flags] for label, flags in ablation().items()}
 

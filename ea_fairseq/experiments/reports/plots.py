@@ -1,4 +1,4 @@
-"""The papers' figures 5 and 9 and scores against sizes, of one's own results."""
+"""The papers' figures 5 and 9, and scores against sizes, drawn from your own results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from ea_fairseq.experiments.reports.alpha_beta import alpha_beta_figure, alpha_b
 from ea_fairseq.experiments.reports.comparison import SAME_SIZE, Comparison, Spread
 from ea_fairseq.experiments.reports.learning_curves import CURVES, WARM_UP, label_of, learning_curves
 
-MOST = 10  # models in a figure that names each of them
-WIDE = 4  # times as large, from where on sizes are on a logarithmic axis
-LABEL_GAP = 0.075  # between labels, as a part of the axis
+MOST = 10  # models, at most, in a figure that names each of them
+WIDE = 4  # ratio of sizes above which their axis is logarithmic
+LABEL_GAP = 0.075  # between labels, as a fraction of the axis
 
 
 def draw(
@@ -31,7 +31,7 @@ def draw(
 
 
 def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
-    """Name, caption and figure of all that there is something to draw of."""
+    """Yields name, caption and figure for everything that can be drawn."""
     for dataset in comparison.datasets:
         models = shown_models(comparison, dataset)
         remarks = [bands(comparison, dataset), left_out(comparison, dataset, models)]
@@ -54,7 +54,7 @@ def plots(comparison: Comparison) -> Iterator[tuple[str, str, Figure]]:
 
 
 def shown_models(comparison: Comparison, dataset: str) -> list[str]:
-    """The models on a data set; of more than a figure can name, the baselines and the best."""
+    """The models on a data set; if they are too many for a figure, the baselines and the best."""
     models = [model for model in comparison.models if comparison.results(model, dataset)]
     baselines = {comparison.baseline_of(model, dataset) for model in models}
     sign = 1 if comparison.low_is_good(dataset) else -1
@@ -67,7 +67,7 @@ def shown_models(comparison: Comparison, dataset: str) -> list[str]:
 
 
 def bands(comparison: Comparison, dataset: str) -> str:
-    """What lines and bands are, for a caption."""
+    """Explains lines and bands, for a caption."""
     if several_seeds(comparison, dataset):
         return "Lines are means over seeds at the same updates; bands reach from the lowest to the highest seed."
     return "One seed each."
@@ -79,13 +79,13 @@ def several_seeds(comparison: Comparison, dataset: str) -> bool:
 
 
 def left_out(comparison: Comparison, dataset: str, models: list[str]) -> str:
-    """Which models a figure does not show, for its caption."""
+    """Says which models a figure shows, if not all, for its caption."""
     total = sum(name == dataset for _, name in comparison.by_seed)
     return f"Shown are the baselines and the best of {total} models." if len(models) < total else ""
 
 
 def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Figure | None:
-    """A point for each model, with bars over seeds, and its name beside; None where all are of one size."""
+    """A point for each model, with bars over seeds, and its name next to it; None if all have the same size."""
     sizes = {model: comparison.example(model).parameters / 1e6 for model in models}
     if max(sizes.values()) <= (1 + SAME_SIZE) * min(sizes.values()):
         return None
@@ -121,7 +121,7 @@ def score_by_size(comparison: Comparison, dataset: str, models: list[str]) -> Fi
 
 
 def apart(places: list[float], gap: float) -> list[float]:
-    """Ascending places in [0, 1], moved as little as is easy so that any two are ``gap`` apart."""
+    """Moves ascending places in [0, 1] a little, so that any two are at least ``gap`` apart."""
     found: list[float] = []
     for place in places:
         found.append(max(place, found[-1] + gap) if found else place)

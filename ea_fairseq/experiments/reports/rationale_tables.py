@@ -1,4 +1,4 @@
-"""Tables of rationales: what ea-fairseq rationales found of each model and source over seeds, and what papers print."""
+"""Tables of rationales: the scores by ea-fairseq rationales for each model and source, and those that papers print."""
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ class Comparison:
 
     Args:
         results: the files' contents.
-        models: of each by name what was found, by seed, in the order of seeds.
+        models: what was found for each model, by name and by seed, in the order of seeds.
     """
 
     results: list[RationaleResults]
@@ -44,10 +44,10 @@ class Comparison:
     def of(cls, found: dict[Path, RationaleResults]) -> "Comparison":
         """
         Args:
-            found: of one data set, by file.
+            found: the results for one data set, by file.
 
         Raises:
-            UserError: naming two files that do not go together.
+            UserError: naming two files that cannot be compared.
         """
         first, *_ = found
         models: dict[str, dict[int, ExplainedModel]] = {}
@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def shared_flags(self) -> str:
-        """The flags in the names of all models, which need not stand in each row; empty if names differ in flags."""
+        """The flags that the names of all models end in, to leave out of rows; empty if their flags differ."""
         flags = {"".join(name.partition(" --")[1:]) for name in self.models}
         return flags.pop() if len(flags) == 1 else ""
 
@@ -161,7 +161,7 @@ def rationale_tables(files: Sequence[Path], baseline: str | None = None) -> dict
         baseline: the model that all others are compared with; by default a plain one that is in a file with them.
 
     Raises:
-        UserError: naming a file that is not what ea-fairseq rationales writes, or two that do not go together.
+        UserError: naming a file that is not what ea-fairseq rationales writes, or two that cannot be compared.
     """
     by_dataset: dict[str, dict[Path, RationaleResults]] = {}
     for path in files:
@@ -177,12 +177,12 @@ def rationale_tables(files: Sequence[Path], baseline: str | None = None) -> dict
 
 
 def kind(results: RationaleResults) -> tuple[object, ...]:
-    """What files of one table have in common."""
+    """What files must have in common for one table."""
     return results.documents_sha256, results.settings
 
 
 def has_mechanism(models: Iterable[ExplainedModel]) -> bool:
-    """Whether models of one name have a mechanism at work."""
+    """Whether models of one name have an active mechanism."""
     return any(model.family is not None for model in models)
 
 
@@ -208,7 +208,7 @@ def cell(values: Sequence[float | None], shown: Callable[[Spread, int], str] = s
 
 
 def printed_rows(dataset: str) -> list[list[str]]:
-    """The rows that papers print of a data set."""
+    """Returns the rows that papers print for a data set."""
     with PRINTED.open(encoding="utf-8", newline="") as file:
         found = [row for row in csv.DictReader(file, delimiter="\t") if row["dataset"] == dataset]
     return [

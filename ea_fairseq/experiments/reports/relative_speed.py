@@ -14,7 +14,7 @@ PARTS = ("training", "generation")
 
 @dataclass(frozen=True)
 class RelativeSpeed:
-    """Ratios of speed of benchmarks that have fairseq's Transformer, each in a run of its own.
+    """Speeds relative to fairseq's Transformer in the same run of a benchmark.
 
     Args:
         ratios: medians of the first case of each of PARTS, by the name of a model.
@@ -27,7 +27,7 @@ class RelativeSpeed:
 
     @classmethod
     def read(cls, paths: list[Path]) -> "RelativeSpeed":
-        """From what ea-fairseq benchmark wrote; raises UserError, naming the file, where it is something else."""
+        """Reads what ea-fairseq benchmark wrote; raises UserError naming the file if it is something else."""
         ratios: dict[str, list[str]] = {}
         notes = []
         for path in paths:
@@ -50,7 +50,7 @@ class RelativeSpeed:
 
 
 def note_of(benchmark: Benchmark, cases: list[Case]) -> str:
-    """How some cases were measured."""
+    """Says how cases were measured."""
     threads = benchmark.settings.threads
     hardware = f"{', '.join(benchmark.hardware)}, {threads} thread{'s' * (threads > 1)}"
     measured = "; ".join(f"{case.part}: {case.title}" for case in cases)

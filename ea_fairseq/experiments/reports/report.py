@@ -26,7 +26,7 @@ FORMS = {"md": "markdown", "csv": "csv", "tex": "latex"}
 
 
 def main() -> None:
-    """Write the report and print its table."""
+    """Writes the report and prints its table."""
     parser = Parser(
         "report",
         "Writes tables (Markdown, CSV, LaTeX) and figures (PNG, SVG) of the results of ea-fairseq evaluate, and one\n"
@@ -40,12 +40,12 @@ def main() -> None:
     add("--out", type=Path, default=Path("report"), metavar="DIR", help="folder to write (default: report)")
     text = "model to compare the others with (default: for each evolving model, the plain one of its size)"
     add("--baseline", metavar="MODEL", help=text)
-    text = "a score of results.json (default: tokenized BLEU; of encoders, the first of each data set)"
+    text = "a score of results.json (default: tokenized BLEU; for encoders, the first of each data set)"
     add("--score", metavar="NAME", help=text)
     add("--title", metavar="TEXT", help="title of the page")
     text = "write a page of Markdown instead, and one for each section of RESULTS, such as docs/results"
     add("--page", type=Path, metavar="FILE", help=text)
-    text = "copy what --page needs of RESULTS into a section, and write nothing else"
+    text = "copy what --page needs from RESULTS into a section, and write nothing else"
     add("--keep", type=Path, metavar="DIR", help=text)
     add("--no-p-values", action="store_true", help="skip the significance tests, which need the translations")
     args = parser.parse_args()
@@ -104,9 +104,9 @@ def write_report(
 
 
 def figures_of_page(comparison: Comparison, drawn: list[tuple[Path, str]]) -> list[str]:
-    """HTML of the figures: curves answer to the mouse where Plotly is installed."""
+    """HTML of the figures; curves are interactive if Plotly is installed."""
     if find_spec("plotly") is None:
-        print("for curves that answer to the mouse: pip install 'ea-fairseq[plots]'", file=sys.stderr)
+        print("for interactive curves: pip install 'ea-fairseq[plots]'", file=sys.stderr)
         return [picture(path, caption) for path, caption in drawn]
     from ea_fairseq.experiments.reports.interactive_curves import all_interactive_curves, library
 
@@ -118,6 +118,6 @@ def figures_of_page(comparison: Comparison, drawn: list[tuple[Path, str]]) -> li
 
 
 def require_folder(out: Path) -> None:
-    """Raises UserError where --out is a file."""
+    """Raises UserError if --out is a file."""
     if out.exists() and not out.is_dir():
         raise UserError(f"--out: {out} is not a folder: give one to write the report into.")

@@ -1,12 +1,12 @@
-"""Pages in Markdown of published results: one that tells the story, and beneath it one for each section.
+"""Markdown pages of published results: a results page with the main points, and one page for each section.
 
-A section is a folder with section.md, its heading and text, and results.json or rationales.json files at any depth
-below it, and may have speed*.json, benchmarks of its models. Its own page has all of its text, tables and figures, and
-what made each number. The results page has its text up to DETAILS and its first table; a section without DETAILS is a
-link at its end.
+A section is a folder with section.md (its heading and text) and with results.json or rationales.json files at any
+depth; it may have speed*.json, benchmarks of its models. Its own page has all of its text, tables and figures, and what
+made each number. The results page has the section's text up to DETAILS and its first table; it only has a link, at its
+end, to a section without DETAILS.
 
-The costs of a training stand in the first section that has results of it; figures of all its results stand in each
-section with a training that none before it has.
+The costs of a training are shown in the first section that has its results. Figures of all results of a section are
+shown if it has a training that no section before it has.
 """
 
 import os
@@ -42,7 +42,7 @@ class Section:
 
     Args:
         folder: of its texts and results.
-        text: what section.md says; its links start at the folder of the results page.
+        text: the content of section.md; its links are relative to the folder of the results page.
         page: the section's own.
     """
 
@@ -56,7 +56,7 @@ class Section:
         return next(iter(HEADING.findall(self.text)), self.folder.name)
 
     def anchors(self) -> list[str]:
-        """The names by which links reach its headings: in lower case, with hyphens for spaces."""
+        """The link anchors of its headings: in lower case, with hyphens for spaces."""
         headings = HEADING.findall(self.text)
         return [re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
 
@@ -75,7 +75,7 @@ class Section:
 
 
 def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path]:
-    """Writes the page, those of its sections into a folder of its name, and figures into ``figures`` beside it.
+    """Writes the page, those of its sections into a folder of its name, and figures into ``figures`` next to it.
 
     Args:
         folder: of the sections, with section.md for the head of the page.
@@ -136,10 +136,10 @@ def picture(path: Path, caption: str, folder: Path) -> str:
 
 
 def relinked(text: str, old: Path, new: Path, homes: Mapping[str, Path]) -> str:
-    """The text with links from another folder.
+    """Changes the links of a text for a page in another folder.
 
     Args:
-        old, new: the folder of the page that the links start at, and of that which the text is for.
+        old, new: the folders of the page that the links are written for, and of the one that the text is for.
         homes: the pages of the sections' headings, by anchor.
 
     Raises:
@@ -165,7 +165,7 @@ def text_of(section: Path) -> str:
 
 
 def cost_table(comparison: Comparison) -> Table:
-    """What training took: a row for each model and data set."""
+    """The costs of training: a row for each model and data set."""
     rows = []
     for model in comparison.models:
         for dataset in comparison.datasets:
@@ -187,12 +187,12 @@ def costs_of(results: list[Results]) -> Iterator[str]:
 
 
 def keep(comparison: Comparison, folder: Path) -> list[Path]:
-    """Copies what a page is made of, without texts and labels, into DATASET/MODEL/seed-N; returns the folders."""
+    """Copies what a page needs, without texts and labels, into DATASET/MODEL/seed-N; returns the folders."""
     kept, values = [], p_values_of_encoders(comparison)
     for result in comparison.all_results():
         model = result.model.replace("/", "-").replace(" ", "_")
         if not is_file_name(model):
-            raise UserError(f"{result.folder}: no folder has the name of the model, {model}: evaluate with --model.")
+            raise UserError(f"{result.folder}: the model's name, {model}, cannot name a folder: evaluate with --model.")
         place = folder / result.dataset.name / model / f"seed-{result.seed}"
         place.mkdir(parents=True, exist_ok=True)
         result.keep(place)

@@ -1,4 +1,4 @@
-"""Sample translations: what each model makes of the same sentences of a test set."""
+"""Sample translations by each model of the same sentences of a test set."""
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ def samples_of(comparison: Comparison, dataset: str) -> Iterator[str]:
 
 
 def texts_of(results: list[Results]) -> dict[str, list[str]]:
-    """Sources, if an evaluation has written them, references and translations, by what they are."""
+    """Sources, if an evaluation has written them, references and translations, by their labels."""
     folder = results[0].folder
     with_source = next((result for result in results if result.has(SOURCE)), None)
     texts = {} if with_source is None else {"source": lines_of(with_source.folder, SOURCE)}

@@ -1,4 +1,4 @@
-"""How far the scores of seeds lie apart, by which a single training is to be read: those of published ones like it."""
+"""The range of scores over seeds of published trainings, with which a single training can be compared."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ class SeedRange:
 
     Args:
         seeds: how many.
-        device: that they were trained on.
+        device: the one that they were trained on.
     """
 
     low: float
@@ -29,7 +29,7 @@ class SeedRange:
 
     @property
     def source(self) -> str:
-        """A sentence."""
+        """A sentence that explains the range."""
         return (
             f"the lowest and the highest score of {self.seeds} trainings by this recipe that differ in the seed, on "
             f"{self.device}; docs/results.md has all of them."
@@ -37,7 +37,7 @@ class SeedRange:
 
 
 def seed_range(results: Results, score: str) -> SeedRange | None:
-    """That of the published trainings by the same recipe, of the same model and data; None without two of them."""
+    """Returns the range of published trainings of the same recipe, model and data; None if there are fewer than two."""
     alike = [found for found in published() if is_alike(found, results) and score in found.scores]
     by_seed = {found.seed: found for found in alike}  # several sections may show one training
     if len(by_seed) < 2:
@@ -47,16 +47,16 @@ def seed_range(results: Results, score: str) -> SeedRange | None:
 
 
 def is_alike(one: Results, other: Results) -> bool:
-    """Whether trainings differ in the seed alone."""
+    """Whether trainings differ only in the seed."""
     return kind(one) == kind(other) and not one.differs_in(other)
 
 
 def kind(results: Results) -> tuple[object, ...]:
-    """What trainings that differ in the seed alone have in common beside their settings."""
+    """What trainings that differ only in the seed have in common, in addition to their settings."""
     data = results.dataset
     return (
         results.recipe,
-        results.model,  # has the flags that tell it from others of its recipe
+        results.model,  # has the flags that distinguish it from others of its recipe
         results.parameters,
         results.updates,
         results.search,
@@ -67,5 +67,5 @@ def kind(results: Results) -> tuple[object, ...]:
 
 @cache
 def published() -> list[Results]:
-    """The results in docs/results; none where the package was installed without them."""
+    """The results in docs/results; empty if the package was installed without them."""
     return find_results([PUBLISHED]) if PUBLISHED.is_dir() else []

@@ -1,4 +1,4 @@
-"""The columns that CEAN has behind the data sets in its tables of time series."""
+"""The columns that follow the data sets in CEAN's tables of time series."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ OVER_DATA = {  # what the columns mean
 
 
 def columns_over_data(comparison: Comparison, printed: list[PrintedRow]) -> dict[str, list[str]]:
-    """Of time series the columns that CEAN has behind the data sets: a cell for each model and for each printed row."""
+    """Returns CEAN's columns over data sets, for time series only: a cell for each model and each printed row."""
     datasets = comparison.datasets
     low = list(map(comparison.low_is_good, datasets))
     ours = [[mean_score(comparison, model, dataset) for dataset in datasets] for model in comparison.models]
@@ -31,14 +31,14 @@ def columns_over_data(comparison: Comparison, printed: list[PrintedRow]) -> dict
 
 
 def cells_of(rows: list[list[float | None]], count: Callable[[Sequence[Sequence[float]]], list[float]]) -> list[str]:
-    """What is counted of the columns of a table, for each row that has all of them."""
+    """Returns a cell for each row: what ``count`` finds from the columns of all rows that have no gap."""
     whole = [row for row in rows if None not in row]
     found = iter(count(list(zip(*whole, strict=True))) if whole else ())
     return [NONE if None in row else f"{next(found):.2f}".replace("-", MINUS) for row in rows]
 
 
 def mean_score(comparison: Comparison, model: str, dataset: str) -> float | None:
-    """The first score of a model on a data set, over seeds; None where there is none."""
+    """The first score of a model on a data set, averaged over seeds; None if there is none."""
     scores = comparison.scores(model, dataset)
     return Spread.of(scores.values()).mean if scores else None
 
@@ -53,7 +53,8 @@ def mean_ranks(columns: Sequence[Sequence[float]], low_is_good: Sequence[bool]) 
     """The mean rank of each model, from 1, the best; equal models share ranks.
 
     Args:
-        columns: of each data set the scores of all models; low_is_good: of each data set.
+        columns: the scores of all models, for each data set.
+        low_is_good: whether lower scores are better, for each data set.
     """
     ranks = [
         rankdata(column if low else [-score for score in column])
@@ -63,6 +64,6 @@ def mean_ranks(columns: Sequence[Sequence[float]], low_is_good: Sequence[bool]) 
 
 
 def mean_relative_differences(columns: Sequence[Sequence[float]]) -> list[float]:
-    """By what part each model is off the mean of all models, on average over data sets (CEAN eq. 12)."""
+    """Each model's relative difference to the mean of all models, averaged over data sets (CEAN eq. 12)."""
     differences = [[(score - fmean(column)) / fmean(column) for score in column] for column in columns]
     return [fmean(found) for found in zip(*differences, strict=True)]

@@ -1,4 +1,4 @@
-"""The end of the quick start: what its models cost, how well and fast they translate, and some translations."""
+"""The end of the quick start: the costs, scores and speed of its models, and some translations."""
 
 import re
 import statistics
@@ -47,13 +47,13 @@ def costs(folders: list[Path], results: list[Results]) -> str:
 
 
 def seeds(results: list[Results]) -> list[list[str]]:
-    """A row with the range of the published seeds, where that of each model is known."""
+    """A row with the range of the published seeds, if it is known for each model."""
     ranges = [seed_range(result, SCORE) for result in results]
     return [[f"{SCORE} of {OTHER_SEEDS}", *map(str, ranges)]] if all(ranges) else []
 
 
 def notes(results: list[Results]) -> list[str]:
-    """What the table says, and what it does not."""
+    """Sentences that explain the table."""
     apart = {found.source for result in results if (found := seed_range(result, SCORE))}
     return [
         ONE_SEED,
@@ -65,7 +65,7 @@ def notes(results: list[Results]) -> list[str]:
 
 
 def translations(results: list[Results], source: list[str], reference: list[str]) -> str:
-    """Blocks of a sentence and its translations, of sentences spread over the test set."""
+    """Sentences spread over the test set, each in a block with its translations."""
     texts = {"source": source, "reference": reference} | {result.model: result.raw()[0] for result in results}
     width = max(map(len, texts))
     return "\n\n".join(
@@ -74,7 +74,7 @@ def translations(results: list[Results], source: list[str], reference: list[str]
 
 
 def summary(folders: list[Path], corpus: Path, source_lang: str, target_lang: str) -> str:
-    """All of it.
+    """Returns the whole text.
 
     Args:
         folders: of trained and evaluated models.

@@ -29,7 +29,7 @@ Scores = Mapping[int, float]
 
 
 def task_table(comparison: Comparison) -> Table:
-    """A row for each model, then those that the papers print; a column for each task, and their mean."""
+    """Makes a row for each model, then the rows that the papers print; a column for each task, and their mean."""
     datasets = comparison.datasets
     averaged = len(datasets) > 1 and not any(map(comparison.low_is_good, datasets))
     headings = [f"{dataset}: {' / '.join(comparison.names(dataset))}" for dataset in datasets]
@@ -51,7 +51,7 @@ def task_table(comparison: Comparison) -> Table:
 
 
 def difference_table(comparison: Comparison, p_values: bool = True) -> Table | None:
-    """For each task a row for each model: the best seed, the difference to its baseline, and the p-value.
+    """Makes a row for each task and model: the best seed, the difference to its baseline, and the p-value.
 
     None if no model has a baseline, or no two trainings can be compared.
 
@@ -131,14 +131,14 @@ def mean_of_ours(comparison: Comparison, model: str) -> str:
 
 
 def mean_of_printed(printed: PrintedRow, datasets: Iterable[str]) -> str:
-    """The same of a paper's row; the papers' own means do not always add up."""
+    """The mean of the first scores in a paper's row; the papers' own means do not always add up."""
     first = [first_number(printed.scores.get(dataset, "")) for dataset in datasets]
     numbers = [number for number in first if number is not None]
     return f"{Spread.of(numbers).mean:.2f}" if len(numbers) == len(first) else NONE
 
 
 def shown_rows(comparison: Comparison) -> list[PrintedRow]:
-    """The papers' rows of the data sets, and of the families or models, that are compared."""
+    """Returns the papers' rows for the data sets and the families or models that are compared."""
     families = {comparison.example(model).family for model in comparison.models}
     return [
         each
@@ -168,7 +168,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
 def tables_of(
     comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
 ) -> dict[str, Table]:
-    """The tables of a report by the names of their files; losses and speeds are those of translation models."""
+    """The tables of a report by the names of their files; only translation models have losses and speeds."""
     if not comparison.all_results()[0].is_encoder:
         return {"table": comparison_table(comparison, p_values, losses, speeds)}
     differences = difference_table(comparison, p_values)

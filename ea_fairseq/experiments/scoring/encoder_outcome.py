@@ -179,7 +179,7 @@ class MaskedWords(EncoderOutcome):
 
 
 def labelled(targets: Tensor, output: Tensor, names: Sequence[str] | None) -> Iterator[Row]:
-    """Yields targets, (B,), and predictions from a head's output, (B, classes): names or, if there are none, numbers."""
+    """Yields targets, (B,), and predictions from a head's output, (B, classes): names or, without any, numbers."""
     if names is None:
         yield from zip(targets.tolist(), output.float().view(-1).tolist(), strict=True)
         return

@@ -84,7 +84,7 @@ def identity(path: Path) -> str:
 
 
 def code(parts: Iterable[str], user_dir: Path | None = None) -> str:
-    """Returns versions of PyTorch and fairseq, and a checksum of files and folders of this package and of a user-dir."""
+    """Returns versions of PyTorch and fairseq, and a checksum of parts of this package and of a user-dir."""
     places = [*(PACKAGE / part for part in parts), *([user_dir] if user_dir else [])]
     files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place])]
     files = [path for path in files if path.suffix in SOURCES]
