@@ -12,6 +12,6 @@ from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.roberta import MechanismRoberta
 from ea_fairseq.models.transformer import MechanismTransformer
 
-# What ``from_pretrained`` of a model returns.
+# The class that ``from_pretrained`` of a model returns.
 MechanismTransformer.hub, MechanismRoberta.hub = TranslationHub, EncoderHub
 DCTransformer.hub, GraphModel.hub, ImageModel.hub = EATimeSeries, EAGraph, EAImage

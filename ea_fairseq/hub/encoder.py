@@ -33,7 +33,7 @@ class Prediction:
 
     Args:
         label: the most probable class.
-        probabilities: of all classes, by their names in the data.
+        probabilities: the probability of each class, by its name in the data.
     """
 
     label: str
@@ -47,7 +47,7 @@ class FilledMask:
     Args:
         sentence: the raw sentence with the word.
         word: a word of the vocabulary, or a piece of one.
-        probability: of the word, according to the model.
+        probability: the model's probability of the word.
     """
 
     sentence: str
@@ -72,12 +72,12 @@ class EncoderHub(nn.Module):
     ):
         """
         Args:
-            cfg, task: of the training, as fairseq reads them from the checkpoint.
-            preparation: what preparation.json says.
-            prepared: which of ``tokenizer`` and ``bpe`` are as it says, not as ``cfg`` does.
+            cfg, task: the training's, as fairseq reads them from the checkpoint.
+            preparation: the content of preparation.json.
+            prepared: which of ``tokenizer`` and ``bpe`` are taken from it instead of from ``cfg``.
 
         Raises:
-            UserError: where a subword model's file is not named or not there.
+            UserError: if the file of a subword model is not named or is missing.
         """
         super().__init__()
         require_subword_file(cfg.bpe)
@@ -93,16 +93,16 @@ class EncoderHub(nn.Module):
     def from_pretrained(
         cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options: Any
     ) -> "EncoderHub":
-        """What ``from_pretrained`` of :class:`ea_fairseq.EARobertaModel` returns."""
+        """Loads a model; see ``from_pretrained`` of :class:`ea_fairseq.EARobertaModel`."""
         return cls.load(ModelFiles.read(folder, names, data), **options)
 
     @classmethod
     def load(cls, files: ModelFiles, **options: Any) -> "EncoderHub":
-        """Builds a model of its files; ``preparation.json`` next to them gives options that are not passed.
+        """Builds a model from its files; options that are not passed come from ``preparation.json`` next to them.
 
         Raises:
-            UserError: if a dictionary or subword model is missing or cannot be used, or the checkpoint is not of an
-                encoder.
+            UserError: if a dictionary or subword model is missing or cannot be used, or the checkpoint is not an
+                encoder's.
         """
         preparation = Preparation.find(files.data, files.folder, translates=False)
         options, prepared = completed(options, preparation)
@@ -117,22 +117,22 @@ class EncoderHub(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device that the model is on."""
         return next(self.model.parameters()).device
 
     @property
     def subword(self) -> str:
-        """How words were segmented, as preparation.json says; ``none`` without it."""
+        """The kind of subwords in preparation.json; ``none`` without that file."""
         return self.preparation.subword if self.preparation else "none"
 
     def pieces(self, text: str) -> str:
-        """The symbols of a raw text, separated by spaces."""
+        """Tokenizes a raw text and splits it into subwords, separated by spaces."""
         for encoder in filter(None, (self.tokenizer, self.bpe)):
             text = encoder.encode(text)
         return text
 
     def encode(self, sentence: str, second: str | None = None) -> Tensor:
-        """Token ids (S,), int64, of a raw sentence or a pair, as the model read them in training.
+        """Returns the token ids (S,), int64, of a raw sentence or a pair, assembled as in training.
 
         Raises:
             UserError: if the text is too long and the model was not trained with ``--shorten-method truncate``.
@@ -140,10 +140,10 @@ class EncoderHub(nn.Module):
         return self.joined([self.pieces(text) for text in (sentence, second) if text is not None])
 
     def joined(self, parts: list[str]) -> Tensor:
-        """Token ids (S,) of one text, or of a pair, given as symbols."""
+        """Returns the token ids (S,) of one text, or of a pair, given as subwords."""
         task, limit = self.task.cfg, self.model.max_positions()
         is_pair_task = "init_token" in task
-        first = task.init_token if is_pair_task else self.dictionary.bos()  # masked_lm puts <s> before all
+        first = task.init_token if is_pair_task else self.dictionary.bos()  # masked_lm begins a text with <s>
         between = task.separator_token if is_pair_task else None
         tokens = []
         for start, part in zip((first, between), parts, strict=False):
@@ -162,11 +162,11 @@ class EncoderHub(nn.Module):
         """Predicts the class of a raw sentence or a pair, with probabilities, or a number if the model is a regression.
 
         Args:
-            sentence: one, with ``second`` for a pair; or several sentences, or pairs of them.
+            sentence: one sentence, with ``second`` for a pair; or several sentences or pairs.
 
         Raises:
             UserError: if the model has no classification head, a sentence is too long, or ``second`` is given with
-                several.
+                several sentences.
         """
         texts = texts_of(sentence, second)
         name, names = self.head, None if self.task.cfg.regression_target else self.labels
@@ -200,17 +200,17 @@ class EncoderHub(nn.Module):
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes, in the order of the head's outputs; preparation.json may name numbered ones."""
+        """Like :attr:`labels`, but if these are numbers, with the names that preparation.json has for them."""
         names = self.preparation.classes if self.preparation else None
         if not names or {*self.labels} != {*map(str, range(len(names)))}:
             return self.labels
         return [names[int(label)] for label in self.labels]
 
     def features(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor | list[Tensor]:
-        """The last layer's output for each token, (S, C) on the CPU; the arguments are those of :meth:`predict`.
+        """Returns the last layer's output for each token, (S, C) on the CPU; arguments are those of :meth:`predict`.
 
         Raises:
-            UserError: if a sentence is too long, or ``second`` is given with several.
+            UserError: if a sentence is too long, or ``second`` is given with several sentences.
         """
         found: list[Tensor] = []
         for tokens, lengths in self.batches(self.encoded(texts_of(sentence, second))):
@@ -219,11 +219,11 @@ class EncoderHub(nn.Module):
         return found[0] if isinstance(sentence, str) else found
 
     def representations(self, sentence: str | Iterable[Text], second: str | None = None) -> Tensor:
-        """What the classification head reads of each sentence or pair; the arguments are those of :meth:`predict`.
+        """Returns the classification head's input for each sentence or pair; arguments are those of :meth:`predict`.
 
         Returns:
-            The last layer's output for the class token or, if the head reads that, its mean over tokens or what the
-            pooled head pools: (N, C) on the CPU.
+            (N, C) on the CPU: the last layer's output for the class token or, depending on the head, its mean over
+            tokens or what the pooled head pools.
 
         Raises:
             UserError: as :meth:`predict` does.
@@ -232,21 +232,21 @@ class EncoderHub(nn.Module):
 
     @torch.no_grad()
     def representations_of_tokens(self, sentences: Sequence[Tensor]) -> Tensor:
-        """:meth:`representations` of token ids (S,)."""
-        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # little padding
+        """Like :meth:`representations`, for token ids (S,)."""
+        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))  # for little padding
         batches = self.batches([sentences[number] for number in order])
         found = [self.represented(self.run(tokens, features_only=True), tokens) for tokens, _ in batches]
         return torch.cat(found)[torch.tensor(order).argsort()]
 
     def represented(self, features: Tensor, tokens: Tensor) -> Tensor:
-        """What the classification head reads (B, C) of token ids (B, S), by the encoder's outputs (B, S, C)."""
+        """Returns the classification head's input (B, C) from the encoder's outputs (B, S, C) for token ids (B, S)."""
         head = self.model.classification_heads[self.head]
         if isinstance(head, PooledHead):
             return head.pool(features.to(self.device), tokens.to(self.device))[0].to(features.device)
         return self.model.mean_over_tokens(features, tokens) if isinstance(head, nn.Linear) else features[:, 0]
 
     def fill_mask(self, sentence: str, topk: int = 5) -> list[FilledMask]:
-        """The most probable words for ``<mask>`` in a raw sentence, the best first.
+        """Returns the most probable words for ``<mask>`` in a raw sentence, the best first.
 
         Raises:
             UserError: unless there is exactly one ``<mask>``, the model has a language model head, and ``topk``
@@ -255,14 +255,14 @@ class EncoderHub(nn.Module):
         if topk < 1:
             raise UserError(f"topk must be at least 1, not {topk}.")
         if self.model.encoder.lm_head is None or MASK not in self.dictionary:
-            raise UserError("this model has no words as its output: fill_mask is for language models.")
+            raise UserError("this model does not predict words: fill_mask is for language models.")
         if sentence.count(MASK) != 1:
             raise UserError(f"fill_mask needs a sentence with one {MASK}.")
         before, after = sentence.split(MASK)
         tokens = self.joined([" ".join(filter(None, (self.pieces(before.rstrip()), MASK, self.pieces(after))))])
         places = tokens.eq(self.dictionary.index(MASK)).nonzero()
         if not len(places):
-            raise UserError(f"{MASK} stands beyond the {len(tokens)} tokens that the model reads: shorten it.")
+            raise UserError(f"{MASK} is beyond the {len(tokens)} tokens that the model reads: shorten the sentence.")
         probabilities = self.run(tokens.unsqueeze(0))[0, int(places)].float().softmax(dim=-1)
         best = probabilities.topk(min(topk, len(self.dictionary)))
         found = []
@@ -273,7 +273,7 @@ class EncoderHub(nn.Module):
         return found
 
     def attention(self, sentence: str, second: str | None = None) -> AttentionByName:
-        """The attention maps of a raw sentence or a pair.
+        """Returns the attention maps of a raw sentence or a pair.
 
         Returns:
             The maps, on the CPU, by the name of the attention, such as ``encoder.sentence_encoder.layers.0.self_attn``.
@@ -287,14 +287,14 @@ class EncoderHub(nn.Module):
         return found
 
     def attention_of_tokens(self, tokens: Tensor) -> AttentionByName:
-        """:meth:`attention` of token ids (S,)."""
+        """Like :meth:`attention`, for token ids (S,)."""
         ((_, records),) = self.recorded_batches([tokens])
         words = [self.dictionary[token] for token in tokens]
         found = {name: AttentionMaps.from_record(record, words, words) for name, record in records.items()}
         return AttentionByName(found, texts=(self.dictionary.string(tokens),), model=self.cfg.model.arch)
 
     def recorded_batches(self, sentences: list[Tensor]) -> Iterator[tuple[dict, dict[str, dict[str, Tensor | None]]]]:
-        """Yields batches of token ids (S,) as fairseq has them, each with the maps that :func:`recording` records.
+        """Yields batches like fairseq's of token ids (S,), each with the maps that :func:`recording` records.
 
         Raises:
             UserError: if the model has no attention.
@@ -303,11 +303,11 @@ class EncoderHub(nn.Module):
             with recording(self.model) as records:
                 self.run(tokens, features_only=True)
             if not records:
-                raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+                raise UserError("this model has no attention whose maps can be recorded: there is no map to show.")
             yield {"id": torch.arange(len(lengths)), "net_input": {"src_tokens": tokens}}, records
 
     def subset(self, name: str) -> list[Tensor]:
-        """The tokens (S,) of each example of a subset of the binarised data, none of them masked.
+        """Returns the unmasked tokens (S,) of each example in a subset of the binarised data.
 
         Raises:
             UserError: if there is no such subset.
@@ -316,7 +316,8 @@ class EncoderHub(nn.Module):
             self.task.load_dataset(name)
         except (AssertionError, FileNotFoundError):  # sentence_prediction asserts
             raise UserError(
-                f"there is no {name} in {self.task.cfg.data}: name a subset, and with --data the folder of the data."
+                f"there is no {name} in {self.task.cfg.data}: name another subset, or give the folder of the data with "
+                "--data."
             ) from None
         dataset, pad = self.task.dataset(name), self.dictionary.pad()
         examples = (dataset[number] for number in range(len(dataset)))
@@ -325,11 +326,11 @@ class EncoderHub(nn.Module):
         return [unmasked(example["net_input.src_tokens"], example["target"], pad) for example in examples]
 
     def encoded(self, texts: Iterable[Text]) -> list[Tensor]:
-        """Token ids (S,) of each raw sentence or pair."""
+        """Returns the token ids (S,) of each raw sentence or pair."""
         return [self.encode(*((text,) if isinstance(text, str) else text)) for text in texts]
 
     def batches(self, sentences: list[Tensor]) -> Iterator[tuple[Tensor, list[int]]]:
-        """Token ids (B, S), padded on the right, of sentences (S,), and the length of each."""
+        """Splits sentences (S,) into batches; yields token ids (B, S), padded on the right, and their lengths."""
         size = (self.cfg.get("dataset") or {}).get("batch_size") or BATCH
         for start in range(0, len(sentences), size):
             batch = sentences[start : start + size]
@@ -337,20 +338,20 @@ class EncoderHub(nn.Module):
 
     @torch.no_grad()
     def run(self, tokens: Tensor, **options: Any) -> Tensor:
-        """The model's output for token ids (B, S), on the CPU, also while the model is in training mode."""
+        """Returns the model's output for token ids (B, S), on the CPU, always computed in evaluation mode."""
         with utils.model_eval(self.model):
             return self.model(tokens.to(self.device), **options)[0].cpu()
 
 
 def unmasked(tokens: Tensor, target: Tensor, pad: int) -> Tensor:
-    """Tokens (S,), what masks hide of them in the place of masks; ``target`` is padding elsewhere."""
+    """Returns tokens (S,) with masked ones restored from ``target``, which is padding elsewhere."""
     return tokens.where(target.eq(pad), target)
 
 
 def texts_of(sentence: str | Iterable[Text], second: str | None) -> Iterable[Text]:
-    """One text or pair, or several; raises UserError if a second sentence is given with several first ones."""
+    """Returns an iterable even for one text or pair; raises UserError if ``second`` is given with several sentences."""
     if isinstance(sentence, str):
         return [sentence if second is None else (sentence, second)]
     if second is not None:
-        raise UserError("a second sentence goes with one first: give several pairs as tuples, [(first, second), ...]")
+        raise UserError("a second sentence needs one first one: give several pairs as tuples, [(first, second), ...]")
     return sentence

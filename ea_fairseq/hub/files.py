@@ -38,9 +38,9 @@ class ModelFiles:
     """A trained model, or an ensemble, that is read but not built yet.
 
     Args:
-        folder: of the checkpoints.
-        names: of the checkpoints, with colons between them.
-        states: of the checkpoints, as data.
+        folder: the checkpoints' folder.
+        names: the checkpoints' names, separated by colons.
+        states: the checkpoints' states, as data.
         data: the folder of the dictionaries.
     """
 
@@ -53,15 +53,15 @@ class ModelFiles:
     def read(
         cls, folder: str | Path, names: str | None = None, data_name_or_path: str | Path | None = None
     ) -> "ModelFiles":
-        """Finds and reads them.
+        """Finds and reads the files.
 
         Args:
-            names: by default that of the first of CHECKPOINTS that is there.
-            data_name_or_path: relative to the checkpoints' folder where it starts with "."; by default that folder
-                where it has dictionaries, else the one that the model was trained on.
+            names: by default the first of CHECKPOINTS that exists.
+            data_name_or_path: relative to the checkpoints' folder if it starts with "."; by default that folder if it
+                has dictionaries, otherwise the one that the model was trained on.
 
         Raises:
-            UserError: naming the folder or the file that is not there or cannot be read.
+            UserError: naming the folder or the file that is missing or cannot be read.
         """
         folder = Path(folder)
         names = names or usual_checkpoint(folder)
@@ -75,7 +75,7 @@ class ModelFiles:
             data = folder / data_name_or_path if starts_with_dot else Path(data_name_or_path)
         if not data.is_dir():
             raise UserError(
-                f"there is no folder {data}: name that of the dictionaries with --data, in Python data_name_or_path."
+                f"there is no folder {data}: give that of the dictionaries with --data, in Python data_name_or_path."
             )
         return cls(folder, names, states, data)
 
@@ -91,24 +91,24 @@ class ModelFiles:
 
     @property
     def task_name(self) -> str:
-        """fairseq's ``--task`` that the model was trained for, by what its checkpoint says."""
+        """The ``--task`` that the model was trained for, according to its checkpoint."""
         return self.task.get("_name") or self.task.get("task") or "translation"
 
     @property
     def is_encoder(self) -> bool:
-        """Whether the model is an encoder alone, by what its checkpoint says."""
+        """Whether the model is only an encoder, according to its checkpoint."""
         return self.task_name in OF_ENCODERS
 
     @contextmanager
     def built(self, options: dict, without: tuple[str, ...] = ()) -> Iterator[tuple[list, DictConfig, FairseqTask]]:
-        """Builds the models and yields them, their configuration and their task, to be built on.
+        """Builds the models and yields them, their configuration and their task; errors in the block name the files.
 
         Args:
-            options: fairseq's, in place of those in the checkpoint.
-            without: groups of the checkpoint's options that something else takes the place of: ``tokenizer``, ``bpe``.
+            options: fairseq's options that override the checkpoint's.
+            without: groups of the checkpoint's options that something else replaces: ``tokenizer``, ``bpe``.
 
         Raises:
-            UserError: where a dictionary or a subword model is not there, or something cannot be used.
+            UserError: if a dictionary or a subword model is missing, or something cannot be used.
         """
         beside = {option: str(self.folder / name) for name, option in BESIDE.items() if (self.folder / name).exists()}
         if "user_dir" in options:
@@ -126,13 +126,13 @@ class ModelFiles:
             yield models, cfg, task
 
     def require_own_subword_file(self, bpe: DictConfig | None, given: dict) -> None:
-        """Refuses a subword model that a checkpoint names outside of its own folder and the data's: it is untrusted.
+        """Refuses a subword model that an untrusted checkpoint names outside of its own folder and the data's.
 
         Args:
             given: the user's own options, which may name any file.
 
         Raises:
-            UserError: naming the file and the option to give it with.
+            UserError: naming the file and the option that may name it.
         """
         for name in SUBWORD_FILES:
             if bpe is None or name in given or not bpe.get(name) or OmegaConf.is_missing(bpe, name):
@@ -145,7 +145,7 @@ class ModelFiles:
 
 
 def recorded_data(checkpoint: Path, state: dict) -> Path:
-    """The folder of the data that a model was trained on, where it is a likely one; elsewhere the user must name it."""
+    """Returns the folder of a model's training data if it is in a likely place; otherwise the user must name it."""
     data = str(task_options(state).get("data") or "").split(":")[0]
     save_dir = str(entries(entries(state.get("cfg")).get("checkpoint") or state.get("args")).get("save_dir") or "")
     places = [Path(data)]
@@ -165,7 +165,7 @@ def recorded_data(checkpoint: Path, state: dict) -> Path:
 
 
 def completed(options: dict, preparation: Preparation | None) -> tuple[dict, tuple[str, ...]]:
-    """fairseq's options for text that the user gives, and which of ``tokenizer`` and ``bpe`` a preparation is for."""
+    """Returns the user's options, completed, and which of ``tokenizer`` and ``bpe`` the preparation provides."""
     if preparation is None:
         return options, ()
     gives_subwords = not {"bpe", *SUBWORD_FILES}.isdisjoint(options)
@@ -176,18 +176,18 @@ def completed(options: dict, preparation: Preparation | None) -> tuple[dict, tup
 
 
 def task_options(state: dict) -> dict:
-    """fairseq's options of the task in a checkpoint's state."""
+    """Returns fairseq's options of the task in a checkpoint's state."""
     return entries(entries(state.get("cfg")).get("task") or state.get("args"))
 
 
 def require_subword_file(bpe: DictConfig | None) -> None:
-    """Raises UserError unless the file of the subword model is named and there; None needs no file."""
+    """Raises UserError unless the file of the subword model is named and exists; None needs no file."""
     for name in SUBWORD_FILES:
         if bpe is None or name not in OmegaConf.to_container(bpe):
             continue
         if OmegaConf.is_missing(bpe, name):
             raise UserError(f"bpe='{bpe._name}' needs {name}, the file of its subword model.")
         if not Path(bpe[name]).is_file():
-            raise UserError(f"there is no file {bpe[name]}: name that of the subword model with {name}.")
+            raise UserError(f"there is no file {bpe[name]}: give the subword model's file as {name}.")
         if name == "bpe_codes" and bpe._name == "subword_nmt":
-            read_codes(Path(bpe[name]))  # which refuses what are none
+            read_codes(Path(bpe[name]))  # raises UserError if they are invalid

@@ -17,7 +17,7 @@ from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionTask
 
-SHOWN = 30  # nodes of a neighbourhood
+SHOWN = 30  # maximum number of nodes in a neighbourhood
 
 
 class EAGraph:
@@ -50,18 +50,18 @@ class EAGraph:
 
     @torch.no_grad()
     def representations(self, graph: Graph | str | Path) -> Tensor:
-        """What the last layer reads of each node, (N, channels) on the CPU; arguments and errors as of predict."""
+        """Returns the last layer's input for each node, (N, channels) on the CPU; see :meth:`predict`."""
         return self.outputs(self.read(graph), head=None)
 
     @torch.no_grad()
     def attention(self, graph: Graph | str | Path, node: int) -> AttentionByName:
-        """The attention between a node, its neighbours and their neighbours, nearest first, at most 30 nodes.
+        """Returns the attention between a node, its neighbours and their neighbours, nearest first, at most 30 nodes.
 
-        Only the rows of nodes whose neighbours are all among them sum to 1; the first node's do.
+        A row sums to 1 only if all neighbours of its node are among them, as the first node's usually are.
 
         Returns:
-            The maps, on the CPU, as those of an encoder: ``encoder.layers.0.self_attn``. Queries and keys are nodes.
-            Where two nodes have no edge, the key is masked. Their note is a sentence with the prediction.
+            The maps, on the CPU, named as an encoder's: ``encoder.layers.0.self_attn``. Queries and keys are nodes; a
+            key without an edge to the query is masked. Their note is a sentence with the prediction.
 
         Raises:
             UserError: if there is no such node, or as :meth:`predict` does.
@@ -84,13 +84,13 @@ class EAGraph:
         return AttentionByName(maps, texts=texts, model=self.model.args.arch, note=note, unit="node")
 
     def outputs(self, graph: Graph, head: str | None = HEAD) -> Tensor:
-        """Logits of the classes of all nodes (N, C) on the CPU; without a head, what it reads (N, channels)."""
+        """Returns the logits (N, C) of all nodes on the CPU or, without a head, the head's input (N, channels)."""
         device = next(self.model.parameters()).device
         inputs = {name: tensor.to(device) for name, tensor in graph.inputs(self.description.features).items()}
         return self.model(**inputs, classification_head_name=head)[0].double().cpu()
 
     def read(self, graph: Graph | str | Path) -> Graph:
-        """A graph that the model can read; raises UserError for others."""
+        """Returns a graph that the model can read; raises UserError if it has too many features."""
         graph = graph if isinstance(graph, Graph) else Graph.read(graph)
         if graph.feature_count > self.description.features:
             most = self.description.features
@@ -99,13 +99,13 @@ class EAGraph:
 
 
 def prediction(outputs: Tensor) -> Prediction:
-    """The prediction of a node's logits (C,)."""
+    """Converts a node's logits (C,) into a prediction."""
     probabilities = {str(label): value for label, value in enumerate(outputs.softmax(-1).tolist())}
     return Prediction(str(int(outputs.argmax())), probabilities)
 
 
 def neighbourhood(edges: Tensor, node: int) -> list[int]:
-    """A node, its neighbours, then theirs, without those that would make more than 30."""
+    """Returns a node, its neighbours, then their neighbours, up to 30 nodes."""
     sources, targets = edges
 
     def reached() -> Iterator[int]:
@@ -119,7 +119,7 @@ def neighbourhood(edges: Tensor, node: int) -> list[int]:
 
 
 def dense(record: dict[str, Tensor | None], edges: Tensor, shown: list[int], heads: int) -> dict[str, Tensor | None]:
-    """Maps (1, K, n, n) of some nodes, from a record of edges (1, K', 1, E); true in ``masked`` without an edge.
+    """Converts a record of edges (1, K', 1, E) to maps (1, K, n, n) of some nodes; ``masked`` is true without an edge.
 
     A page shows the same number of heads K for all layers, so heads of a layer with fewer are repeated.
     """
@@ -130,7 +130,7 @@ def dense(record: dict[str, Tensor | None], edges: Tensor, shown: list[int], hea
     found: dict[str, Tensor | None] = {}
     for stage in STAGES:
         entries = record[stage]
-        assert entries is not None  # each attention records all of them
+        assert entries is not None  # each attention records all stages
         repeated = entries[:, torch.arange(heads) * entries.size(1) // heads, 0]
         maps = found[stage] = entries.new_zeros(1, heads, len(shown), len(shown))
         maps[:, :, targets[inside], sources[inside]] = repeated[:, :, inside]

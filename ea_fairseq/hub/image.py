@@ -42,22 +42,22 @@ class EAImage:
         """Predicts the class of an image, or of several.
 
         Args:
-            images: a path of a JPEG or PNG file, an array (H, W, C) of uint8, or a list of these.
+            images: the path of a JPEG or PNG file, an array (H, W, C) of uint8, or a list of these.
 
         Raises:
-            UserError: if an image cannot be read, or has another size than those of the training.
+            UserError: if an image cannot be read, or its size differs from the training images'.
         """
         found = list(map(self.prediction, self.read_all(images, batch_size, HEAD)))
         return found[0] if isinstance(images, Image) else found
 
     @torch.no_grad()
     def representations(self, images: Image | Sequence[Image], batch_size: int = 64) -> torch.Tensor:
-        """The vectors (N, D), on the CPU, that the linear layer to the classes reads; see :meth:`predict`."""
+        """Returns the input (N, D) of the last linear layer, on the CPU; see :meth:`predict`."""
         return self.read_all(images, batch_size, None)
 
     @torch.no_grad()
     def attention(self, image: Image) -> AttentionByName:
-        """The attention maps of an image, as :meth:`predict` takes it.
+        """Returns the attention maps of an image, given as for :meth:`predict`.
 
         Returns:
             The maps, on the CPU, by ``encoder.layers.N.self_attn`` with N from 0 in the order of computation; queries
@@ -82,7 +82,7 @@ class EAImage:
         return AttentionByName(found, model=self.model.args.arch, note=note, unit="pixel", picture=picture)
 
     def read_all(self, images: Image | Sequence[Image], batch_size: int, head: str | None) -> torch.Tensor:
-        """What the model returns of images, batch by batch."""
+        """Returns the model's outputs for images, computed batch by batch."""
         if batch_size < 1:
             raise UserError(f"batch_size must be at least 1, not {batch_size}")
         read = list(map(self.read, [images] if isinstance(images, Image) else images))
@@ -90,18 +90,18 @@ class EAImage:
         return torch.cat([self.outputs(read[start : start + batch_size], head) for start in starts])
 
     def outputs(self, images: list[np.ndarray], head: str | None = HEAD) -> torch.Tensor:
-        """Logits of the classes (B, outputs) or, without a head, what it reads, (B, D), on the CPU."""
+        """Returns the logits (B, outputs) or, without a head, the head's input (B, D), on the CPU."""
         source = self.description.prepare(np.stack(images).transpose(0, 3, 1, 2))
         device = next(self.model.parameters()).device
         return self.model(torch.from_numpy(source).to(device), classification_head_name=head)[0].double().cpu()
 
     def prediction(self, outputs: torch.Tensor) -> Prediction:
-        """The prediction of an image's logits (outputs,)."""
+        """Converts an image's logits (outputs,) into a prediction."""
         labels = self.description.labels
         return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
 
     def read(self, image: Image) -> np.ndarray:
-        """An image (H, W, C) that the model can read; raises UserError for others."""
+        """Returns an image (H, W, C) that the model can read; raises UserError if it cannot."""
         pixels, name = (image, "the array") if isinstance(image, np.ndarray) else (read_file(Path(image)), str(image))
         wanted = self.description.height, self.description.width, self.description.channels
         if pixels.dtype != np.uint8 or pixels.shape != wanted:
@@ -112,7 +112,7 @@ class EAImage:
 
 
 def read_file(path: Path) -> np.ndarray:
-    """A file of JPEG or PNG as (H, W, C), uint8; raises UserError, naming the file, if it is none."""
+    """Decodes a JPEG or PNG file as (H, W, C), uint8; raises UserError, naming the file, if that fails."""
     try:
         data, shape = decode(path.read_bytes(), None)
     except OSError as error:

@@ -16,9 +16,9 @@ class AttentionByName(dict[str, AttentionMaps]):
     """The maps of a model's attentions by their names, such as ``encoder.layers.0.self_attn``.
 
     Args:
-        series: (T, C) as a model of time series read it.
-        texts: that the model read.
-        model: its name.
+        series: (T, C), the input of a model of time series.
+        texts: the texts that the model read.
+        model: the model's name.
         note: sentences that a page shows below the name, such as the prediction.
         unit: what attends: a ``word``, a ``step``, a ``node`` or a ``pixel``.
         picture: the image that a model of images read.
@@ -44,9 +44,9 @@ class AttentionByName(dict[str, AttentionMaps]):
         """Writes a page to explore layers, heads and stages in a browser, without a network.
 
         Args:
-            title: of the page, by default the models and the texts.
-            name: of the model, by default its architecture.
-            others: the maps of one more model, of the same words, by its name; the page shows them next to these.
+            title: the page's title; by default, it names the models and the texts.
+            name: the model's name, by default its architecture.
+            others: the maps of one more model for the same words, by its name, shown next to these.
 
         Returns:
             The path.
@@ -65,17 +65,17 @@ class AttentionByName(dict[str, AttentionMaps]):
         return write_attention_page(path, models, title or self.title(named))
 
     def title(self, names: Iterable[str]) -> str:
-        """The title of a page of models with these names."""
+        """Returns the title of a page of models with these names."""
         texts = " and ".join(f"“{text}”" for text in self.texts)
         where = "around" if self.unit == "node" else "while reading"
         return f"Attention of {' and '.join(names)}{texts and f' {where} {texts}'}"
 
     def bertviz(self) -> dict[str, list]:
-        """The probabilities as BertViz takes them: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.
+        """Returns the probabilities in BertViz's format: ``bertviz.model_view(**maps.bertviz())``, and ``head_view``.
 
         Returns:
-            Lists over layers of maps (1, K, T, S), and the words, by the names of BertViz's arguments; of an encoder
-            alone ``attention`` and ``tokens``.
+            BertViz's arguments by name: lists over layers of maps (1, K, T, S), and the words; only ``attention`` and
+            ``tokens`` for an encoder.
         """
         layers = by_layer(self)
         maps = {kind: [one.probabilities.unsqueeze(0) for one in found] for kind, found in layers.items()}

@@ -1,4 +1,4 @@
-"""Loads the one checkpoint of a model that is no ensemble."""
+"""Loads a model from a single checkpoint, for kinds of models that cannot be ensembles."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -16,18 +16,18 @@ Task = TypeVar("Task", bound=FairseqTask)
 def load_single(
     folder: str | Path, checkpoint_file: str, kind: type[Task], name: str, noun: str
 ) -> tuple[BaseFairseqModel, Task]:
-    """Returns a model and its task.
+    """Loads a model and its task.
 
     Args:
-        kind: of the task, which ``--task`` calls ``name``.
+        kind: the class of the task; ``name`` is what ``--task`` calls it.
         noun: what the model predicts, for messages.
 
     Raises:
-        UserError: if folder or checkpoint are missing or cannot be used, or the task is another.
+        UserError: if folder or checkpoint are missing or cannot be used, or the model is of another task.
     """
     path, *others = find_checkpoints(Path(folder), checkpoint_file)
     if others:
-        raise UserError(f"it must be one checkpoint: models of {noun} are no ensembles")
+        raise UserError(f"it must be one checkpoint: models of {noun} cannot form an ensemble")
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)])
     if not isinstance(task, kind):
         raise UserError(f"{path} predicts no {noun}: it was not trained with --task {name}")

@@ -55,7 +55,7 @@ class EATimeSeries:
 
     @torch.no_grad()
     def representations(self, series: list[np.ndarray], batch_size: int = 64) -> Tensor:
-        """What the output layer reads of each series: all steps after GELU, concatenated, zeros behind the last.
+        """Returns the output layer's input for each series: all steps after GELU, concatenated and padded with zeros.
 
         Arguments and errors are those of :meth:`predict`.
 
@@ -71,7 +71,7 @@ class EATimeSeries:
 
     @torch.no_grad()
     def attention(self, series: np.ndarray) -> AttentionByName:
-        """The attention maps of a series, as arrays are given to :meth:`predict`.
+        """Returns the attention maps of a series, an array as for :meth:`predict`.
 
         Returns:
             The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn``; queries and keys
@@ -92,7 +92,7 @@ class EATimeSeries:
         return AttentionByName(found, self.description.prepare(read), model=self.model.args.arch, note=note)
 
     def batches(self, series: list[np.ndarray], batch_size: int) -> Iterator[list[np.ndarray]]:
-        """Batches of series, all of which are read before the first.
+        """Reads all series, then returns an iterator over batches of them.
 
         Raises:
             UserError: as :meth:`predict` does.
@@ -103,25 +103,25 @@ class EATimeSeries:
         return (read[first : first + batch_size] for first in range(0, len(read), batch_size))
 
     def outputs(self, read: list[np.ndarray]) -> Tensor:
-        """What the model returns of series that :meth:`read` has read, (B, outputs)."""
+        """Returns the model's outputs (B, outputs) for series from :meth:`read`."""
         return self.model(**self.inputs(read), classification_head_name=HEAD)[0]
 
     def inputs(self, read: list[np.ndarray]) -> dict[str, Tensor]:
-        """What the model reads of series that :meth:`read` has read: ``source`` and ``padding_mask``."""
+        """Returns the model's inputs for series from :meth:`read`: ``source`` and ``padding_mask``."""
         dataset = SeriesDataset(read, None, self.description, shuffle=False)
         inputs = dataset.collater([dataset[index] for index in range(len(read))])["net_input"]
         device = next(self.model.parameters()).device
         return {name: tensor.to(device) for name, tensor in inputs.items()}
 
     def prediction(self, outputs: Tensor) -> Prediction | float:
-        """The prediction that a model's outputs for one series stand for."""
+        """Converts a model's outputs for one series into a prediction."""
         labels = self.description.labels
         if labels is None:
             return outputs.item()
         return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
 
     def read(self, series: np.ndarray, number: int) -> np.ndarray:
-        """A series as from a file; ``number`` is for messages."""
+        """Checks a series and converts it as if read from a file; ``number`` is for messages."""
         try:
             values = np.asarray(series, dtype=np.float32)
         except (ValueError, TypeError):
@@ -132,15 +132,15 @@ class EATimeSeries:
         values = values[:: self.task.cfg.subsample]
         if len(values) > self.description.longest:
             raise UserError(
-                f"series {number} has {len(values):,} steps, and the model reads {self.description.longest:,}"
+                f"series {number} has {len(values):,} steps, but the model reads at most {self.description.longest:,}"
             )
         if np.isinf(values).any():
-            raise UserError(f"series {number} has an infinite value: a missing one is NaN")
+            raise UserError(f"series {number} has an infinite value: use NaN for missing values")
         return values
 
 
 def sentence_of(prediction: Prediction | float) -> str:
-    """A sentence with a predicted class and its probability, or with a predicted number."""
+    """Returns a sentence with a predicted class and its probability, or with a predicted number."""
     if isinstance(prediction, float):
         return f"Predicted value: {prediction:g}."
     return f"Predicted class: {prediction.label} (probability {prediction.probabilities[prediction.label]:.2f})."

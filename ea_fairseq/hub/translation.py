@@ -25,7 +25,7 @@ from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.plain.precisions import PRECISIONS
 from ea_fairseq.text.preparation import LANGUAGES, Codec, Preparation
 
-# What translate takes besides fairseq's options of generation.
+# Options of translate besides fairseq's generation options.
 OPTIONS = (
     *("skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn", "shortlist"),
     *PRECISIONS,
@@ -74,15 +74,15 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         Args:
             cfg, task, models: as fairseq loads them.
             target_subword: file of the target's own subword model.
-            preparation: what preparation.json says.
-            prepared: which of ``tokenizer`` and ``bpe`` are as it says, not as ``cfg`` does.
+            preparation: the content of preparation.json.
+            prepared: which of ``tokenizer`` and ``bpe`` are taken from it instead of from ``cfg``.
 
         Raises:
             UserError: if the file of a subword model is not named, missing, or not a subword model.
         """
         require_subword_file(cfg.bpe)
         target_tokenizer, target_bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))
-        if cfg.tokenizer is not None and "source_lang" in cfg.tokenizer:  # by default, fairseq's moses takes English
+        if cfg.tokenizer is not None and "source_lang" in cfg.tokenizer:  # by default, fairseq's moses assumes English
             languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
             cfg.tokenizer.update(languages)
             target_tokenizer.update(dict.fromkeys(languages, task.cfg.target_lang))
@@ -99,7 +99,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         if preparation is not None and "tokenizer" in prepared:
             tokenizers = preparation.tokens(source), preparation.tokens(target)
             self.target_tokenizer = tokenizers[1]
-            self.tokenizer = Codec(tokenizers[0].encode, tokenizers[1].decode)  # which decodes translations
+            self.tokenizer = Codec(tokenizers[0].encode, tokenizers[1].decode)  # it decodes translations
         if preparation is not None and "bpe" in prepared:
             self.bpe = self.target_bpe = preparation.subwords(source)
             own = Path(target_subword) if target_subword else preparation.own_model_for(target)
@@ -108,12 +108,12 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target."""
+        """The source and the target language."""
         return self.task.cfg.source_lang, self.task.cfg.target_lang
 
     @property
     def subword(self) -> str:
-        """How words were segmented, as preparation.json says; ``none`` without it."""
+        """The kind of subwords in preparation.json; ``none`` without that file."""
         return self.preparation.subword if self.preparation else "none"
 
     def translate(
@@ -127,12 +127,12 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         """Translates a raw sentence or several; an empty sentence stays empty.
 
         Args:
-            tag: of the sentences, if the model was trained with tags.
-            options: of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, the translation of
-                a sentence that is longer than the model can read is empty.
+            tag: the sentences' tag, if the model was trained with tags.
+            options: options of beam search, such as ``lenpen=0.6``; with ``skip_invalid_size_inputs=True``, sentences
+                that are too long for the model get an empty translation.
 
         Raises:
-            UserError: naming an option that does not exist, or that changes no translation.
+            UserError: naming an option that does not exist or would have no effect.
         """
         if isinstance(sentences, str):
             return self.translate([sentences], beam, verbose, tag, **options)[0]
@@ -159,20 +159,20 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
                 similar = get_close_matches(name, known, 1)
                 raise UserError(f"translate has no option {name}{f': did you mean {similar[0]}?' if similar else ''}")
         if options.get("nbest", 1) != 1:
-            raise UserError("nbest: translate returns the best translation, model.generate the whole beam")
+            raise UserError("nbest: translate returns only the best translation, model.generate the whole beam")
         if options.get("print_alignment") and not verbose:
-            raise UserError("print_alignment: alignments are printed with verbose=True alone")
+            raise UserError("print_alignment: alignments are only printed with verbose=True")
 
     @classmethod
     def from_pretrained(
         cls, folder: str | Path, names: str | None = None, data: str | Path | None = None, **options: Any
     ) -> "TranslationHub":
-        """What ``from_pretrained`` of :class:`ea_fairseq.EATransformerModel` returns."""
+        """Loads a model or an ensemble; see ``from_pretrained`` of :class:`ea_fairseq.EATransformerModel`."""
         return cls.load(ModelFiles.read(folder, names, data), **options)
 
     @classmethod
     def load(cls, files: ModelFiles, target_subword: str | Path | None = None, **options: Any) -> "TranslationHub":
-        """Builds models of their files; ``preparation.json`` next to them gives options that are not passed.
+        """Builds models from their files; options that are not passed come from ``preparation.json`` next to them.
 
         The languages are the checkpoint's. If fairseq inferred them from the names of the data files, they are not in
         the checkpoint, and come from ``preparation.json``.
@@ -191,7 +191,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             return cls(cfg, task, models, target_subword, preparation, prepared)
 
     def encode(self, sentence: str, tag: str | None = None) -> Tensor:
-        """Token ids (T,), int64, of a raw source sentence, after that of its tag; an empty sentence has no tag.
+        """Returns the token ids (T,), int64, of a raw source sentence, with its tag first unless the sentence is empty.
 
         Raises:
             UserError: if the model does not know the tag.
@@ -220,10 +220,10 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.tgt_dict.encode_line(sentence, add_if_not_exist=False).long()
 
     def score(self, source: str | list[str], target: str | list[str], tag: str | None = None) -> Score | list[Score]:
-        """Scores a given translation: a raw source and target sentence, or two lists of them.
+        """Scores given translations: a raw source and target sentence, or two lists of them.
 
         Args:
-            tag: of the sources, if the model was trained with tags.
+            tag: the sources' tag, if the model was trained with tags.
 
         Raises:
             UserError: if sources and targets differ in number, or a sentence is empty or longer than the model can
@@ -237,7 +237,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self.score_tokens(sources, list(map(self.encode_target, target)))
 
     def score_tokens(self, sources: list[Tensor], targets: list[Tensor]) -> list[Score]:
-        """:meth:`score` of token ids: a list of sources (S,) and one of targets (T,), each with ``</s>``."""
+        """Like :meth:`score`, for token ids: a list of sources (S,) and one of targets (T,), each with ``</s>``."""
         scorer = self.task.build_generator(self.models, Namespace(score_reference=True))
         scores = {}
         for batch in self._pair_batches(sources, targets):
@@ -248,11 +248,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return [scores[index] for index in range(len(sources))]
 
     def attention(self, source: str, target: str, model: int = 0, tag: str | None = None) -> AttentionByName:
-        """The attention maps of a raw sentence pair, from one teacher-forced pass.
+        """Returns the attention maps of a raw sentence pair, from one teacher-forced pass.
 
         Args:
             model: index into the ensemble.
-            tag: of the source, if the model was trained with tags.
+            tag: the source's tag, if the model was trained with tags.
 
         Returns:
             The maps, on the CPU, by the name of the attention, such as ``encoder.layers.0.self_attn`` or
@@ -266,7 +266,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return found
 
     def attention_of_tokens(self, source: Tensor, target: Tensor, model: int = 0) -> AttentionByName:
-        """:meth:`attention` of token ids: source (S,) and target (T,), each with ``</s>``."""
+        """Like :meth:`attention`, for token ids: source (S,) and target (T,), each with ``</s>``."""
         ((batch, records),) = self.recorded_batches([source], [target], model)
         words = {
             "encoder": [self.src_dict[token] for token in batch["net_input"]["src_tokens"][0]],
@@ -284,7 +284,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return AttentionByName(found, texts=texts, model=self.cfg.model.arch)
 
     def pairs(self, subset: str) -> tuple[list[Tensor], list[Tensor]]:
-        """The tokens (S,) and (T,) of the sources and of the targets of a subset of the binarised data.
+        """Returns the source tokens (S,) and the target tokens (T,) of a subset of the binarised data.
 
         Raises:
             UserError: if there is no such subset.
@@ -293,8 +293,8 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             self.task.load_dataset(subset)
         except FileNotFoundError:
             raise UserError(
-                f"there is no {subset} in {self.task.cfg.data}: name a subset, and with --data the folder of the "
-                "binarised data."
+                f"there is no {subset} in {self.task.cfg.data}: name another subset, or give the folder of the "
+                "binarised data with --data."
             ) from None
         dataset = self.task.dataset(subset)
         sources, targets = ([side[number] for number in range(len(side))] for side in (dataset.src, dataset.tgt))
@@ -319,18 +319,18 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
             with recording(self.models[model]) as records:
                 self.models[model](**batch["net_input"])
             if not records:
-                raise UserError("this model has no attention of fairseq's or ours: there is no map to show.")
+                raise UserError("this model has no attention whose maps can be recorded: there is no map to show.")
             yield batch, records
 
     def _build_batches(self, tokens: list[Tensor], skip_invalid_size_inputs: bool) -> Iterator[dict]:
-        """fairseq's batches of source sentences; one that is too long is a UserError unless it is to be skipped."""
+        """Returns fairseq's batches of source sentences; raises UserError if one is too long and not to be skipped."""
         if skip_invalid_size_inputs:
             return super()._build_batches(tokens, skip_invalid_size_inputs)
         require_readable("source", tokens, self.max_positions[0])
         return self._batches(self.task.build_dataset_for_inference(tokens, list(map(len, tokens))))
 
     def _pair_batches(self, sources: list[Tensor], targets: list[Tensor]) -> Iterator[dict]:
-        """Batches of sentence pairs; raises UserError for one that is empty or too long."""
+        """Returns batches of sentence pairs; raises UserError if a sentence is empty or too long."""
         for side, tokens, limit in zip(("source", "target"), (sources, targets), self.max_positions, strict=True):
             require_readable(side, tokens, limit, least=2)
         dictionaries = {"src_dict": self.src_dict, "tgt_dict": self.tgt_dict}
@@ -338,7 +338,7 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         return self._batches(LanguagePairDataset(src=sources, tgt=targets, **dictionaries, **sizes, shuffle=False))
 
     def _batches(self, dataset: FairseqDataset) -> Iterator[dict]:
-        """Batches on the model's device, of the size in its configuration, ``id`` being the index in the data set."""
+        """Yields batches on the model's device, of the configured size; ``id`` is the index in the data set."""
         options = self.cfg.get("dataset") or {}
         max_tokens = options.get("max_tokens")
         if max_tokens is not None:
@@ -351,11 +351,11 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
 
 
 def require_readable(side: str, sentences: list[Tensor], limit: int, least: int = 1) -> None:
-    """Raises UserError if a sentence (T,) has no token except ``</s>``, or more tokens than the model has positions.
+    """Raises UserError if a sentence (T,) is empty or has more tokens than the model has positions.
 
     Args:
-        limit: positions of the model.
-        least: tokens of a sentence, ``</s>`` among them.
+        limit: the model's number of positions.
+        least: minimum number of tokens of a sentence, including ``</s>``.
     """
     for number, tokens in enumerate(sentences, 1):
         if len(tokens) < least:

@@ -115,7 +115,7 @@ def test_masked_words_are_filled_by_their_probability(home):
     with pytest.raises(UserError, match=r"^topk must be at least 1, not 0"):
         hub.fill_mask("a <mask>", topk=0)
     hub.task.cfg.shorten_method = "truncate"
-    with pytest.raises(UserError, match=r"^<mask> stands beyond the 16 tokens"):
+    with pytest.raises(UserError, match=r"^<mask> is beyond the 16 tokens"):
         hub.fill_mask("a " * 16 + "<mask>")
 
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(home, classifier, tmp_path):
     with pytest.raises(UserError, match=r"^a text has 18 tokens and the model reads at most 16: shorten it"):
         classifier.predict("a " * 16)
     for several in (classifier.predict, classifier.features):
-        with pytest.raises(UserError, match=r"^a second sentence goes with one first"):
+        with pytest.raises(UserError, match=r"^a second sentence needs one first one"):
             several(["a", "b"], "c")
     with pytest.raises(UserError, match=r"^there is no folder "):
         load(home, "nothing")
@@ -166,5 +166,5 @@ def test_what_cannot_be_done_is_said_in_a_sentence(home, classifier, tmp_path):
 
 @pytest.mark.slow
 def test_a_classifier_fills_no_mask(home):
-    with pytest.raises(UserError, match=r"^this model has no words as its output"):
+    with pytest.raises(UserError, match=r"^this model does not predict words"):
         load(home, PA).fill_mask("a <mask>")

@@ -111,8 +111,8 @@ def test_sentences_may_come_one_by_one(hub):
     [
         ({"lenpem": 0.6}, "translate has no option lenpem: did you mean lenpen[?]"),
         ({"zzzzz": 1}, "translate has no option zzzzz"),
-        ({"nbest": 3}, "nbest: translate returns the best translation, model.generate the whole beam"),
-        ({"print_alignment": "hard"}, "print_alignment: alignments are printed with verbose=True alone"),
+        ({"nbest": 3}, "nbest: translate returns only the best translation, model.generate the whole beam"),
+        ({"print_alignment": "hard"}, "print_alignment: alignments are only printed with verbose=True"),
     ],
     ids=["misspelt", "unknown", "nbest", "alignment"],
 )

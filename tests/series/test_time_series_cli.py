@@ -91,11 +91,11 @@ def test_five_updates_train_a_model_that_predicts_without_its_data(home, trained
     assert alone.probabilities == pytest.approx(found[3].probabilities, abs=1e-5)
     for series, sentence in {
         (5, 2): r"^series 0 must be an array \(T, 3\), steps and channels, and it is \(5, 2\)",
-        (30, 3): r"^series 0 has 30 steps, and the model reads 9",
+        (30, 3): r"^series 0 has 30 steps, but the model reads at most 9",
     }.items():
         with pytest.raises(UserError, match=sentence):
             model.predict(np.zeros(series))
-    with pytest.raises(UserError, match=r"^series 0 has an infinite value: a missing one is NaN"):
+    with pytest.raises(UserError, match=r"^series 0 has an infinite value: use NaN for missing values"):
         model.predict(np.full((2, 3), np.inf))
     for wrong in ("low", (test.series[0], test.series[1][:1]), [test.series[0], "low"]):
         with pytest.raises(UserError, match=r"^series [01] must be an array of numbers"):
