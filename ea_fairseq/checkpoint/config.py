@@ -77,7 +77,7 @@ def require_choices(args: Namespace | None) -> None:
     """Checks that the choices in an old checkpoint's options are names: Hydra would read a path as a file.
 
     Raises:
-        UserError: naming the first that is not.
+        UserError: naming the first choice that is not a name.
     """
     for name in ("arch", "task", *REGISTRIES):
         value = entries(args).get(name)
@@ -89,7 +89,7 @@ def walk(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, object
     """Yields a value and all values in it, depth first, each with its dotted name.
 
     Raises:
-        UserError: where a value has a type that no option has, a key is no name, or the nesting is too deep.
+        UserError: if a value has a type that no option has, a key is not a valid name, or the nesting is too deep.
     """
     yield name, value
     if depth > MAX_DEPTH:
@@ -97,7 +97,7 @@ def walk(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, object
     if isinstance(value, dict | Namespace):
         for key, inner in entries(value).items():
             if not isinstance(key, str) or not re.fullmatch(r"(?!__)\w[\w.-]{0,99}", key):
-                raise UserError(f"{name:.80} has an option of the name {shown(key)}, which is none")
+                raise UserError(f"{name:.80} has an option with the invalid name {shown(key)}")
             yield from walk(f"{name}.{key}" if depth else key, inner, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -150,8 +150,8 @@ def require_sizes(options: dict, parameters: dict[str, Tensor]) -> None:
     """Checks that the options describe no larger model than the parameters: a small file must not fill the memory.
 
     Args:
-        options: of the model, by name.
-        parameters: by name, with fairseq's prefixes ``encoder.`` and ``decoder.``.
+        options: the model's options by name.
+        parameters: the parameters by name, with fairseq's prefixes ``encoder.`` and ``decoder.``.
 
     Raises:
         UserError: naming the option.

@@ -1,4 +1,4 @@
-"""Checks of what an untrusted checkpoint says of its training data: a small file must not fill the memory."""
+"""Checks of an untrusted checkpoint's description of its training data: a small file must not fill the memory."""
 
 import re
 
@@ -17,9 +17,9 @@ def require_descriptions(state: dict, parameters: dict[str, Tensor], options: di
     """Checks that time series, a graph or images are described as no larger than the parameters allow.
 
     Args:
-        state: of the task.
-        parameters: by name.
-        options: of the model, by name.
+        state: the task's state.
+        parameters: the parameters by name.
+        options: the model's options by name.
         most: maximum number of elements of a position embedding.
 
     Raises:

@@ -28,7 +28,7 @@ def read_checkpoint(path: str | Path) -> dict:
     """Loads a checkpoint's state: ``model``, ``cfg`` or ``args``, and so on; its tensors are memory-mapped.
 
     Args:
-        path: of a checkpoint of fairseq, or of a released model's ``model.safetensors``.
+        path: a checkpoint of fairseq, or a released model's ``model.safetensors``.
 
     Raises:
         UserError: naming the file, if it is damaged, is no checkpoint, contains more than data, or has invalid tensors,
@@ -42,7 +42,7 @@ def read_checkpoint(path: str | Path) -> dict:
 
 
 def read_pickle(path: str | Path) -> dict:
-    """Loads what torch has saved, if this is data alone."""
+    """Loads a file that torch has saved, if it contains only data."""
     with Path(path).open("rb") as file:
         zipped = file.read(len(ZIP)) == ZIP
     if zipped:
@@ -157,14 +157,14 @@ def require_state(state: object) -> None:
             raise UserError(f"its {name} is {shown(count)}, but must be a whole number from 0 up")
     for name in ("previous_training_time", "val_loss"):
         number = extra.get(name)
-        if isinstance(number, Tensor):  # as several processes leave it
+        if isinstance(number, Tensor):  # as training with several processes saves it
             require_dense(name, number)
             number = number.item() if number.numel() == 1 else number
         if not isinstance(number, Real | None):
             raise UserError(f"its {name} is {shown(number)}, but must be a number")
     averaged = state.get("averaged", [])
     if not isinstance(averaged, list) or not all(isinstance(name, str) and name.isprintable() for name in averaged):
-        raise UserError("the names of the checkpoints that it is the average of are no names")
+        raise UserError("the checkpoints that it averages have invalid names")
 
 
 def require_separate_storage(parameters: dict[str, Tensor]) -> None:
@@ -186,7 +186,7 @@ def require_dense(name: object, tensor: object) -> None:
         UserError: naming the parameter.
     """
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]{0,999}", name):
-        raise UserError("one of its parameters has a name that is no name")
+        raise UserError("one of its parameters has an invalid name")
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
         raise UserError(f"its parameter {name} is not a tensor of plain numbers")
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():

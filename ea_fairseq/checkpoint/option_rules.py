@@ -44,7 +44,7 @@ class Rule:
     Args:
         wanted: these values in words, for messages.
         allows: whether a value is one of them.
-        required: whether None, too, has to pass ``allows``; else None is always allowed.
+        required: whether None must pass ``allows``, too; otherwise None is always allowed.
     """
 
     wanted: str
@@ -71,7 +71,7 @@ def one_of(*values: str) -> Rule:
 
 
 def registered(wanted: str, registry: Mapping[str, type], classes: Collection[type], *names: str) -> Rule:
-    """A name in one of fairseq's registries, of code that may be built.
+    """A name in one of fairseq's registries whose class may be built.
 
     Args:
         wanted: what messages call it.
@@ -79,7 +79,7 @@ def registered(wanted: str, registry: Mapping[str, type], classes: Collection[ty
         classes: classes of fairseq that may be built.
         names: names of further classes of fairseq that may be built.
 
-    Classes from outside of fairseq are always allowed: they are ours, or of a user-dir that the user chose.
+    Classes from outside of fairseq are always allowed: they are ours or come from a user-dir that the user chose.
     """
 
     def allows(value: object) -> bool:
@@ -87,7 +87,7 @@ def registered(wanted: str, registry: Mapping[str, type], classes: Collection[ty
         is_fairseqs = found is not None and found.__module__.partition(".")[0] == "fairseq"
         return found is not None and (not is_fairseqs or found in classes or value in names)
 
-    return Rule(f"{wanted} or what a --user-dir brings", allows)
+    return Rule(f"{wanted} or one from a --user-dir", allows)
 
 
 def is_number(value: object) -> bool:
@@ -170,7 +170,7 @@ SPECIAL = {
     "num_batch_buckets": integer(0, 1000),
     "required_seq_len_multiple": integer(1, 1024),
 }
-ROBERTA = {  # the options that fairseq's RoBERTa has beside a Transformer's
+ROBERTA = {  # the options that fairseq's RoBERTa adds to a Transformer's
     "classification_head_name": WORD,
     "ffn_blocks_to_remove": INTEGER,
     "ffn_reg_scale_factor": NUMBER,
@@ -186,7 +186,7 @@ ROBERTA = {  # the options that fairseq's RoBERTa has beside a Transformer's
     "untie_weights_roberta": BOOLEAN,
 }
 PARTS = {"encoder": DecoderConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}  # of TransformerConfig
-PART_RULES = {  # where the dataclasses of fairseq say too little
+PART_RULES = {  # for fields whose types in fairseq's dataclasses say too little
     "attention_heads": SIZE,
     "embed_dim": SIZE,
     "embed_path": PATH,
@@ -224,7 +224,7 @@ def model_rules() -> dict[str, Rule]:
     for part, config in PARTS.items():
         for field in (field for field in fields(config) if field.name != "_name"):
             found[f"{part}_{field.name}"] = PART_RULES.get(field.name) or rule_for(field)
-            found[field.name] = UNSET  # fairseq would take it for both sides, and no flag sets it
+            found[field.name] = UNSET  # fairseq would use it for both sides, and no flag sets it
         found[part] = UNSET
     return found | ROBERTA | {"arch": REGISTERED["model"]}
 
@@ -239,7 +239,7 @@ def chosen_configs() -> list[type]:
     ]
 
 
-SHARED = {field.name for field in fields(TransformerConfig)}  # names that a mechanism's options have, too
+SHARED = {field.name for field in fields(TransformerConfig)}  # names that a mechanism's options may have, too
 
 
 def rule_for(option: Field) -> Rule:

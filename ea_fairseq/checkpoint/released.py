@@ -1,4 +1,4 @@
-"""Released models without pickle: parameters in model.safetensors, and options in the config.json beside it."""
+"""Released models without pickle: parameters in model.safetensors, and options in config.json next to it."""
 
 import json
 from argparse import Namespace
@@ -32,7 +32,7 @@ class ReleasedConfig:
         format: the version of this format.
         model: fairseq's options of the model, by name.
         task: fairseq's options of the task, by name.
-        tied: names of parameters that share the elements of another, which alone is stored, and that one's name.
+        tied: for each parameter that shares the elements of a stored one, the name of the stored one.
             (safetensors would have them in its metadata, but writes these in a random order.)
     """
 
@@ -51,7 +51,7 @@ def read_released(path: Path) -> dict[str, Any]:
     """Reads a released model as the state of a checkpoint, not checked yet; its tensors are memory-mapped.
 
     Raises:
-        UserError: if config.json is missing, or one of the two files is not whole.
+        UserError: if config.json is missing, or one of the two files is damaged.
         OSError: if a file cannot be read.
     """
     if not path.with_name(CONFIG).is_file():
@@ -65,7 +65,7 @@ def read_released(path: Path) -> dict[str, Any]:
         if name in parameters or stored not in parameters:
             raise UserError(f"its {CONFIG} ties {shown(name)} to {shown(stored)}, which does not fit its parameters")
     tied = {name: parameters[stored] for name, stored in config.tied.items()}
-    model = Namespace()  # which has the task's options, too, as that of fairseq-train
+    model = Namespace()  # it has the task's options, too, as fairseq-train's does
     vars(model).update(config.task | {"task": config.task.get("_name")} | config.model)
     cfg = default_config() | {"model": model, "task": {"data": None} | config.task}
     history = [{"criterion_name": None, "lr_scheduler_state": None}]
@@ -76,7 +76,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Reads the tensors of a safetensors file, by name; they are memory-mapped.
 
     Raises:
-        UserError: if it is none, or not whole.
+        UserError: if it is not a safetensors file, or is damaged.
         OSError: if it cannot be read.
     """
     try:
@@ -86,18 +86,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def default_config() -> dict[str, Any]:
-    """fairseq's defaults of all groups of options, but for the size of batches; the criterion is cross-entropy."""
+    """Returns fairseq's defaults for all options, except for the batch size; the criterion is cross-entropy."""
     config = OmegaConf.structured(FairseqConfig(criterion={"_name": "cross_entropy", "sentence_avg": False}))
     config.dataset.max_tokens = MAX_TOKENS
     return OmegaConf.to_container(config, resolve=True, enum_to_str=True)
 
 
 def write_released(state: Mapping[str, Any], path: Path, languages: tuple[str, str]) -> None:
-    """Writes the parameters of a translation model, and config.json beside them.
+    """Writes the parameters of a translation model, and config.json next to them.
 
     Args:
-        state: of a checkpoint.
-        path: of the parameters.
+        state: a checkpoint's state.
+        path: the file for the parameters.
         languages: source and target.
     """
     stored: dict[object, str] = {}  # the first name of each tensor
@@ -113,7 +113,7 @@ def write_released(state: Mapping[str, Any], path: Path, languages: tuple[str, s
 
 
 def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a checkpoint that its model is built from, in alphabetical order; no paths."""
+    """Returns the options from which a checkpoint's model is built, in alphabetical order, without paths."""
     options = dict(entries(entries(state["cfg"]).get("model") or state.get("args")))
     flatten(options, complete=True)
     known = {name for name, rule in model_rules().items() if rule not in (PATH, UNSET)}
@@ -121,7 +121,7 @@ def model_options(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def task_options(state: Mapping[str, Any], languages: tuple[str, str]) -> dict[str, Any]:
-    """The options of a checkpoint's task that translation needs; no paths."""
+    """Returns the options of a checkpoint's task that translation needs, without paths."""
     options = entries(entries(state["cfg"]).get("task") or state.get("args"))
     name = options.get("_name") or options.get("task")
     read = {name: options[name] for name in TASK_OPTIONS if name in options}

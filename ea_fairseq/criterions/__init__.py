@@ -1,4 +1,4 @@
-"""Criteria: training losses, which ``--criterion`` names."""
+"""Criteria for ``--criterion``: training losses."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
 from ea_fairseq.criterions import (  # noqa: F401

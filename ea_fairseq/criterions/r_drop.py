@@ -29,9 +29,7 @@ class RDropConfig(EALabelSmoothedCrossEntropyConfig):
 
     r_drop_alpha: float = field(
         default=5.0,
-        metadata={
-            "help": "weight of the divergence of two passes, which differ in what dropout leaves out (R-Drop eq. 5)"
-        },
+        metadata={"help": "weight of the divergence of two passes that differ in their dropout masks (R-Drop eq. 5)"},
     )
 
 
@@ -44,7 +42,7 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
     """
 
     def __init__(self, task: FairseqTask, cfg: RDropConfig):
-        """Raises UserError where the weight is negative or no number, or ``--autocast`` meets fairseq's own flags."""
+        """Raises UserError if the weight is negative or no number, or ``--autocast`` conflicts with fairseq's flags."""
         super().__init__(task, cfg)
         if not 0 <= cfg.r_drop_alpha < math.inf:
             raise UserError(f"--r-drop-alpha must be a number of at least 0, not {cfg.r_drop_alpha}")
@@ -65,12 +63,12 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
     def compute_loss(
         self, model: nn.Module, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood in nats, summed over words; in training the mean of both passes."""
+        """Returns loss and negative log-likelihood in nats, summed over words; in training, the mean of both passes."""
         if not model.training or not reduce:
             return super().compute_loss(model, net_output, sample, reduce)
         if has_features(sample):
             weight = output_weight(model)
-            assert weight is not None  # or logits were asked for
+            assert weight is not None  # otherwise the model returns logits
             features, target = (interleave(rows) for rows in self.unpadded(net_output, sample))
             loss_of = partial(two_pass_loss_and_grad_, eps_i=self.eps / (len(weight) - 1), alpha=self.alpha)
             loss, nll, self.divergence = chunked_loss(features, weight, target, loss_of, product_dtype(weight))
@@ -87,7 +85,7 @@ class RDropCriterion(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
-        """Logs fairseq's figures and, of trainings, ``divergence``, in bits per word."""
+        """Logs fairseq's figures and, in training, ``divergence`` in bits per word."""
         super().reduce_metrics(logging_outputs)
         if any("divergence" in output for output in logging_outputs):
             total, words = (
@@ -109,10 +107,10 @@ def interleave(rows: Tensor) -> Tensor:
 def two_pass_loss_and_grad_(
     log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: float, alpha: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Writes the gradient of R-Drop's loss of pairs of rows; returns the sums of loss, likelihood and divergence.
+    """Writes the gradient of R-Drop's loss for pairs of rows; returns the sums of loss, likelihood and divergence.
 
-    With P and Q of a pair, the divergence is that of R-Drop eq. 4, (KL(P || Q) + KL(Q || P)) / 2. Its gradient by the
-    logits of P is (P (log P/Q - KL(P || Q)) + P - Q) / 2.
+    For a pair P and Q, the divergence is that of R-Drop eq. 4, (KL(P || Q) + KL(Q || P)) / 2. Its gradient with
+    respect to the logits of P is (P (log P/Q - KL(P || Q)) + P - Q) / 2.
 
     Args:
         log_probs, target, d_logits, eps_i: as for ``loss_and_grad_``, two rows for each word.

@@ -1,7 +1,7 @@
 """Label-smoothed cross entropy of features and targets, in chunks of rows: no logits of a whole batch are kept.
 
 ``torch.nn.functional.linear_cross_entropy`` (torch 2.13) is no replacement: it works in chunks only without label
-smoothing, sums the losses of bfloat16 inputs in bfloat16, and returns no negative log-likelihood beside the loss.
+smoothing, sums the losses of bfloat16 inputs in bfloat16, and returns no negative log-likelihood with the loss.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ CHUNK_ON_GPU = 4096  # there, fewer and larger kernels matter more
 
 
 def chunk_rows(device: torch.device) -> int:
-    """Rows of logits to make at a time on this device."""
+    """Returns the number of rows of logits to compute at a time on this device."""
     return CHUNK if device.type == "cpu" else CHUNK_ON_GPU
 
 
 def smoothed_loss(
     features: Tensor, weight: Tensor, target: Tensor, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """fairseq's ``label_smoothed_nll_loss`` of the logits ``features @ weight.T``, summed over rows.
+    """Returns fairseq's ``label_smoothed_nll_loss`` of the logits ``features @ weight.T``, summed over rows.
 
     The target gets the probability 1 - epsilon, each of the other V - 1 classes epsilon / (V - 1).
 
@@ -32,7 +32,7 @@ def smoothed_loss(
         weight: (V, C), the output projection.
         target: (R,), classes from 0 to V - 1, none of them padding.
         epsilon: label smoothing, from 0 to 1.
-        dtype: of the matrix products. Softmax and sums are float32, or float64 where this is.
+        dtype: of the matrix products. Softmax and sums are float32, or float64 if this is.
 
     Returns:
         The loss and the negative log-likelihood, scalars in nats; only the loss has a gradient.
@@ -45,12 +45,12 @@ def smoothed_loss(
 def chunked_loss(
     features: Tensor, weight: Tensor, target: Tensor, loss_of: Callable[..., tuple[Tensor, ...]], dtype: torch.dtype
 ) -> tuple[Tensor, ...]:
-    """A loss of the logits ``features @ weight.T`` and other figures of them, summed over rows.
+    """Computes a loss of the logits ``features @ weight.T`` and other figures of them, summed over rows.
 
     Args:
         features, weight, target, dtype: as for :func:`smoothed_loss`.
-        loss_of: takes what :func:`loss_and_grad_` takes but eps_i, and returns scalars, the loss first. An even number
-            of rows is in each call but the last, from the first row on.
+        loss_of: takes the arguments of :func:`loss_and_grad_` except eps_i, and returns scalars, the loss first. It is
+            called on consecutive rows, an even number in each call but the last.
 
     Returns:
         These scalars; only the loss has a gradient.
@@ -91,30 +91,30 @@ class ChunkedLoss(torch.autograd.Function):
                 add_matmul_(d_weight, d_logits.t(), inputs)
         if needs_grad:
             ctx.save_for_backward(d_features, d_weight)
-        # Clones, no views: fairseq multiplies the loss of a batch that a process lacks by zero, in place.
+        # Clones, not views: if a process has no batch left, fairseq multiplies a dummy batch's loss by zero in place.
         loss, *figures = (total.clone() for total in torch.stack(sums).sum(0))
         ctx.mark_non_differentiable(*figures)
         return loss, *figures
 
     @staticmethod
     def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of features (R, C) and weight (V, C), times the gradient of the loss, a scalar."""
+        """Returns the gradients of features (R, C) and weight (V, C), times the gradient of the loss, a scalar."""
         if torch.is_grad_enabled():  # with create_graph
-            raise RuntimeError("this loss has no second derivatives: fairseq's label_smoothed_cross_entropy has")
+            raise RuntimeError("this loss has no second derivatives: use fairseq's label_smoothed_cross_entropy")
         d_features, d_weight = ctx.saved_tensors
         return d_features * d_loss, d_weight * d_loss, None, None, None, None
 
 
 def loss_and_grad_(log_probs: Tensor, target: Tensor, d_logits: Tensor, eps_i: float) -> tuple[Tensor, Tensor]:
-    """Writes the loss's gradient by the logits; returns the sums of loss and negative log-likelihood.
+    """Writes the gradient with respect to the logits; returns the sums of loss and negative log-likelihood.
 
     Args:
         log_probs: (R, V), float32 or float64, overwritten.
         target: (R, 1).
-        d_logits: (R, V), where the gradient goes; may be ``log_probs``.
+        d_logits: (R, V), gets the gradient; may be ``log_probs``.
         eps_i: smoothed probability of each class but the target.
     """
-    excess = 1 - log_probs.size(1) * eps_i  # probability of the target beyond eps_i
+    excess = 1 - log_probs.size(1) * eps_i  # probability of the target above eps_i
     nll = -log_probs.gather(1, target).sum()
     loss = excess * nll - eps_i * log_probs.sum()
     probs = log_probs.exp_()

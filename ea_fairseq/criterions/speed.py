@@ -1,6 +1,6 @@
 """Options of this package's criteria that speed up training: ``--autocast`` and ``--fast-dropout``.
 
-``ea_masked_lm`` and ``ea_sentence_prediction`` are fairseq's criteria with them.
+``ea_masked_lm`` and ``ea_sentence_prediction`` are fairseq's criteria with these options.
 """
 
 import logging
@@ -26,11 +26,11 @@ class SpeedConfig(FairseqDataclass):
 
     autocast: ChoiceEnum(["none", "bf16"]) = field(  # type: ignore[valid-type]
         default="none",
-        metadata={"help": "what model and loss compute in where that is safe; parameters and optimizer stay float32"},
+        metadata={"help": "dtype of model and loss where that is safe; parameters and optimizer stay float32"},
     )
     fast_dropout: bool = field(
         default=False,
-        metadata={"help": "on a CPU, draw what dropout leaves out faster; for a seed, not what fairseq leaves out"},
+        metadata={"help": "draw dropout masks faster on a CPU; for the same seed they differ from fairseq's"},
     )
     fp16: bool = II("common.fp16")
     bf16: bool = II("common.bf16")
@@ -38,7 +38,7 @@ class SpeedConfig(FairseqDataclass):
 
 
 class Speed(FairseqCriterion):
-    """A mixin that adds these options to a criterion of fairseq; to be listed before it as a base."""
+    """A mixin that adds these options to a criterion of fairseq; list it before that base."""
 
     autocast: torch.dtype | None
 
@@ -53,7 +53,7 @@ class Speed(FairseqCriterion):
             replace_dropout()
 
     def forward(self, model: nn.Module, sample: dict, reduce: bool = True) -> tuple[Tensor, int, dict]:
-        """Loss, sample size and logged figures of a batch, as fairseq's."""
+        """Returns loss, sample size and logging output of a batch, as fairseq's criterion does."""
         device = sample["target"].device.type
         with ExitStack() as contexts:
             if self.autocast:
@@ -101,10 +101,10 @@ class EAMaskedLmConfig(SpeedConfig, masked_lm.MaskedLmConfig):
 
 @register_criterion("ea_masked_lm", dataclass=EAMaskedLmConfig)
 class MaskedLmLoss(Speed, masked_lm.MaskedLmLoss):
-    """fairseq's ``masked_lm``, whose name the class has, so that fairseq takes its checkpoints."""
+    """fairseq's ``masked_lm``; the class has the same name, so that fairseq accepts its checkpoints."""
 
     def __init__(self, cfg: EAMaskedLmConfig, task: FairseqTask):
-        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
+        """Raises UserError if ``--autocast bf16`` is combined with fairseq's flags of half precision."""
         super().__init__(cfg, task)
         self.speed_up(cfg)
 
@@ -116,9 +116,9 @@ class EASentencePredictionConfig(SpeedConfig, sentence_prediction.SentencePredic
 
 @register_criterion("ea_sentence_prediction", dataclass=EASentencePredictionConfig)
 class SentencePredictionCriterion(Speed, sentence_prediction.SentencePredictionCriterion):
-    """fairseq's ``sentence_prediction``, whose name the class has, so that fairseq takes its checkpoints."""
+    """fairseq's ``sentence_prediction``; the class has the same name, so that fairseq accepts its checkpoints."""
 
     def __init__(self, cfg: EASentencePredictionConfig, task: FairseqTask):
-        """Raises UserError where ``--autocast bf16`` meets fairseq's own flags of half precision."""
+        """Raises UserError if ``--autocast bf16`` is combined with fairseq's flags of half precision."""
         super().__init__(cfg, task)
         self.speed_up(cfg)

@@ -3,16 +3,16 @@
 Faults of fairseq/checkpoint_utils.py and fairseq/file_io.py:
 
 - ``load_checkpoint_to_cpu`` calls ``torch.load``, and torch >= 2.6 refuses the classes in fairseq's own checkpoints.
-  Here torch is told of those few classes, none of which runs code when it is unpickled.
+  Here those few classes are declared safe to torch; none of them runs code when it is unpickled.
 - ``load_model_ensemble_and_task`` builds whatever a checkpoint's options say: fairseq evaluates some of them, and opens
   files and addresses that others name. Here each option is checked first (``ea_fairseq/checkpoint``), and the file's
   options for beam search and for embedding files are dropped.
 - ``load_checkpoint``, ``load_checkpoint_to_cpu`` and ``load_model_ensemble_and_task`` end with a traceback for a file
   that is damaged or does not fit. Here they raise a UserError.
-- ``load_checkpoint`` trains from random weights where the file of ``--restore-file`` is missing. Here it is refused.
-- ``torch_persistent_save`` writes a second and a third time behind an attempt that failed half-way, and
-  ``PathManager.copy`` overwrites the old file while it copies, so a full disk or a kill leaves half a checkpoint. Here
-  a finished temporary file replaces the old one.
+- ``load_checkpoint`` trains from random weights if the file of ``--restore-file`` is missing. Here this is refused.
+- ``torch_persistent_save`` appends a second and a third attempt to one that failed half-way, and ``PathManager.copy``
+  overwrites the old file while it copies, so a full disk or a kill leaves half a checkpoint. Here a finished temporary
+  file replaces the old one.
 """
 
 import argparse
@@ -40,8 +40,8 @@ from ea_fairseq.checkpoint.released import is_released
 from ea_fairseq.errors import UserError, flags_refused
 from ea_fairseq.models.nested_options import flatten
 
-# Classes in a checkpoint that torch does not know: options, and NumPy's arrays and numbers in which --eval-bleu counts
-# and --report-pearson-and-spearman correlates.
+# Classes in a checkpoint that torch does not know: options, and NumPy's arrays and numbers, which --eval-bleu and
+# --report-pearson-and-spearman store.
 SAFE_CLASSES = (argparse.Namespace, np.ndarray, np.dtype)
 SAFE_TYPES = tuple(type(np.dtype(name)) for name in ("int32", "int64", "float32", "float64"))
 # The functions in a pickled array and number, by NumPy's names for them before and since its version 2.
@@ -62,7 +62,7 @@ fairseq_copy = PathManager.copy
 
 
 def patch_checkpoints() -> None:
-    """Tells torch of the classes in fairseq's checkpoints, and replaces five functions of fairseq by those below."""
+    """Declares the classes in fairseq's checkpoints safe, and replaces five functions of fairseq by those below."""
     torch.serialization.add_safe_globals([*SAFE_CLASSES, *SAFE_TYPES, *NUMPY_FUNCTIONS])
     checkpoint_utils.load_checkpoint = load_checkpoint
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint_to_cpu
@@ -78,8 +78,8 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs: Any) -> t
         The checkpoint's extra state, or None; and the iterator over epochs.
 
     Raises:
-        UserError: naming the flag, where flags contradict each other, a file is missing that a flag names, or the
-            optimizer's state is of another model.
+        UserError: naming the flag, if flags contradict each other, a file that a flag names is missing, or the
+            optimizer's state is another model's.
     """
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix or ''}.pt")
     if cfg.restore_file != DEFAULT_RESTORE_FILE and not PathManager.isfile(path):
@@ -98,7 +98,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Trainer, **kwargs: Any) -> t
 
 
 def require_valid_sizes(trainer: Trainer) -> None:
-    """Refuses sentences of the validation that are too long for the model: fairseq does after the first epoch.
+    """Refuses validation sentences that are too long for the model; fairseq does so only after the first epoch.
 
     Raises:
         UserError: with fairseq's sentence.
@@ -119,14 +119,14 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: dict | None = None, *args: 
     """Loads a checkpoint as fairseq does, without the options that :func:`remove_search_and_embedding_options` drops.
 
     Args:
-        arg_overrides: options that take the place of the checkpoint's.
+        arg_overrides: options that replace the checkpoint's.
 
     Returns:
         The checkpoint's state: ``model``, ``cfg`` and so on, all tensors on the CPU.
 
     Raises:
-        UserError: naming the file, where it is damaged, no checkpoint, or holds more than data.
-        OSError: where it cannot be read.
+        UserError: naming the file, if it is damaged, is no checkpoint, or contains more than data.
+        OSError: if it cannot be read.
     """
     state = read_checkpoint(PathManager.get_local_path(path))
     with refusing(path):
@@ -148,15 +148,15 @@ def load_model_ensemble_and_task(
     num_shards: int = 1,
     state: dict | None = None,
 ) -> tuple:
-    """Loads an ensemble of models, one a file, as fairseq does.
+    """Loads an ensemble of models, one per file, as fairseq does.
 
     Returns:
         The models, their configuration and their task.
 
     Raises:
-        UserError: naming the file, where its options are not those of a translation model or contradict each other;
-            naming the flags of checkpoints in parts, where a model is a released one.
-        OSError: where a file is not there.
+        UserError: naming the file, if its options are not those of a translation model or contradict each other;
+            naming the flags for checkpoints in parts, if a model is a released one.
+        OSError: if a file is missing.
     """
     if (suffix or num_shards > 1) and any(map(is_released, filenames)):
         raise UserError(
@@ -164,7 +164,7 @@ def load_model_ensemble_and_task(
             "one file: leave them out."
         )
     files = [Path(PathManager.get_local_path(f"{path}")) for path in filenames]
-    if state is not None or suffix or num_shards > 1 or not all(map(Path.is_file, files)):  # or fairseq says what lacks
+    if state is not None or suffix or num_shards > 1 or not all(map(Path.is_file, files)):  # fairseq names missing ones
         with building(", ".join(filenames)):
             return fairseq_load_models(filenames, arg_overrides, task, strict, suffix, num_shards, state)
     return build_models(filenames, list(map(read_checkpoint, files)), arg_overrides or {}, task, strict)
@@ -178,17 +178,17 @@ def build_models(
     strict: bool = True,
     given: Collection[str] | None = None,
 ) -> tuple:
-    """Builds an ensemble of models of what :func:`read_checkpoint` has read, one a file.
+    """Builds an ensemble of models from what :func:`read_checkpoint` has read, one per file.
 
     Args:
-        overrides: options that take the place of the checkpoints'.
+        overrides: options that replace the checkpoints'.
         given: names of options, or of whole groups, that are not taken from the checkpoints; by default the overrides.
 
     Returns:
         The models, their configuration and their task.
 
     Raises:
-        UserError: naming the file, where its options are not those of a translation model or contradict each other.
+        UserError: naming the file, if its options are not those of a translation model or contradict each other.
     """
     given = overrides if given is None else given
     for path, state in zip(filenames, states, strict=True):
@@ -208,7 +208,7 @@ def build_models(
 
 
 def upgraded(state: dict, overrides: dict) -> dict:
-    """A state that was read, as fairseq's ``load_checkpoint_to_cpu`` returns it: overridden, and without old names."""
+    """Applies overrides to a state and renames old options, as fairseq's ``load_checkpoint_to_cpu`` does."""
     if state.get("args") is not None:
         vars(state["args"]).update(overrides)
     if state.get("cfg") is not None:
@@ -223,7 +223,7 @@ def save_whole(state: dict, path: str, async_write: bool = False) -> None:
     Files that are not on a local disk, and asynchronous writes, are left to fairseq.
 
     Raises:
-        UserError: naming the file, where it cannot be written; the old file is still there.
+        UserError: naming the file, if it cannot be written; the old file is kept.
     """
     if async_write or not is_local(path):
         return fairseq_save(state, path, async_write)
@@ -238,7 +238,7 @@ def copy_whole(source: str, target: str, overwrite: bool = False) -> bool:
         True, or whatever fairseq's ``copy`` returns.
 
     Raises:
-        UserError: naming the target, where it cannot be written; the old file is still there.
+        UserError: naming the target, if it cannot be written; the old file is kept.
     """
     if not (overwrite and is_local(source) and is_local(target)):
         return fairseq_copy(source, target, overwrite)
@@ -248,7 +248,7 @@ def copy_whole(source: str, target: str, overwrite: bool = False) -> bool:
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is one of the file system, which iopath's PathManager need not resolve."""
+    """Whether a path is in the file system, so that iopath's PathManager need not resolve it."""
     return not PathManager.path_requires_pathmanager(path)
 
 

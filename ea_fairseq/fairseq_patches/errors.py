@@ -15,7 +15,7 @@ from hydra.core.utils import JobReturn
 
 from ea_fairseq.errors import UserError
 
-# What fairseq raises with a sentence. Others, such as KeyError, have none.
+# Errors that fairseq raises with a sentence. Others, such as KeyError, have none.
 WITH_SENTENCES = (AssertionError, ValueError, ImportError, NotImplementedError, Exception)
 OF_FAIRSEQ = ("fairseq", "fairseq_cli")
 LONGEST = 500  # characters of a sentence
@@ -23,7 +23,7 @@ hydras_return_value = JobReturn.return_value.fget
 
 
 def install_excepthook() -> None:
-    """Sets ``sys.excepthook``: fairseq's commands end with :func:`message_for` an error, where there is one.
+    """Sets ``sys.excepthook``: fairseq's commands end with :func:`message_for` an error, if there is one.
 
     Other programs that import this package, and all other errors, keep the hook that was there before.
     """

@@ -13,7 +13,7 @@
   it is a UserError with one sentence.
 - ``should_stop_early`` (fairseq_cli/train.py), for ``--patience``, stores the best validation and the number of
   validations since then as attributes of itself, which are not in checkpoints, so a resumption starts counting again.
-  Here checkpoints have them.
+  Here checkpoints store them.
 - ``Trainer.load_checkpoint`` (fairseq/trainer.py) restores the training time, which checkpoints have (as a tensor if
   several processes train), but the log's ``wall`` starts at 0 again or, if training resumes within an epoch, stays 0.
   Here it is the time since the training began.
@@ -87,11 +87,11 @@ def get_batch_iterator(
     update_epoch_batch_itr: bool = False,
     **kwargs: Any,
 ) -> EpochBatchIterating:
-    """fairseq's iterator over the batches of a data set, with epoch 1 where one iterator serves all epochs.
+    """Returns fairseq's iterator over the batches of a data set, from epoch 1 if one iterator serves all epochs.
 
     Args:
         epoch: the epoch to start in, from 1; the caller restores the iterator's position afterwards.
-        disable_iterator_cache, update_epoch_batch_itr: make a new iterator for each epoch; these keep their epoch.
+        disable_iterator_cache, update_epoch_batch_itr: make a new iterator for each epoch, which keeps its epoch.
     """
     reused = self.can_reuse_epoch_itr(dataset) and not (disable_iterator_cache or update_epoch_batch_itr)
     batches = fairseq_get_batch_iterator(
@@ -109,7 +109,7 @@ def get_batch_iterator(
 
 
 def patience_state() -> dict:
-    """The attributes of ``should_stop_early``: ``best`` and ``num_runs``, or an empty dict outside of training.
+    """Returns the attributes of ``should_stop_early``: ``best`` and ``num_runs``, or an empty dict outside of training.
 
     It is the function's own dict, so an update of it sets the attributes.
     """
@@ -126,7 +126,7 @@ def load_checkpoint(self: Trainer, filename: str, *args: Any, reset_meters: bool
     """Loads a checkpoint as fairseq does, and restores patience and clock unless ``--reset-meters`` is given.
 
     Returns:
-        The checkpoint's extra state, or None where there is no such file.
+        The checkpoint's extra state, or None if there is no such file.
     """
     extra_state = fairseq_load(self, filename, *args, reset_meters=reset_meters, **kwargs)
     if extra_state is not None and not reset_meters:

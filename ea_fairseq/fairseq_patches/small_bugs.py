@@ -8,8 +8,8 @@
   compares earlier tokens with the last ones of rows that the search has filled with padding up to the longest
   hypothesis, so that nothing is ever forbidden (fairseq's issue 5206). Here it sees the tokens so far.
 - ``TokenBlockDataset`` (fairseq/data/token_block_dataset.py) with ``--sample-break-mode eos``, and
-  ``LanguagePairDataset`` where sizes depend on batches, ask NumPy for ``np.compat.long``, which NumPy 2 does not have.
-  Here it is given the name.
+  ``LanguagePairDataset`` with ``--num-batch-buckets``, use ``np.compat.long``, which NumPy 2 does not have. Here it is
+  added.
 - ``ConcatTensorMeter`` (fairseq/logging/meters.py) stores the predictions and targets from which
   ``sentence_prediction`` derives correlations, and has no value to log: each validation logs ``pred [] | targ []``.
   Here such meters are left out of what is logged.
@@ -36,7 +36,7 @@ fairseq_concatenate = ConcatDataset.__init__
 
 
 def patch_small_bugs() -> None:
-    """Replaces four methods by the functions below, and gives NumPy ``compat.long``, an int, where it has none."""
+    """Replaces four methods by the functions below, and adds ``compat.long``, an int, to NumPy if it is missing."""
     AdaptiveSoftmax.get_log_prob = log_prob
     NGramRepeatBlock._no_repeat_ngram = block
     MetersDict.get_smoothed_values = values_to_log

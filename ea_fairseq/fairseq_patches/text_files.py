@@ -2,7 +2,7 @@
 
 - ``Dictionary.add_from_file`` (fairseq/data/dictionary.py) raises errors that name no file and end in a traceback, or
   blame the checkpoint that the dictionary belongs to. Here a FileError names file and line.
-- ``fairseq-preprocess`` ends with "negative seek position -1" or a traceback where text is not UTF-8
+- ``fairseq-preprocess`` ends with "negative seek position -1" or a traceback if text is not UTF-8
   (fairseq/file_chunker_utils.py). Here a FileError names file, line and byte.
 """
 
@@ -39,7 +39,7 @@ def add_from_file(self: Dictionary, f: Any) -> None:
 
     Raises:
         FileError: naming the file of a path, and the line that is wrong.
-        FileNotFoundError: if there is none.
+        FileNotFoundError: if the file does not exist.
     """
     known = set(self.indices)
     try:

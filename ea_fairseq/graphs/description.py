@@ -39,7 +39,7 @@ class GraphDescription:
         try:
             found = cls(**state)
         except TypeError:
-            raise UserError("its description of the graph is none") from None
+            raise UserError("its description of the graph is invalid") from None
         for name, size in asdict(found).items():
             if type(size) is not int or not 0 <= size <= MOST << 8:
                 raise UserError(f"its graph cannot have {size!r:.40} {name}")

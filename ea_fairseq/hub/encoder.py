@@ -200,7 +200,7 @@ class EncoderHub(nn.Module):
 
     @property
     def class_names(self) -> list[str]:
-        """Like :attr:`labels`, but if these are numbers, with the names that preparation.json has for them."""
+        """Like :attr:`labels`, with the names in preparation.json if the labels are numbers."""
         names = self.preparation.classes if self.preparation else None
         if not names or {*self.labels} != {*map(str, range(len(names)))}:
             return self.labels

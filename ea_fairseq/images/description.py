@@ -54,7 +54,7 @@ class ImageDescription:
             mean, deviation = (tuple(map(float, state[name])) for name in ("mean", "deviation"))
             found = cls(state["height"], state["width"], mean, deviation, tuple(state["labels"]))
         except (KeyError, TypeError, ValueError):
-            raise UserError("its description of the images is none") from None
+            raise UserError("its description of the images is invalid") from None
         for side in (found.height, found.width):
             if type(side) is not int or not 1 <= side <= MAX_SIDE:
                 raise UserError(f"its images must have from 1 to {MAX_SIDE:,} pixels a side")

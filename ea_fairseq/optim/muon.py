@@ -22,7 +22,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
     def __init__(self, params: Iterable[Parameter], lr: float, **options: Any):
         """
         Args:
-            options: those of AdamW; Muon takes ``weight_decay`` alone.
+            options: AdamW's options; Muon only takes ``weight_decay``.
 
         Raises:
             ValueError: if an option is out of range.
@@ -41,7 +41,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Lets each of the two update its own parameters; their options and state are in this one."""
+        """Lets Muon and AdamW update their own parameters; their options and state are in this optimizer."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state

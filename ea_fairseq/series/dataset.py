@@ -1,4 +1,4 @@
-"""Examples for training: a series, and what is to be predicted of it."""
+"""Examples for training: a series and its target."""
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ class SeriesDataset(FairseqDataset):
 
     Args:
         series: (T, C) each, NaN where a value is missing.
-        targets: of each; None where nothing is predicted.
-        shuffle: whether batches are drawn, anew in each epoch.
+        targets: the target of each series; None if nothing is predicted.
+        shuffle: whether batches are drawn anew in each epoch.
     """
 
     def __init__(self, series: list[np.ndarray], targets: list | None, description: SeriesDescription, shuffle: bool):
@@ -22,21 +22,21 @@ class SeriesDataset(FairseqDataset):
         self.sizes = np.array(list(map(len, series)))
 
     def __getitem__(self, index: int) -> dict:
-        """``id``, ``source`` (T, C) and, where there are targets, ``target``."""
+        """Returns ``id``, ``source`` (T, C) and, if there are targets, ``target``."""
         source = torch.from_numpy(self.description.prepare(self.series[index]))
         example = {"id": index, "source": source}
         return example if self.targets is None else {**example, "target": self.targets[index]}
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Whether batches stay as they are."""
+        """Whether batches stay the same."""
         return not self.shuffle
 
     def __len__(self) -> int:
         return len(self.series)
 
     def collater(self, samples: list[dict]) -> dict:
-        """A batch: ``net_input`` is ``source`` (B, T, C), padded with zeros at the end, and ``padding_mask`` (B, T)."""
+        """Returns a batch: ``net_input`` has ``source`` (B, T, C), zeros as padding, and ``padding_mask`` (B, T)."""
         if not samples:
             return {}
         sources = [sample["source"] for sample in samples]
@@ -48,33 +48,33 @@ class SeriesDataset(FairseqDataset):
             "net_input": {"source": pad(sources), "padding_mask": torch.arange(int(steps.max())) >= steps.unsqueeze(1)},
         }
         if "target" in samples[0]:
-            # Numbers are float64, for --fp16 makes float16 of all that is float32, and criteria make float32 of them.
+            # Numbers are float64 because --fp16 turns all float32 into float16; the criterion turns them into float32.
             batch["target"] = torch.from_numpy(np.array([sample["target"] for sample in samples]))
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """The steps of a series, by which ``--max-tokens`` counts."""
+        """Returns the number of steps of a series, by which ``--max-tokens`` counts."""
         return self.size(index)
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """The same of several series."""
+        """Returns the same for several series."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
-        """The steps T of a series."""
+        """Returns the number T of steps of a series."""
         return int(self.sizes[index])
 
     def ordered_indices(self) -> np.ndarray:
-        """The order in which series go into batches, drawn by the seed that fairseq has set."""
+        """Returns the order in which series go into batches, drawn by the seed that fairseq has set."""
         return np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
 
 
 class MaskedSeriesDataset(SeriesDataset):
-    """Series of which some values are masked, drawn by seed, epoch and series: whoever loads them draws the same.
+    """Series with masked values, drawn by seed, epoch and series, so that every process draws the same.
 
     Args:
         ratio: share of the values that are masked.
-        length: mean length of what is masked in a row.
+        length: mean number of steps that are masked in a row.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MaskedSeriesDataset(SeriesDataset):
         self.epoch = epoch
 
     def __getitem__(self, index: int) -> dict:
-        """As above, masked values read as missing ones; ``target`` (T, C) and ``masked`` (T, C), what to predict."""
+        """As above, with masked values missing in ``source``; ``target`` and ``masked`` (T, C) are what to predict."""
         series = self.series[index]
         random = np.random.default_rng([self.seed, self.epoch, index])
         masked = draw_segments(len(series), series.shape[1], self.ratio, self.length, random) & ~np.isnan(series)
@@ -112,16 +112,16 @@ class MaskedSeriesDataset(SeriesDataset):
 
 
 def pad(series: list[Tensor]) -> Tensor:
-    """(T, C) each to (B, T, C), zeros behind the shorter ones."""
+    """Pads series (T, C) to (B, T, C) with zeros at the end."""
     return torch.nn.utils.rnn.pad_sequence(series, batch_first=True)
 
 
 def draw_segments(steps: int, channels: int, ratio: float, length: float, random: np.random.Generator) -> np.ndarray:
-    """Which values (T, C) are masked: in each channel by itself, segments of geometric lengths.
+    """Draws which values (T, C) are masked: in each channel separately, segments of geometric lengths.
 
-    A Markov chain of two states from its stationary distribution, as in TST (Zerveas et al., KDD 2021): a segment ends
-    after a step with probability 1 / length, and begins with such a probability that the share of masked steps is
-    ``ratio``. ``ratio`` is at most length / (length + 1).
+    Each is a Markov chain of two states from its stationary distribution, as in TST (Zerveas et al., KDD 2021): a
+    segment ends after a step with probability 1 / length, and begins with such a probability that the share of masked
+    steps is ``ratio``. ``ratio`` is at most length / (length + 1).
     """
     changes = np.array([ratio / (1 - ratio) / length, 1 / length])  # from not masked, from masked
     masked, draws = np.empty((steps, channels), dtype=bool), random.random((steps, channels))

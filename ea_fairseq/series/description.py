@@ -1,4 +1,4 @@
-"""What a model knows of the data set that it was trained on: a checkpoint has it, so that predictions need no data."""
+"""What a checkpoint records of the time series that its model was trained on, so that predictions need no data."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -16,9 +16,9 @@ class SeriesDescription:
 
     Args:
         mean, deviation: of each of the C channels in the training set, missing values left out; deviations are above 0.
-        normalized: whether models read values with the mean taken off, in units of the deviation.
-        longest: the most steps of a series.
-        labels: names of classes; None where a number is predicted, or nothing.
+        normalized: whether models read values minus the mean, divided by the deviation.
+        longest: number of steps of the longest series.
+        labels: names of classes; None if a number is predicted, or nothing.
     """
 
     mean: tuple[float, ...]
@@ -39,7 +39,7 @@ class SeriesDescription:
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
-        """From a checkpoint's plain values, which are not trusted.
+        """Reads the plain values of a checkpoint, which are not trusted.
 
         Raises:
             UserError: naming the value that cannot be right.
@@ -49,7 +49,7 @@ class SeriesDescription:
             mean, deviation = (tuple(map(float, state[name])) for name in ("mean", "deviation"))
             found = cls(mean, deviation, state["normalized"], state["longest"], labels)
         except (KeyError, TypeError, ValueError):
-            raise UserError("its description of the series is none") from None
+            raise UserError("its description of the series is invalid") from None
         require_statistics(mean, deviation, MAX_CHANNELS)
         if type(found.normalized) is not bool:
             raise UserError("its description must say whether values are normalized, true or false")
@@ -61,22 +61,22 @@ class SeriesDescription:
 
     @property
     def state(self) -> dict:
-        """Plain values, for a checkpoint."""
+        """Plain values for a checkpoint."""
         plain = asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
     @property
     def channels(self) -> int:
-        """C, of each series."""
+        """C of each series."""
         return len(self.mean)
 
     @property
     def outputs(self) -> int:
-        """Numbers that a model returns: one for each class, or one."""
+        """Number of outputs of a model: one for each class, or one in all."""
         return 1 if self.labels is None else len(self.labels)
 
     def prepare(self, series: np.ndarray) -> np.ndarray:
-        """What models read of a series (T, C), float32: missing values become the channel's mean, 0 if normalized."""
+        """Returns the model's input for a series (T, C), float32; a missing value is the channel's mean, 0 if normalized."""
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         values = np.where(np.isnan(series), mean, series)
         return ((values - mean) / deviation if self.normalized else values).astype(np.float32)

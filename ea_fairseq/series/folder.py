@@ -1,4 +1,4 @@
-"""A folder of time series: ``train.ts``, ``test.ts`` and perhaps ``valid.ts``, or as archives name them."""
+"""A folder of time series: ``train.ts``, ``test.ts`` and perhaps ``valid.ts``, or named as in archives."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,10 @@ SPLITS = ("train", "valid", "test")
 
 
 class SeriesFolder:
-    """The files of a folder, each read once, when it is asked for.
+    """The files of a folder; each is read once, when it is needed.
 
     Args:
-        subsample: every how manieth step is read.
+        subsample: N, to read every Nth step.
     """
 
     def __init__(self, folder: str | Path, subsample: int = 1):
@@ -21,10 +21,10 @@ class SeriesFolder:
         self._read: dict[str, SeriesFile] = {}
 
     def find(self, split: str) -> Path | None:
-        """The file of a split: ``train.ts``, ``NAME_TRAIN.ts`` or one of these with ``.gz``; None where there is none.
+        """Returns the file of a split, or None: ``train.ts``, ``NAME_TRAIN.ts`` or one of these with ``.gz``.
 
         Raises:
-            UserError: where there are several, or no folder.
+            UserError: if there are several, or no folder.
         """
         if not self.folder.is_dir():
             raise UserError(f"there is no folder {self.folder}: name one that has train.ts or train.ts.gz")
@@ -35,10 +35,10 @@ class SeriesFolder:
         return found[0] if found else None
 
     def read(self, split: str) -> SeriesFile:
-        """The series of a split.
+        """Returns the series of a split.
 
         Raises:
-            UserError: naming the file that is not there or not what it must be.
+            UserError: naming the file that is missing or malformed.
         """
         if split not in self._read:
             path = self.find(split)
@@ -50,5 +50,5 @@ class SeriesFolder:
         return self._read[split]
 
     def files(self) -> Iterator[SeriesFile]:
-        """All that are there, the training set's first."""
+        """Yields all files that exist, the training set first."""
         return (self.read(split) for split in SPLITS if split == "train" or self.find(split))

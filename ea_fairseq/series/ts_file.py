@@ -1,7 +1,7 @@
-"""Files of time series, ``.ts`` and ``.ts.gz``, as the archives of UEA, UCR and of regression have them.
+"""Files of time series, ``.ts`` and ``.ts.gz``, as in the archives of UEA, UCR and of regression.
 
-A header of lines ``@name value`` ends with ``@data``; then comes a series a line: dimensions between colons, values
-between commas, and last what is to be predicted.
+A header of lines ``@name value`` ends with ``@data``; then each line is a series: dimensions separated by colons,
+values by commas, and the target last.
 """
 
 import gzip
@@ -27,13 +27,13 @@ MAX_VALUES = 1 << 28  # of a file, which take 1 GiB; the archives' largest has 1
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """N series of C channels, and what is to be predicted of each.
+    """N series of C channels, and their targets.
 
     Args:
-        path: of the file, for messages.
+        path: the file, for messages.
         series: (T, C) float32 each, NaN where a value is missing.
-        labels: names of classes; None where there are none.
-        targets: number of each one's class, or the number to predict; None where the file has neither.
+        labels: names of classes; None without classes.
+        targets: class number of each series, or the number to predict; None if the file has neither.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class SeriesFile:
 
     @property
     def longest(self) -> int:
-        """The most steps T of a series."""
+        """The number of steps T of the longest series."""
         return max(map(len, self.series))
 
 
@@ -63,7 +63,7 @@ def boolean(text: str) -> bool:
 
 
 def class_names(text: str) -> tuple[str, ...] | None:
-    """Parses ``true`` with the names of classes after it, or ``false``, None; raises ValueError otherwise."""
+    """Parses ``true`` and the names of classes after it, or ``false`` as None; raises ValueError otherwise."""
     has_labels, *names = text.split()
     if not boolean(has_labels):
         return None
@@ -75,7 +75,7 @@ def class_names(text: str) -> tuple[str, ...] | None:
 CHANNELS = ("channels", whole(1, MAX_CHANNELS), f"a whole number from 1 to {MAX_CHANNELS:,}")
 SWITCHES = {"timestamps": "timestamps", "missing": "missing", "univariate": "univariate"}
 SWITCHES |= {"equallength": "equal_length", "targetlabel": "has_number"}
-# By the lower-case name behind the @: the field of TsHeader, its parser, what it must be.
+# For each lower-case name after the @: the field of TsHeader, its parser, and what the value must be.
 ENTRIES: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "problemname": ("name", str, "a name"),
     "dimension": CHANNELS,
@@ -88,13 +88,13 @@ ENTRIES: dict[str, tuple[str, Callable[[str], Any], str]] = {
 
 @dataclass
 class TsHeader:
-    """What stands before ``@data``; None where it is not said.
+    """The lines before ``@data``; a field is None if no line sets it.
 
     Args:
         channels: dimensions C of each series.
         length: steps T of each series.
         labels: names of classes, in the file's order; None without.
-        has_number: whether a number to predict comes last in a line.
+        has_number: whether each line ends with a number to predict.
     """
 
     name: str = ""
@@ -110,14 +110,14 @@ class TsHeader:
 
     @property
     def has_target(self) -> bool:
-        """Whether what is to be predicted comes last in a line."""
+        """Whether each line ends with a target."""
         return self.labels is not None or self.has_number
 
     def read(self, line: str) -> bool:
-        """Takes a line ``@name value``, or an empty one; returns whether there are more, which ``@data`` ends.
+        """Reads a line ``@name value``, or an empty one; returns whether more lines follow, False at ``@data``.
 
         Raises:
-            UserError: where there is no entry of this name, or its value is not what it must be.
+            UserError: if there is no entry of this name, or its value is invalid.
         """
         if not line:
             return True
@@ -143,12 +143,12 @@ class TsHeader:
     def check(self) -> None:
         """
         Raises:
-            UserError: at ``@data``, where entries contradict each other or there is one that we cannot read by.
+            UserError: at ``@data``, if entries contradict each other or one of them is not supported.
         """
         if self.timestamps:
-            raise UserError("@timeStamps is true, and series with times of their own are not read here")
+            raise UserError("@timeStamps is true, but series with time stamps are not supported")
         if self.labels is not None and self.has_number:
-            raise UserError("@classLabel and @targetLabel are both true, and a line ends in one of them")
+            raise UserError("@classLabel and @targetLabel are both true, but a line ends with one target")
         if self.univariate is not None and self.channels and self.univariate != (self.channels == 1):
             raise UserError(f"@univariate is {str(self.univariate).lower()} and @dimensions is {self.channels}")
         if self.equal_length is False and self.length is not None:
@@ -157,10 +157,10 @@ class TsHeader:
             self.channels = 1
 
     def parse_line(self, line: str) -> tuple[np.ndarray, int | float | None]:
-        """The series (T, C) of a line behind ``@data``, and its target; the first one tells what the header does not.
+        """Parses a line after ``@data`` to a series (T, C) and its target; the first sets what the header leaves open.
 
         Raises:
-            UserError: where the line is not what the header says.
+            UserError: if the line is not what the header says.
         """
         dimensions = line.split(":")
         target = dimensions.pop() if self.has_target else None
@@ -174,16 +174,16 @@ class TsHeader:
         if self.equal_length and self.length is None:
             self.length = steps
         if self.length not in (None, steps):
-            raise UserError(f"it has {steps} steps, and by the header there must be {self.length}")
+            raise UserError(f"it has {steps} steps, but by the header there must be {self.length}")
         if steps > MAX_STEPS:
-            raise UserError(f"it has {steps:,} steps, and {MAX_STEPS:,} are the most")
+            raise UserError(f"it has {steps:,} steps, but at most {MAX_STEPS:,} are supported")
         series = np.stack(channels, axis=1)
         if self.missing is False and np.isnan(series).any():
             raise UserError("a value is missing, and @missing is false")
         return series, None if target is None else self.parse_target(target.strip())
 
     def parse_target(self, text: str) -> int | float:
-        """The number of a class, or the number to predict; raises UserError where it is none."""
+        """Returns the number of a class, or the number to predict; raises UserError if it is neither."""
         if self.labels is not None:
             if text not in self.labels:
                 raise UserError(f"its class {text[:40]!r} is not among those of @classLabel")
@@ -195,7 +195,7 @@ class TsHeader:
 
 
 def parse_values(text: str, dimension: int) -> np.ndarray:
-    """The values (T,) of one dimension, NaN for ``?`` and ``NaN``; raises UserError where one is no finite number."""
+    """Parses the values (T,) of one dimension, NaN for ``?`` and ``NaN``; raises UserError if one is not finite."""
     words = text.split(",")
     numbers = list(map(parse_number, words))
     if None in numbers:
@@ -208,7 +208,7 @@ def parse_values(text: str, dimension: int) -> np.ndarray:
 
 
 def parse_number(word: str) -> float | None:
-    """A number as float() reads it, but without underscores, and NaN for ``?``; None where it is none."""
+    """Parses a number as float() does, but without underscores, and ``?`` as NaN; returns None for other text."""
     try:
         return math.nan if word.strip() == "?" else None if "_" in word else float(word)
     except ValueError:
@@ -216,11 +216,11 @@ def parse_number(word: str) -> float | None:
 
 
 def read_ts(path: Path) -> SeriesFile:
-    """Reads a ``.ts`` file, or one that is packed by gzip if its name ends so.
+    """Reads a ``.ts`` file, gzipped if its name ends in ``.gz``.
 
     Raises:
-        UserError: naming file and line, where it is not what its header says, damaged, or larger than series are.
-        OSError: where it cannot be read.
+        UserError: naming file and line, if it is not what its header says, damaged, or larger than series are.
+        OSError: if it cannot be read.
     """
     header, in_header = TsHeader(), True
     series: list[np.ndarray] = []
@@ -243,17 +243,17 @@ def read_ts(path: Path) -> SeriesFile:
     except UserError as error:
         raise UserError(f"{path}, line {number}: {error}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{path} is not whole: its end is missing or damaged behind line {number}") from None
+        raise UserError(f"{path} is not whole: its end is missing or damaged after line {number}") from None
     if not series:
-        raise UserError(f"{path} has no series: there must be one a line behind @data")
+        raise UserError(f"{path} has no series: there must be one per line after @data")
     return SeriesFile(path, series, header.labels, targets if header.has_target else None)
 
 
 def text_of(line: bytes, size: int) -> str:
-    """The text of a line, empty for a comment, which may be in any encoding; ``size`` is bytes of the file so far.
+    """Decodes a line; a comment, in any encoding, becomes empty; ``size`` is the number of bytes so far.
 
     Raises:
-        UserError: where it is no UTF-8, or line or file are too long.
+        UserError: if it is not UTF-8, or line or file are too long.
     """
     if len(line) > MAX_LINE:
         raise UserError(f"it has more than {MAX_LINE:,} bytes, more than a series has")

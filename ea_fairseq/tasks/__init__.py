@@ -1,4 +1,4 @@
-"""Tasks that fairseq does not have, which ``--task`` names."""
+"""Tasks for ``--task`` that fairseq does not have."""
 
 import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
 from ea_fairseq.tasks import (  # noqa: F401

@@ -198,7 +198,7 @@ def test_prepared_digits_are_those_of_scikit_learn(tmp_path):
 
 STATE = {"height": 6, "width": 6, "mean": [0.5] * 3, "deviation": [0.2] * 3, "labels": [*LABELS]}
 CHANGES = {
-    "its description of the images is none": [{"labels": 7}, {"mean": ["x"]}, {"mean": None}],
+    "its description of the images is invalid": [{"labels": 7}, {"mean": ["x"]}, {"mean": None}],
     "its images must have from 1 to 4,096 pixels a side": [
         {"height": 0},
         {"width": 5000},
@@ -217,5 +217,5 @@ def test_a_description_that_cannot_be_is_refused(sentence, change):
     with pytest.raises(UserError, match=f"^{sentence}$"):
         ImageDescription.from_state(STATE | change)
     for nothing in (None, 7, [], {}):
-        with pytest.raises(UserError, match="its description of the images is none"):
+        with pytest.raises(UserError, match="its description of the images is invalid"):
             ImageDescription.from_state(nothing)

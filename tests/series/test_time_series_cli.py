@@ -114,7 +114,7 @@ CHANGES = {
     "its series have 4,000 channels, and": {"mean": [0.0] * 4_000, "deviation": [1.0] * 4_000},
     "its means must be finite and its deviations above 0": {"mean": [math.nan] * 3},
     "its labels are not the names of classes": {"labels": ["a", "\x1b]0;owned\x07"]},
-    "its description of the series is none": {"labels": 7},
+    "its description of the series is invalid": {"labels": 7},
     "its description must say whether values are normalized, true or false": {"normalized": None},
 }
 

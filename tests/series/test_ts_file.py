@@ -76,7 +76,7 @@ WRONG = {
     "line 1: @dimensions must be a whole number from 1 to 65,536, not 'two'": "@dimensions two\n",
     "line 1: @missing must be true or false, not 'maybe'": "@missing maybe\n",
     "line 1: @classLabel must be false, or true and the names of": "@classLabel true\n",
-    "line 2: @timeStamps is true, and series with times of their own": "@timeStamps true\n@data\n",
+    "line 2: @timeStamps is true, but series with time stamps": "@timeStamps true\n@data\n",
     "line 4: @univariate is true and @dimensions is 2": START + "@univariate true\n@data\n",
     "line 3: @univariate is false and @dimensions is 1": "@univariate false\n@dimensions 1\n@data\n",
     "line 3: '@dimension 3' contradicts '@dimensions 2'": START + "@dimension 3\n",
@@ -86,8 +86,8 @@ WRONG = {
     "line 3: @classLabel and @targetLabel are both true": "@classLabel true a\n@targetLabel true\n@data\n",
     "line 4: it has 1 dimensions, and there must be 2": START + "@data\n1:a\n",
     "line 5: its dimensions have 1 to 2 values": START + "@data\n1:2:a\n1,2:3:b\n",
-    "line 5: it has 1 steps, and by the header there must be 2": START + "@seriesLength 2\n@data\n1:2:a\n",
-    "line 6: it has 2 steps, and by the header there must be 1": START + "@equalLength true\n@data\n1:2:a\n1,2:3,4:a\n",
+    "line 5: it has 1 steps, but by the header there must be 2": START + "@seriesLength 2\n@data\n1:2:a\n",
+    "line 6: it has 2 steps, but by the header there must be 1": START + "@equalLength true\n@data\n1:2:a\n1,2:3,4:a\n",
     "line 4: 'x' in dimension 2 is no number": START + "@data\n1:x:a\n",
     "line 4: '1_0' in dimension 1 is no number": START + "@data\n1_0:1:a\n",
     "line 4: '' in dimension 1 is no number": START + "@data\n1,:1,2:a\n",
@@ -115,7 +115,7 @@ def test_damage_and_what_unpacks_to_more_than_series_have_are_refused(tmp_path, 
     for name, data in {"cut.ts.gz": whole[:-9], "text.ts.gz": text.encode(), "bytes.ts": b"@data\n\xff\n"}.items():
         (tmp_path / name).write_bytes(data)
     for name in ("cut.ts.gz", "text.ts.gz"):
-        with pytest.raises(UserError, match=r"gz is not whole: its end is missing or damaged behind line \d+"):
+        with pytest.raises(UserError, match=r"gz is not whole: its end is missing or damaged after line \d+"):
             read_ts(tmp_path / name)
     with pytest.raises(UserError, match="line 2: it is no UTF-8 text"):
         read_ts(tmp_path / "bytes.ts")
