@@ -13,7 +13,7 @@ PYTHON314 = "ea_fairseq_python314"  # a module that Python 3.14 calls when it st
 
 
 class BuildPackage(build_py):
-    """Also puts what Python 3.14 needs beside the package, in an editable installation, too."""
+    """Also installs the module that Python 3.14 needs next to the package, in editable installations, too."""
 
     def run(self):
         super().run()
@@ -24,7 +24,7 @@ class BuildPackage(build_py):
 
 
 class WheelForEveryPython(bdist_wheel):
-    """Names the wheel after the platform only: the native code is loaded by ctypes and calls nothing of Python's."""
+    """Names the wheel after the platform only: ctypes loads the native code, which does not call Python."""
 
     def get_tag(self):
         return "py3", "none", super().get_tag()[2]
@@ -57,7 +57,7 @@ setup(
             "ea_fairseq.kernels.cpu._native",
             sorted(map(str, NATIVE.glob("*.c"))),
             depends=sorted(map(str, NATIVE.glob("*.h"))),
-            # By it the package knows a library that was compiled from other sources, see kernels/cpu/interface.py.
+            # With it, the package recognizes a library compiled from other sources, see kernels/cpu/interface.py.
             define_macros=[
                 ("SOURCES", str(crc32(b"".join(path.read_bytes() for path in sorted(NATIVE.glob("*.[ch]"))))))
             ],

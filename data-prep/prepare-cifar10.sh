@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Turns archives of CIFAR-10's images as JPEG into the folder that image_prediction reads; see --help.
+# Turns archives of CIFAR-10's JPEG images into the folder that image_prediction reads; see --help.
 # It takes the archives from a folder, decodes every image, and counts images and classes.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

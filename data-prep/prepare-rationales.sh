@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Turns documents with rationales, as the ERASER benchmark has them, into data for a classifier; see --help.
+# Turns documents with rationales, as in the ERASER benchmark, into data for a classifier; see --help.
 # It checks every line, cuts long documents into windows, applies the model's subwords, and binarises.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

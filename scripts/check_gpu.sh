@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks on a GPU all that this package does there; see --help.
+# Checks everything that this package does on a GPU; see --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib.sh
@@ -8,12 +8,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$repository/scripts/environment.sh"
 
 carried=$repository/.whl
-# missing_packages PYTHON: prints those that it lacks.
+# missing_packages PYTHON: prints the packages that PYTHON lacks.
 missing_packages() {
   "$1" -P "$repository/ea_fairseq/experiments/gpu_check/packages.py" "$repository/constraints.txt"
 }
 
-# require_packages PYTHON: dies if it lacks packages, and says how to carry them here.
+# require_packages PYTHON: exits with an error if PYTHON lacks packages, and says how to carry them here.
 require_packages() {
   local lacks version
   lacks=$(missing_packages "$1" | tr '\n' ' ') version=$(version_of "$1")
@@ -21,12 +21,12 @@ require_packages() {
     die "this Python lacks ${lacks% }: without network, run 'python$version -m pip wheel --no-deps --wheel-dir .whl ${lacks% }' on a machine that has one, copy the folder .whl into $repository, and run the same command again."
 }
 
-# use_carried_packages: makes an environment of PyTorch as it is on this machine and of the packages in .whl.
+# use_carried_packages: makes an environment from this machine's PyTorch and the packages in .whl.
 use_carried_packages() {
   local environment=$repository/.venv-gpu base
   base=$(find_base_python torch)
   if ! "$environment/bin/python" -c 'import torch' >/dev/null 2>&1 || [[ $(missing_packages "$environment/bin/python") ]]; then
-    say "making the Python environment $environment of the packages in $carried"
+    say "making the Python environment $environment from the packages in $carried"
     if ! { "$base" -m venv --clear --without-pip "$environment" &&
       "$base" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])' >"$(
         "$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
@@ -41,7 +41,7 @@ use_carried_packages() {
   hash -r
 }
 
-# find_or_make_python: takes an environment that has fairseq, or carried packages, or what pip finds.
+# find_or_make_python: uses an environment that has fairseq, or the carried packages, or what pip installs.
 find_or_make_python() {
   local base
   ! (find_python) >/dev/null 2>&1 || return 0

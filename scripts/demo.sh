@@ -7,6 +7,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 find_python
 if [[ " $* " != *' --help '* && " $* " != *' -h '* ]]; then
-  install_missing "what serves the page" starlette uvicorn
+  install_missing "the page's server" starlette uvicorn
 fi
 become demo "$@"

@@ -12,7 +12,7 @@ find_base_python() {
     return
   done
   [[ $1 == venv ]] || die "no active Python 3.11 to 3.14 has $1: install it first."
-  die "this needs Python 3.11 to 3.14 with venv${PYTHON:+, and PYTHON=$PYTHON is none}: install one, and if it is not called python3, name it with PYTHON=..."
+  die "this needs Python 3.11 to 3.14 with venv${PYTHON:+, and PYTHON=$PYTHON is not one}: install one, and if it is not called python3, name it with PYTHON=..."
 }
 
 # enter_environment: makes or updates .venv if it is not complete, and puts it first on PATH. If several scripts find it
@@ -44,7 +44,7 @@ wait_for_lock() {
   "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null && return
   say "waiting for another run in $1 to end"
   "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' 2>/dev/null ||
-    die "cannot lock $1.lock: give a folder on a disk that knows locks."
+    die "cannot lock $1.lock: give a folder on a disk that supports locks."
 }
 
 # find_programs: sets `python` as find_python does. If .venv was moved, its programs do not start, so it is made again.
@@ -67,7 +67,7 @@ was_moved() {
   [[ $place && ! $place -ef $1 ]]
 }
 
-# has_fairseq FOLDER: succeeds if the environment's Python finds fairseq. It does not after the system's Python has been
+# has_fairseq FOLDER: succeeds if the environment's Python finds fairseq. It does not if the system's Python was
 # replaced by a newer version.
 has_fairseq() {
   "$1/bin/python" -P -c 'from importlib.util import find_spec; raise SystemExit(find_spec("fairseq") is None)' 2>/dev/null
@@ -80,10 +80,10 @@ check_version() {
   base=$(find_base_python venv)
   there=$(version_of "$1/bin/python" 2>/dev/null) || return 0
   [[ $there == "$(version_of "$base")" ]] ||
-    die "$1 is of Python $there, and PYTHON=$PYTHON of $(version_of "$base"): remove that folder first."
+    die "$1 has Python $there, but PYTHON=$PYTHON is Python $(version_of "$base"): remove that folder first."
 }
 
-# make_environment FOLDER: makes the environment, or completes it if it is there.
+# make_environment FOLDER: makes the environment, or completes it if it exists.
 make_environment() {
   local environment=$1 base log constraints=$repository/constraints.txt python=$1/bin/python
   base=$(find_base_python venv)
@@ -100,12 +100,12 @@ make_environment() {
     logged "$log" "$python" -m pip install --constraint "$constraints" --build-constraint "$constraints" \
       --editable "${repository}[dev]"; }; then
     tail -n 20 "$log" >&2
-    die "installing failed, see above and $log (except on Python 3.12, fairseq is compiled, which takes a C++ compiler and Python's headers): then run the same command again."
+    die "installing failed, see above and $log (except on Python 3.12, fairseq is compiled, which needs a C++ compiler and Python's headers): fix that, then run the same command again."
   fi
   say "$(env -u EA_BACKEND "$python" -P -m ea_fairseq | sed -n 's/^native code  */native code: /p')"
 }
 
-# logged FILE COMMAND...: runs pip and appends its output to FILE. A terminal shows the last line of it.
+# logged FILE COMMAND...: runs pip and appends its output to FILE. A terminal shows its last line.
 logged() {
   local log=$1 status=0 shown='' width
   shift
@@ -136,5 +136,5 @@ prefer_torch_without_cuda() {
   local index=https://download.pytorch.org/whl/cpu
   [[ $(uname -s) == Linux ]] && ! nvidia-smi -L >/dev/null 2>&1 || return 0
   logged "$3" "$1" -m pip install --retries 0 --timeout 20 --no-deps --index-url "$index" --constraint "$2" torch ||
-    say "pip finds no torch without CUDA for Python $(version_of "$1") ($index is out of reach): it takes the one with CUDA from PyPI, 1.5 GB to download and 3 GB more on disk"
+    say "pip finds no torch without CUDA for Python $(version_of "$1") ($index cannot be reached): it uses the one with CUDA from PyPI, 1.5 GB to download and 3 GB more on disk"
 }

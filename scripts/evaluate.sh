@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Translates or predicts a test set with a trained model and scores what comes out; see --help.
+# Translates or predicts a test set with a trained model and scores the output; see --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib.sh

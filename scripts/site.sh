@@ -19,11 +19,11 @@ example:
 USAGE
 }
 
-# make_site FOLDER: builds the site; a warning, such as of a link that leads nowhere, is an error.
+# make_site FOLDER: builds the site; a warning, such as of a broken link, is an error.
 make_site() {
   local doctrees status=0
-  [[ ! -e $1 || -f $1/.buildinfo || (-d $1 && ! $(ls -A "$1")) ]] || die "$1 is there and is no site: give a new folder."
-  install_missing "what builds the site" sphinx myst-parser furo matplotlib
+  [[ ! -e $1 || -f $1/.buildinfo || (-d $1 && ! $(ls -A "$1")) ]] || die "$1 exists and is not a site: give a new folder."
+  install_missing "the site's generator" sphinx myst-parser furo matplotlib
   doctrees=$(mktemp -d)
   PYTHONPATH=$repository "$python" -P -m sphinx --quiet --fail-on-warning --keep-going --conf-dir "$repository/docs/site" \
     --doctree-dir "$doctrees" "$repository" "$1" || status=$?

@@ -20,7 +20,7 @@ example:
 USAGE
 }
 
-# use_memory: lets the tests write into memory where there is enough of it and programs may run there. They make and
+# use_memory: lets the tests write into memory if there is enough of it and programs may run there. They make and
 # remove ten thousand files and folders, and a disk may take milliseconds to remove one.
 use_memory() {
   local gigabytes

@@ -20,7 +20,7 @@ USAGE
 [[ ${1:-} != --help && ${1:-} != -h ]] || { usage && exit; }
 (($# <= 1)) || die "one folder is enough: bash scripts/wheels.sh [FOLDER]"
 output=$(realpath -m "${1:-$repository/dist}")
-mkdir -p "$output" || die "cannot make $output: give a folder that can be written."
+mkdir -p "$output" || die "cannot make $output: give a folder that you can write to."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -33,7 +33,7 @@ logged "$work/log" python -m pip install --constraint "$repository/constraints.t
 cd "$repository"
 logged "$work/log" python -m build --sdist --outdir "$work/dist" . || die "$(tail -n 20 "$work/log")"
 tar -xzf "$work"/dist/*.tar.gz -C "$work"
-cd "$work"/ea_fairseq-*/ # so that the wheels are built of what the source distribution has
+cd "$work"/ea_fairseq-*/ # so that the wheels are built from the source distribution
 for processor in x86_64 aarch64; do
   say "compiling for $processor"
   export CC="$work/tools/bin/python -m ziglang cc -target $processor-linux-gnu.2.28 -g0"

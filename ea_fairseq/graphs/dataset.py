@@ -12,7 +12,7 @@ class NodeDataset(FairseqDataset):
     """Some nodes of a graph, with their classes.
 
     Args:
-        graph: all of it is read for each batch.
+        graph: the graph, which is read whole for each batch.
         nodes: examples, by their numbers in the graph.
         features: F, the number of features that the model reads.
     """

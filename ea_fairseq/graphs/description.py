@@ -12,9 +12,9 @@ class GraphDescription:
     """Sizes of a graph.
 
     Args:
-        features, classes: that a model reads and predicts.
-        nodes, edges, entries: nodes, edges in both directions with loops, and features of all nodes together; FLOPs are
-            counted for such a graph.
+        features, classes: numbers of features that a model reads and classes that it predicts.
+        nodes, edges, entries: numbers of nodes, of edges in both directions with loops, and of features of all nodes
+            together, for which FLOPs are counted.
     """
 
     features: int
@@ -34,7 +34,7 @@ class GraphDescription:
         """Reads the plain values of a checkpoint, which are not trusted.
 
         Raises:
-            UserError: if there are others, or sizes that no graph has.
+            UserError: if values are missing or unknown, or no graph has such sizes.
         """
         try:
             found = cls(**state)

@@ -24,13 +24,13 @@ class Graph:
     """An undirected graph without loops.
 
     Args:
-        features: of each of the N nodes the indices of its features, which are 1; all others are 0.
+        features: for each of the N nodes, the indices of its features that are 1; all others are 0.
         edges: pairs of nodes, each pair once.
         labels: class of each node; -1 without one.
         splits: nodes of ``train``, ``valid`` and ``test``.
 
     Raises:
-        UserError: naming the node or edge that cannot be.
+        UserError: naming the node or edge that is invalid.
     """
 
     features: Sequence[Sequence[int]]
@@ -88,7 +88,7 @@ class Graph:
             with at_line(folder / EDGES, line):
                 edge = number(first, len(features)), number(second, len(features))
                 if edge[0] >= edge[1] or edge in known:
-                    raise UserError("an edge needs a < b, and is there once")
+                    raise UserError("an edge needs a < b, and must occur only once")
                 known.add(edge)
                 edges.append(edge)
         return cls(features, edges, labels, splits)
@@ -99,7 +99,7 @@ class Graph:
         return 1 + max((max(indices) for indices in self.features if len(indices)), default=0)
 
     def inputs(self, features: int) -> dict[str, Tensor]:
-        """The tensors that models read.
+        """Returns the tensors that models read.
 
         Args:
             features: F, the number of features that the model reads.

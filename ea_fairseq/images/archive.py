@@ -1,4 +1,4 @@
-"""Archives of images, one file of JPEG or PNG a member. They are not trusted, and nothing is unpacked to disk."""
+"""Archives of images, one JPEG or PNG file per member. They are not trusted, and nothing is unpacked to disk."""
 
 import io
 import sys
@@ -19,7 +19,7 @@ from ea_fairseq.plain.text_lines import progress
 
 FORMATS = ("JPEG", "PNG")
 SUFFIXES = (".jpg", ".jpeg", ".png")
-MODES = ("L", "RGB")  # Pillow's names of grey and of colour, 8 bits a channel
+MODES = ("L", "RGB")  # Pillow's names for grey and colour, 8 bits per channel
 HEADERS = 2048  # bytes of headers that a member may have: its own, and one of POSIX or of a long name
 MAX_IMAGES = 1 << 20
 MAX_FILE = 1 << 24  # bytes of an image's file
@@ -30,7 +30,7 @@ def read_archive(path: Path, split: str) -> ImageSet:
     """Decodes the images of an archive, ``SPLIT/CLASS/NAME.jpg`` or ``.png``; classes are sorted by name.
 
     Raises:
-        UserError: naming the archive and the member that is no such image, or has another size than the first one.
+        UserError: naming the archive and the member that is no such image, or differs in size from the first one.
     """
     if find_spec("PIL") is None:
         raise UserError("images need Pillow, which is not installed: pip install pillow")
@@ -40,9 +40,9 @@ def read_archive(path: Path, split: str) -> ImageSet:
         for entry in files_of(path):
             with naming(path, entry):
                 if entry.path in names:
-                    raise UserError("it is there twice")
+                    raise UserError("it occurs twice")
                 if len(names) == MAX_IMAGES:
-                    raise UserError(f"it comes after {MAX_IMAGES:,} images, and there can be no more")
+                    raise UserError(f"it comes after {MAX_IMAGES:,} images, which are the maximum")
                 names.add(entry.path)
                 classes.append(class_of(entry.path, split))
                 image, shape = decode(read_file(entry), shape)
@@ -53,7 +53,7 @@ def read_archive(path: Path, split: str) -> ImageSet:
         raise UserError(f"{path} has no images: it must have members {split}/CLASS/NAME.jpg or .png")
     labels = tuple(sorted({*classes}))
     if len(labels) > MAX_LABELS:
-        raise UserError(f"{path} has {len(labels):,} classes, and there can be {MAX_LABELS:,}")
+        raise UserError(f"{path} has {len(labels):,} classes, but there can be at most {MAX_LABELS:,}")
     numbers = {label: number for number, label in enumerate(labels)}
     images = np.frombuffer(pixels, dtype=np.uint8).reshape(-1, *shape)
     return ImageSet(path, images, labels, np.array([numbers[label] for label in classes]))
@@ -67,7 +67,7 @@ def files_of(path: Path) -> Iterator[Entry]:
     """
     entries = read_entries(path, HEADERS)
     for entry in progress(entries, f"decoding {path.name}", "images") if sys.stdout.isatty() else entries:
-        if entry.path == path.name:  # read_entries takes what is no archive for its only member
+        if entry.path == path.name:  # read_entries yields a file that is no archive as its only member
             raise UserError(f"{path} is no tar, or an empty one")
         check_safe(path, entry)
         if not entry.is_folder:
@@ -103,10 +103,10 @@ def read_file(entry: Entry) -> bytes:
 
 
 def decode(data: bytes, shape: tuple[int, ...] | None) -> tuple[bytes, tuple[int, ...]]:
-    """Decodes an image; its size is checked before.
+    """Decodes an image after checking its size.
 
     Args:
-        data: a file of JPEG or PNG.
+        data: a JPEG or PNG file.
         shape: (H, W, C) of the first image; None for the first one.
 
     Returns:
@@ -131,4 +131,4 @@ def decode(data: bytes, shape: tuple[int, ...] | None) -> tuple[bytes, tuple[int
     except UserError:
         raise
     except Exception:  # Pillow raises errors of many kinds for damage
-        raise UserError("it is no whole image of JPEG or PNG") from None
+        raise UserError("it is no whole JPEG or PNG image") from None

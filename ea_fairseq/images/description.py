@@ -10,7 +10,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.descriptions import require_labels, require_statistics
 
 MAX_SIDE, MAX_CHANNELS, MAX_LABELS = 4096, 3, 10_000
-CHUNK = 1000  # images that are measured at a time
+CHUNK = 1000  # images to measure at a time
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class ImageDescription:
 
     @property
     def outputs(self) -> int:
-        """Outputs of a model, one for each class."""
+        """Number of outputs of a model, one for each class."""
         return len(self.labels)
 
     def prepare(self, images: np.ndarray) -> np.ndarray:
-        """Returns what models read of images (B, C, H, W), uint8: float32, without mean, in units of the deviation."""
+        """Converts images (B, C, H, W), uint8, to a model's input: float32, minus mean, divided by deviation."""
         mean, deviation = (
             np.array(numbers, dtype=np.float32)[:, None, None] * 255 for numbers in (self.mean, self.deviation)
         )

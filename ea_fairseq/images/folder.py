@@ -54,7 +54,7 @@ class ImageFolder:
 
 
 def cached(path: Path, split: str, cache: Path) -> ImageSet:
-    """Returns the images of an archive from a file of the cache, whose name has the archive's checksum, or makes it.
+    """Returns the images of an archive from the cache, whose file has the archive's checksum in its name, or makes it.
 
     Raises:
         UserError: as :func:`read_archive` does.
@@ -77,7 +77,7 @@ def load(place: Path, path: Path) -> ImageSet | None:
     """Reads a file of the cache, whose arrays have checksums.
 
     Args:
-        path: of the archive that it was made from.
+        path: the archive that it was made from.
 
     Returns:
         The images, or None if the file is missing or damaged.

@@ -11,7 +11,7 @@ class ImageSet:
     """N images of one size, and their classes.
 
     Args:
-        path: of the file, for messages.
+        path: the file, for messages.
         images: (N, H, W, C), uint8.
         labels: names of classes.
         targets: index in ``labels`` of each image's class.

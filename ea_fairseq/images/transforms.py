@@ -40,10 +40,10 @@ def cut_out(images: np.ndarray, rows: np.ndarray, columns: np.ndarray, fill: np.
 
 
 class Augmentation:
-    """What is drawn for each of N images: a crop, whether it is flipped and, if there is a colour, a cut-out.
+    """Random augmentations of each of N images: a crop, perhaps a flip and, if there is a colour, a cut-out.
 
     Args:
-        height, width: of the images.
+        height, width: size of the images.
         fill: (C,), the colour of cut-outs; None for no cut-outs.
     """
 

@@ -76,7 +76,7 @@ class SeriesDescription:
         return 1 if self.labels is None else len(self.labels)
 
     def prepare(self, series: np.ndarray) -> np.ndarray:
-        """Returns the model's input for a series (T, C), float32; a missing value is the channel's mean, 0 if normalized."""
+        """Converts a series (T, C) to a model's input, float32; missing values become the mean, 0 if normalized."""
         mean, deviation = np.array(self.mean), np.array(self.deviation)
         values = np.where(np.isnan(series), mean, series)
         return ((values - mean) / deviation if self.normalized else values).astype(np.float32)

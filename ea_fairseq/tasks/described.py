@@ -10,7 +10,7 @@ from ea_fairseq.errors import UserError
 
 
 class Description(Protocol):
-    """What models and checkpoints have of a data set."""
+    """The description of a data set that models and checkpoints keep."""
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -46,7 +46,7 @@ class DescribedTask(FairseqTask, Generic[D]):
 
     @property
     def description(self) -> D:
-        """The description of the training data, or that in the loaded checkpoint."""
+        """The description of the training data, or the loaded checkpoint's."""
         if self._description is None:
             self._description = self.describes.from_state(getattr(self.state, self.state_name))
         return self._description

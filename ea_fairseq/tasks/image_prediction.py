@@ -23,7 +23,7 @@ from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labe
 from ea_fairseq.tasks.numbered_classes import numbered_classes
 
 HEAD = SentencePredictionConfig.classification_head_name
-BEST = 5  # classes that top-5 accuracy reads
+BEST = 5  # classes that count for top-5 accuracy
 
 
 @dataclass
@@ -40,8 +40,8 @@ class ImagePredictionConfig(FolderConfig):
     augment_images: ChoiceEnum(AUGMENTATIONS) = field(  # type: ignore[valid-type]
         default="crop-flip",
         metadata={
-            "help": "what training does to images: crops after 4 pixels of padding and horizontal flips, also squares "
-            "of 8 x 8 pixels that are cut out, or nothing"
+            "help": "augmentation of training images: none, crop-flip (crops after 4 pixels of padding and horizontal "
+            "flips), or crop-flip-cutout (also cuts out squares of 8 x 8 pixels)"
         },
     )
     image_cache: Optional[str] = field(  # noqa: UP045  fairseq reads no other way of writing it
@@ -77,7 +77,7 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
         require_known_labels(file, description.labels)
 
     def build_dataset(self, file: ImageSet, indices: np.ndarray, training: bool) -> ImageDataset:
-        """Builds images with the numbers of their classes, as the training set counts them."""
+        """Builds a data set of images, with their classes numbered as in the training set."""
         numbers = np.array([self.description.labels.index(label) for label in file.labels])
         targets, augment = numbers[file.targets[indices]], str(self.cfg.augment_images) if training else "none"
         return ImageDataset(file.images, indices, targets, self.description, training, augment, self.cfg.seed)
@@ -110,7 +110,7 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
         return super().build_criterion(cfg, from_checkpoint)
 
     def valid_step(self, sample: dict, model: Any, criterion: FairseqCriterion) -> tuple[Tensor, int, dict]:
-        """Counts the images whose class is one of the five most probable, beside what the criterion counts."""
+        """Also counts the images whose class is one of the five most probable."""
         found: list[Tensor] = []
         head = model.classification_heads[HEAD]
         with head.register_forward_hook(lambda module, inputs, logits: found.append(logits)):
@@ -133,10 +133,10 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """The numbers of the classes."""
+        """The dictionary of class numbers."""
         return numbered_classes(self.description.outputs)
 
 
 def best_classes(logits: Tensor) -> Tensor:
-    """Of logits (B, N), the numbers of the five best classes, best first, (B, 5); (B, 1) if N is no more than five."""
+    """Returns the numbers (B, 5) of the five best classes of logits (B, N), best first; (B, 1) if N is at most five."""
     return logits.topk(BEST if logits.size(1) > BEST else 1, dim=1).indices

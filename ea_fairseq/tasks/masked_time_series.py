@@ -46,7 +46,7 @@ class MaskedTimeSeriesTask(TimeSeriesTask):
             )
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, training: bool) -> MaskedSeriesDataset:
-        """Series whose masked values differ from epoch to epoch in training, and never in validation."""
+        """Builds series whose masked values change from epoch to epoch in training, but not in validation."""
         series = [file.series[index] for index in indices]
         how = self.cfg.mask_ratio, self.cfg.mask_length, self.cfg.seed
         return MaskedSeriesDataset(series, self.description, training, *how)

@@ -43,7 +43,7 @@ class NodePredictionConfig(FairseqDataclass):
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
 class NodePredictionTask(DescribedTask[GraphDescription]):
-    """Predicts the classes of nodes: each batch has the whole graph, and the loss is of some nodes."""
+    """Predicts the classes of nodes: each batch has the whole graph, and the loss is over some nodes."""
 
     describes, state_name = GraphDescription, "graph"
 
@@ -105,7 +105,7 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
         return super().build_criterion(cfg, from_checkpoint)
 
     def train_step(self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Adds the gradient of the L2 term, for each node, because fairseq divides by their number."""
+        """Adds the gradient of the L2 term times the number of nodes, by which fairseq divides."""
         loss, sample_size, logging_output = super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
         if self.cfg.l2:
             squares: Tensor = sum(parameter.square().sum() for parameter in model.parameters())
@@ -116,8 +116,8 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
         """Logs fairseq's metrics and, in validation, ``both_best``: how often loss and accuracy were both best, or 0.
 
         With ``--best-checkpoint-metric both_best --maximize-best-checkpoint-metric --patience 100``, training follows
-        the rule of GAT's authors: the last epoch counts in which neither was ever better, and training ends after 100
-        epochs in which none of the two was as good as ever.
+        the rule of GAT's authors: it keeps the last epoch in which both matched or beat their best values so far, and
+        ends after 100 epochs in which neither did.
         """
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
@@ -125,7 +125,7 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
         nodes = sum(log["sample_size"] for log in logging_outputs)
         loss = float(sum(log["loss"] for log in logging_outputs)) / nodes
         accuracy = float(sum(log["ncorrect"] for log in logging_outputs)) / nodes
-        # fairseq's function for --patience has its count as an attribute; checkpoints have its attributes.
+        # fairseq's function for --patience keeps its count as an attribute; checkpoints store its attributes.
         training = sys.modules.get("fairseq_cli.train")
         best = vars(training.should_stop_early) if training else {}
         is_best = loss <= best.get("loss", math.inf), accuracy >= best.get("accuracy", 0.0)
@@ -141,5 +141,5 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """The numbers of the classes."""
+        """The dictionary of class numbers."""
         return numbered_classes(self.description.classes)

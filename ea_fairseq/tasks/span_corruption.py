@@ -25,7 +25,7 @@ T5_BLOCK = 568  # tokens, of which T5 makes a source of 512 and a target of 114
 class SpanCorruptionConfig(FairseqDataclass):
     """Flags of the task; the defaults are T5's."""
 
-    data: str = field(default=MISSING, metadata={"help": "folders of text, separated by colons, one an epoch in turn"})
+    data: str = field(default=MISSING, metadata={"help": "folders of text, separated by colons, one per epoch in turn"})
     tokens_per_sample: int = field(
         default=T5_BLOCK, metadata={"help": "tokens of a block of text, before spans are replaced"}
     )
@@ -82,22 +82,22 @@ class SpanCorruptionTask(FairseqTask):
         logger.info(f"{split}: {len(self.datasets[split]):,} blocks of {path}")
 
     def get_batch_iterator(self, *args: Any, **kwargs: Any) -> EpochBatchIterating:
-        """fairseq's iterator, with new processes in each epoch: those of the first would repeat its noise."""
+        """Returns fairseq's iterator, with new processes in each epoch: the first epoch's would repeat its noise."""
         batches = super().get_batch_iterator(*args, **kwargs)
         batches.reuse_dataloader = False
         return batches
 
     def max_positions(self) -> tuple[int, int]:
-        """The longest source and target that there are: the model may take less."""
+        """Returns the maximum lengths of source and target in the data; the model's may be lower."""
         longest = self.cfg.tokens_per_sample + 1
         return longest, longest
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """The one dictionary."""
+        """The shared dictionary."""
         return self.dictionary
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """The one dictionary."""
+        """The shared dictionary."""
         return self.dictionary

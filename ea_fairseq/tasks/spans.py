@@ -28,7 +28,7 @@ def add_sentinels(dictionary: Dictionary) -> list[int]:
 
 
 def count_noise(length: int, density: float, mean_length: float) -> tuple[int, int]:
-    """The number of noise tokens of a text of ``length`` tokens, and of the spans that they are in.
+    """Returns the number of noise tokens in a text of ``length`` tokens, and the number of spans that they form.
 
     At least one token is noise and one is not, but a text of one token has no noise.
     """
@@ -39,7 +39,7 @@ def count_noise(length: int, density: float, mean_length: float) -> tuple[int, i
 
 
 def draw_noise(length: int, density: float, mean_length: float, random: np.random.Generator) -> np.ndarray:
-    """Which tokens of a text are noise, (length,): spans in turn, the first of them without noise, the last with it."""
+    """Draws which tokens of a text are noise, (length,): spans without and with noise alternate, the last is noise."""
     noise, spans = count_noise(length, density, mean_length)
     if not spans:
         return np.zeros(length, dtype=bool)
@@ -48,7 +48,7 @@ def draw_noise(length: int, density: float, mean_length: float, random: np.rando
 
 
 def cut(total: int, parts: int, random: np.random.Generator) -> np.ndarray:
-    """The lengths of ``parts`` parts, of one token or more, each way to cut ``total`` tokens equally likely."""
+    """Draws the lengths of ``parts`` non-empty parts of ``total`` tokens; all ways to cut them are equally likely."""
     ends = np.sort(random.choice(total - 1, parts - 1, replace=False)) + 1
     return np.diff(ends, prepend=0, append=total)
 
@@ -63,20 +63,20 @@ def replace_spans(tokens: Tensor, masked: np.ndarray, sentinels: Tensor) -> Tens
 
 
 class Blocks:
-    """A text in blocks of ``tokens`` tokens, the last may be shorter: sentences without their ``</s>``, in their order.
+    """A text, its sentences joined without ``</s>``, in blocks of ``tokens`` tokens; the last may be shorter.
 
     fairseq's ``TokenBlockDataset`` loses its place at an empty sentence.
     """
 
     def __init__(self, sentences: FairseqDataset, tokens: int):
         self.sentences, self.tokens = sentences, tokens
-        self.ends = np.cumsum(sentences.sizes - 1, dtype=np.int64)  # of the sentences, in tokens of the text
+        self.ends = np.cumsum(sentences.sizes - 1, dtype=np.int64)  # ends of the sentences, in tokens of the text
         total = int(self.ends[-1]) if len(self.ends) else 0
         self.starts = np.arange(0, total, tokens)
         self.sizes = np.minimum(tokens, total - self.starts)
 
     def __getitem__(self, index: int) -> Tensor:
-        """The tokens of a block."""
+        """Returns the tokens of a block."""
         start, stop = self.starts[index], self.starts[index] + self.sizes[index]
         first, last = np.searchsorted(self.ends, start, side="right"), np.searchsorted(self.ends, stop)
         text = torch.cat([self.sentences[place][:-1] for place in range(first, last + 1)])
@@ -84,7 +84,7 @@ class Blocks:
 
 
 class SpanCorruptionDataset(FairseqDataset):
-    """Blocks of text with spans as noise, drawn by seed, epoch and block: whoever loads a block draws the same."""
+    """Blocks of text with spans as noise, drawn by seed, epoch and block, so that every process draws the same."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class SpanCorruptionDataset(FairseqDataset):
         """
         Args:
             sentences: token ids, each with ``</s>`` at its end.
-            tokens: of a block, before it is corrupted; the last block may be shorter.
+            tokens: number of tokens of a block before it is corrupted; the last block may be shorter.
             density: share of the tokens that are noise.
-            mean_length: of spans of noise, in tokens.
+            mean_length: mean length of the spans of noise, in tokens.
         """
         self.sentinels = torch.tensor(add_sentinels(dictionary))
         self.pad, self.eos = dictionary.pad(), dictionary.eos()
@@ -115,7 +115,7 @@ class SpanCorruptionDataset(FairseqDataset):
         self.epoch = epoch
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """``source`` and ``target``, tokens with ``</s>`` at their ends."""
+        """Returns ``source`` and ``target``, token ids that end with ``</s>``."""
         tokens = self.blocks[index].long()
         random = np.random.default_rng([self.seed, self.epoch, index])
         noise = draw_noise(len(tokens), self.density, self.mean_length, random)
@@ -124,25 +124,25 @@ class SpanCorruptionDataset(FairseqDataset):
         return {"id": index, "source": source, "target": target}
 
     def collater(self, samples: list[dict[str, Any]], pad_to_length: dict[str, int] | None = None) -> dict[str, Any]:
-        """A batch as that of sentence pairs, padded on the right."""
+        """Returns a batch as for sentence pairs, padded on the right."""
         return collate(samples, self.pad, self.eos, left_pad_source=False, pad_to_length=pad_to_length)
 
     @property
     def sizes(self) -> np.ndarray:
-        """Tokens of the blocks, before they are corrupted."""
+        """Numbers of tokens of the blocks, before they are corrupted."""
         return self.blocks.sizes
 
     def size(self, index: int) -> tuple[int, int]:
-        """The tokens of source and target."""
+        """Returns the numbers of tokens of source and target."""
         length = int(self.sizes[index])
         noise, spans = count_noise(length, self.density, self.mean_length)
         return length - noise + spans + 1, noise + max(spans, 1) + 1
 
     def num_tokens(self, index: int) -> int:
-        """The tokens of the longer of source and target, which count for ``--max-tokens``."""
+        """Returns the number of tokens of the longer of source and target, which counts for ``--max-tokens``."""
         return max(self.size(index))
 
     def ordered_indices(self) -> np.ndarray:
-        """The order in which blocks go into batches: neighbours in the text are in different ones."""
+        """Returns the order in which blocks go into batches, drawn so that neighbours in the text are separated."""
         with numpy_seed(self.seed):
             return np.random.permutation(len(self))

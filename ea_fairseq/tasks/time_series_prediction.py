@@ -26,15 +26,15 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
     """Predicts the class of a series, or a number if its files have numbers as targets."""
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, training: bool) -> SeriesDataset:
-        """Series with the numbers of their classes, as the training set counts them, or the numbers to predict."""
-        assert file.targets is not None  # as require_fitting says
+        """Builds a data set of series, with classes numbered as in the training set, or with the numbers to predict."""
+        assert file.targets is not None  # require_fitting has checked it
         targets = [file.targets[index] for index in indices]
         if file.labels is not None and self.description.labels is not None:
             targets = [self.description.labels.index(file.labels[target]) for target in targets]
         return SeriesDataset([file.series[index] for index in indices], targets, self.description, training)
 
     def require_fitting(self, file: SeriesFile) -> None:
-        """Checks that a file's series fit the model, and that its targets are those of the training set.
+        """Checks that a file's series fit the model, and that its targets are like the training set's.
 
         Raises:
             UserError: naming the file, if they do not.
@@ -72,7 +72,7 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
 
     @property
     def label_dictionary(self) -> Dictionary:
-        """The numbers of the classes."""
+        """The dictionary of class numbers."""
         return numbered_classes(self.description.outputs)
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:

@@ -21,8 +21,8 @@ WRONG = {
     "nodes.tsv, line 4: features must ascend": (0, 3, "2\t-\t-\t2 2"),
     "nodes.tsv, line 4: '-1' must be a whole number from 0 to 4,194,303": (0, 3, "2\t-\t-\t-1"),
     "nodes.tsv, line 3: it has 3 columns instead of 4": (0, 2, "1\t0\tvalid"),
-    "edges.tsv, line 2: an edge needs a < b, and is there once": (1, 1, "1\t0"),
-    "edges.tsv, line 3: an edge needs a < b, and is there once": (1, 2, "0\t1"),
+    "edges.tsv, line 2: an edge needs a < b, and must occur only once": (1, 1, "1\t0"),
+    "edges.tsv, line 3: an edge needs a < b, and must occur only once": (1, 2, "0\t1"),
     "edges.tsv, line 3: '3' must be a whole number from 0 to 2": (1, 2, "1\t3"),
     "edges.tsv, line 2: '²' must be a whole number from 0 to 2": (1, 1, "0\t²"),
 }

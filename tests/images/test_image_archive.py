@@ -72,7 +72,7 @@ def claim(width: int, height: int) -> bytes:
 
 GOOD = encode(draw_images(1, 1)[0])
 FILES = {
-    "it is no whole image of JPEG or PNG": [
+    "it is no whole JPEG or PNG image": [
         *(b"", b"GIF89a", GOOD[:60], GOOD[: len(GOOD) // 2], b"\xff\xd8\xff\xe0", b"%!PS-Adobe-3.0 EPSF-3.0\n"),
         *(encode(draw_images(1, 1)[0], form) for form in ("GIF", "BMP", "TIFF", "PPM", "WEBP")),
         claim(6, 6),
@@ -132,7 +132,7 @@ def test_what_is_too_much_is_refused(tmp_path, monkeypatch):
         ("MAX_IMAGES", 8, "008.png .* it comes after 8 images"),
         ("MAX_FILE", 100, "000.png .* it has more than 100 bytes"),
         ("MAX_BYTES", 8 * 108, "008.png .* with it, the images have more than 864 bytes"),
-        ("MAX_LABELS", 2, "has 3 classes, and there can be 2"),
+        ("MAX_LABELS", 2, "has 3 classes, but there can be at most 2"),
     ):
         with monkeypatch.context() as patch, pytest.raises(UserError, match=sentence):
             patch.setattr(archive, name, limit)
@@ -142,7 +142,7 @@ def test_what_is_too_much_is_refused(tmp_path, monkeypatch):
             info = tarfile.TarInfo("train/cat/x.png")
             info.size = len(GOOD)
             packed.addfile(info, io.BytesIO(GOOD))
-    with pytest.raises(UserError, match=r"train/cat/x\.png in .*twice\.tar: it is there twice"):
+    with pytest.raises(UserError, match=r"train/cat/x\.png in .*twice\.tar: it occurs twice"):
         read_archive(tmp_path / "twice.tar", "train")
 
 

@@ -82,7 +82,7 @@ def test_other_images_are_refused(home, model, tmp_path):
         (np.zeros((9, 8, 1), dtype=np.uint8), "the array is uint8 of the shape (9, 8, 1), and the model reads uint8"),
         (np.zeros((8, 8, 1)), "the array is float64 of the shape (8, 8, 1)"),
         (tmp_path / "none.png", "none.png cannot be read: No such file"),
-        (tmp_path / "text.png", "text.png: it is no whole image"),
+        (tmp_path / "text.png", "text.png: it is no whole JPEG or PNG image"),
     ):
         with pytest.raises(UserError, match=re.escape(sentence)):
             model.predict(image)

@@ -164,7 +164,7 @@ def test_another_python_is_not_put_into_an_environment_that_is_there(tmp_path, s
     made = make_environment(tmp_path, script=ENTER, PYTHON=sys.executable)
     assert made.returncode == 1
     assert made.stderr.count("\n") == 1
-    assert "is of Python 3.0," in made.stderr
+    assert "has Python 3.0," in made.stderr
     assert not installations(tmp_path)
 
 

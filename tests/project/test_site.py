@@ -158,7 +158,7 @@ def test_in_a_browser(site):
 def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     result = build(tmp_path)
-    assert (result.returncode, result.stderr) == (1, f"site: {tmp_path} is there and is no site: give a new folder.\n")
+    assert (result.returncode, result.stderr) == (1, f"site: {tmp_path} exists and is not a site: give a new folder.\n")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
