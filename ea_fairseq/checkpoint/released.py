@@ -55,7 +55,7 @@ def read_released(path: Path) -> dict[str, Any]:
         OSError: if a file cannot be read.
     """
     if not path.with_name(CONFIG).is_file():
-        raise UserError(f"there is no {CONFIG} beside it")
+        raise UserError(f"there is no {CONFIG} next to it")
     try:
         config = as_record(ReleasedConfig, read_json(path.with_name(CONFIG)))
     except ValueError as error:

@@ -120,7 +120,7 @@ def output_weight(model: nn.Module) -> Tensor | None:
     """Returns the weight (V, C) of the output projection if it is a plain linear layer without bias or hooks.
 
     Returns None otherwise, and if model or decoder override a method of fairseq between features and loss, if the dtype
-    is none of ``DTYPES``, and with ``--find-unused-parameters``.
+    is not in ``DTYPES``, and with ``--find-unused-parameters``.
     """
     while isinstance(model, WRAPPERS):
         if getattr(model, "find_unused_parameters", False):

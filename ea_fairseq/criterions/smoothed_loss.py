@@ -59,7 +59,7 @@ def chunked_loss(
 
 
 class ChunkedLoss(torch.autograd.Function):
-    """Computes the gradients in the forward pass, while a chunk's logits are there; backward only scales them."""
+    """Computes the gradients in the forward pass, while a chunk's logits exist; backward only scales them."""
 
     @staticmethod
     def forward(
