@@ -1,1 +1,1 @@
-"""Trainings by recipes and what is made of them: scores, tables, figures, costs, speed."""
+"""Training by recipes and evaluation of the results: scores, tables, figures, costs, speed."""

@@ -1,4 +1,4 @@
-"""What a command ran with: the versions of its tools, this project's commit, the machine."""
+"""The environment of a command: the versions of its tools, this project's commit, the machine."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """This project's commit, with ``+`` where tracked files were changed since, or None outside a checkout."""
+    """This project's commit, with ``+`` if tracked files have changed since, or None outside a checkout."""
 
     def git(*command: str) -> str:
         return subprocess.run(
@@ -34,14 +34,14 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """The processor's name, how many of its cores this process may use, and its threads where they are limited."""
+    """The processor's name, how many of its cores this process may use, and the limit of threads, if there is one."""
     threads = os.environ.get("OMP_NUM_THREADS")
     limit = f", {threads} thread{'s' * (threads != '1')}" if threads else ""
     return f"{processor_and_cores()}{limit}"
 
 
 def gpus() -> list[str]:
-    """The names of the GPUs that CUDA shows, none without a driver."""
+    """The names of the GPUs that CUDA can use; empty without a driver."""
     listing = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
@@ -53,6 +53,6 @@ def gpus() -> list[str]:
 
 
 def require_matplotlib() -> None:
-    """Raises UserError where figures cannot be drawn."""
+    """Raises UserError if figures cannot be drawn."""
     if find_spec("matplotlib") is None:
         raise UserError("matplotlib is not installed: run pip install 'ea-fairseq[plots]'.")

@@ -38,12 +38,12 @@ PLOTS = STYLE | {
 
 
 def literal(text: str) -> str:
-    """A text that matplotlib draws letter by letter: between two dollar signs it would read a formula of TeX's."""
+    """Escapes dollar signs, between which matplotlib would read a TeX formula."""
     return text.replace("$", r"\$")
 
 
 def looks(names: list[str]) -> dict[str, dict[str, str]]:
-    """A colour, a line style and a marker for each name, in their order."""
+    """Assigns each name a colour, a line style and a marker, in the order of the names."""
     styles = zip(names, cycle(OKABE_ITO), cycle(LINES), cycle(MARKERS), strict=False)
     return {name: {"color": color, "linestyle": line, "marker": marker} for name, color, line, marker in styles}
 

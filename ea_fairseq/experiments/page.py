@@ -1,4 +1,4 @@
-"""One HTML page with tables, which readers sort, figures and what made each result; it needs nothing beside itself."""
+"""A self-contained HTML page of sortable tables, figures, and how each result was made."""
 
 import base64
 import html
@@ -41,17 +41,17 @@ code { font-size: .8rem; overflow-wrap: anywhere; }
 
 THEME = PACKAGE / "explorer" / "theme.css"
 SORTING = Path(__file__).with_name("sort_tables.js")
-MAPS = "attention_maps"  # beside the checkpoints, where attention_maps.py puts its files
+MAPS = "attention_maps"  # folder next to the checkpoints, where attention_maps.py puts its files
 PAGES = (".html", ".svg")
 
 
 def page(title: str, tables: str, figures: list[str], runs: list[str]) -> str:
-    """The page.
+    """Returns the page.
 
     Args:
         tables: as HTML.
         figures: as HTML, see :func:`figure` and :func:`picture`.
-        runs: what made each result, as HTML.
+        runs: how each result was made, as HTML.
     """
     blocks = [
         f"<h1>{html.escape(title)}</h1>",
@@ -69,13 +69,13 @@ def page(title: str, tables: str, figures: list[str], runs: list[str]) -> str:
 
 
 def picture(path: Path, caption: str) -> str:
-    """A figure of the page, with the SVG file in it."""
+    """Returns a figure of the page, with the SVG file embedded."""
     data = base64.b64encode(path.read_bytes()).decode()
     return figure(f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(caption)}">', caption)
 
 
 def figure(drawing: str, caption: str) -> str:
-    """A figure of the page.
+    """Returns a figure of the page.
 
     Args:
         drawing: as HTML.
@@ -84,7 +84,7 @@ def figure(drawing: str, caption: str) -> str:
 
 
 def run_html(result: Results, out: Path | None = None) -> str:
-    """What made a result, folded away; with links to its attention maps if the folder of the page is given."""
+    """Shows how a result was made, folded away, with links to its attention maps if the page's folder is given."""
     found = [*facts_of(result), *(maps_of(result, out) if out else ())]
     facts = "\n".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in found)
     heading = html.escape(f"{result.model}, {result.dataset.name}, seed {result.seed}")
@@ -92,7 +92,7 @@ def run_html(result: Results, out: Path | None = None) -> str:
 
 
 def facts_of(result: Results) -> Iterator[tuple[str, str]]:
-    """Names and HTML of what made a result."""
+    """Yields names and HTML values of the facts of how a result was made."""
     for name, score in result.scores.items():
         value = f"{score.score:.{digits_of(name)}f}"
         yield name, f"{value}: {html.escape(score.detail)}<br><code>{html.escape(score.signature)}</code>"
@@ -108,7 +108,7 @@ def facts_of(result: Results) -> Iterator[tuple[str, str]]:
 
 
 def maps_of(result: Results, out: Path) -> Iterator[tuple[str, str]]:
-    """Links to the attention maps of a trained model, where there are some."""
+    """Yields links to the attention maps of a trained model, if it has any."""
     folder = result.folder.parent / MAPS
     pages = [path for path in sorted(folder.glob("*")) if path.suffix in PAGES]
     links = []

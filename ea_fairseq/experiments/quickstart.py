@@ -1,7 +1,6 @@
 """``ea-fairseq quickstart``: trains a model and its baseline on a small corpus, and shows their translations.
 
-Importing this takes no package but Python's own, so that --help and bad options are answered before anything is
-installed.
+This module imports only the standard library, so that --help and option errors work before anything is installed.
 """
 
 import hashlib
@@ -26,8 +25,8 @@ from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, 
 from ea_fairseq.plain.project import PROJECT
 
 BASELINE = "transformer_lite"
-SECONDS = 1.0  # between two looks at the logs of trainings
-RECIPES = "quickstart"  # the data set whose recipes are taken
+SECONDS = 1.0  # between two checks of the training logs
+RECIPES = "quickstart"  # the data set whose recipes are used
 OF_EMBEDDED = {"merges": 5000, "max_update": 1450, "max_tokens": 900}
 OF_OTHERS = {"merges": 8000, "max_update": 20000, "max_tokens": 4096}
 DESCRIPTION = """\
@@ -44,7 +43,7 @@ EXAMPLE = (
 
 
 def options() -> Parser:
-    """The options."""
+    """Returns the parser of the options."""
     parser = Parser("quickstart", DESCRIPTION, EXAMPLE)
     add, count = parser.add_argument, at_least(1)
     text = "model to compare with the baseline, from the quick start's recipes (default: ea_transformer_lite)"
@@ -70,7 +69,7 @@ def options() -> Parser:
 
 
 def completed(args: Namespace) -> Namespace:
-    """The options, with those that depend on others; raises UserError where they do not go together."""
+    """Fills in the options that depend on others; raises UserError if options contradict each other."""
     models = [name.partition("/")[2] for name in names() if name.startswith(f"{RECIPES}/")]
     models.remove(BASELINE)
     if args.model not in models:
@@ -91,10 +90,10 @@ def completed(args: Namespace) -> Namespace:
 
 
 class QuickStart:
-    """What the options ask for, made in their folder.
+    """Runs all steps of the quick start in its output folder.
 
     Raises:
-        UserError: where that folder will not do.
+        UserError: if that folder cannot be used.
     """
 
     def __init__(self, args: Namespace):
@@ -120,7 +119,7 @@ class QuickStart:
         return list(map(str, found))
 
     def stamp(self, model: str) -> str:
-        """What a training depends on: its text, how that is prepared, its recipe and flags."""
+        """Identifies a training by its text, how that is prepared, its recipe and its flags."""
         args = self.args
         recipe = recipe_text(f"{RECIPES}/{model}").encode("utf-8", "surrogateescape")
         data = f"{self.checksum_of_text()} {args.source_lang} {args.target_lang} {args.merges}"
@@ -138,7 +137,7 @@ class QuickStart:
         return digest.hexdigest()
 
     def run(self) -> None:
-        """Does what is not done yet, and prints the report."""
+        """Runs the steps that are not done yet, and prints the report."""
         self.claim()
         if not self.args.corpus:
             self.folder.stage(
@@ -154,9 +153,9 @@ class QuickStart:
         )
 
     def claim(self) -> None:
-        """Makes the folders of trainings that are to begin; raises UserError where one holds another training.
+        """Creates the folders of new trainings; raises UserError if one of them holds another training.
 
-        That is before anything is made anew on which the trainings that are there may depend.
+        This comes before anything is rebuilt that existing trainings may depend on.
         """
         new = [model for model in self.models if not self.folder.is_made(model, self.stamp(model))]
         for model in new:
@@ -171,17 +170,17 @@ class QuickStart:
             self.folder.stamp(model, self.stamp(model))
 
     def prepare(self) -> None:
-        """Makes the binarised data."""
+        """Binarises the data."""
         args = self.args
         words = ["prepare", "corpus", "--source-lang", args.source_lang, "--target-lang", args.target_lang]
         words += ["--merges", str(args.merges), "--joined-dictionary", str(self.corpus), str(self.data)]
         self.run_command(words, f"preparing {self.corpus}")
 
     def train(self) -> None:
-        """Trains all models at once, each on its part of the cores, and shows how far they are.
+        """Trains all models at once, each on its share of the cores, and shows their progress.
 
         Raises:
-            UserError: naming a training that failed, when the others are stopped.
+            UserError: naming a training that failed; the others are stopped.
         """
         from ea_fairseq.experiments.runs.training_log import Progress
 
@@ -193,7 +192,7 @@ class QuickStart:
                 bars.callback(progress[-1].close)
             running = True
             while running:
-                running = None in [process.poll() for process in processes.values()]  # asks all of them
+                running = None in [process.poll() for process in processes.values()]  # the list polls every process
                 for one in progress:
                     one.look()
                 for model, process in processes.items():
@@ -204,7 +203,7 @@ class QuickStart:
 
     @contextmanager
     def trainings(self) -> Iterator[dict[str, subprocess.Popen]]:
-        """Starts the trainings, which go on from their last checkpoints; none of them outlives the context."""
+        """Starts or resumes the trainings; none of them outlives the context."""
         from ea_fairseq.installation import cores
 
         threads = (len(cores()) + 1) // len(self.models)
@@ -228,11 +227,11 @@ class QuickStart:
                 process.wait()
 
     def log(self, name: str, kind: str) -> Path:
-        """The file of what a command prints."""
+        """Returns the log file of a command."""
         return self.out / LOGS / f"{name}.{kind}"
 
     def evaluate(self, model: str) -> None:
-        """Translates the test set and scores it; raises UserError where that fails."""
+        """Translates the test set and scores it; raises UserError if that fails."""
         self.folder.say(f"translating the test set with {model}")
         reference = self.corpus / f"test.{self.args.target_lang}"
         if not reference.is_file():
@@ -241,7 +240,7 @@ class QuickStart:
         self.run_command(words, f"evaluating {model}", self.log(model, "scores"))
 
     def report(self) -> None:
-        """Writes the page, and prints what it says in short."""
+        """Writes the report page, and prints a summary."""
         from ea_fairseq.experiments.reports.summary import summary
 
         args = self.args
@@ -252,7 +251,7 @@ class QuickStart:
         print(summary(self.folders, self.corpus, args.source_lang, args.target_lang))
 
     def run_command(self, words: list[str], what: str, log: Path | None = None) -> None:
-        """Runs a command of this package; raises UserError where it fails, whose reason stands above, or in the log."""
+        """Runs a command of this package; raises UserError if it fails, with the reason printed or in the log."""
         with log.open("w") if log else nullcontext() as output:
             done = subprocess.run(own_command(*words), env=own_environment(), stdout=output, preexec_fn=die_with_parent)
         if done.returncode:
@@ -260,7 +259,7 @@ class QuickStart:
 
 
 def main() -> None:
-    """Trains and compares."""
+    """Trains and compares the models."""
     args = completed(options().parse_args())
     quick_start = QuickStart(args)
     if args.check:

@@ -20,7 +20,7 @@ function sort(table, column) {
   const body = table.tBodies[0];
   const text = column === 0;
   const before = headings[column].getAttribute("aria-sort");
-  const ascending = before ? before === "descending" : text; // of numbers the largest first
+  const ascending = before ? before === "descending" : text; // numbers: the largest first
   const cell = (row) => row.cells[column].textContent;
   const lacks = (row) => !text && numberOf(cell(row)) === null;
   const rows = [...body.rows].sort((one, other) => {

@@ -23,10 +23,10 @@ class Code(str):
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column is of text and whose others are of numbers.
+    """A table whose first column has text and whose other columns have numbers.
 
     Args:
-        notes: sentences below it.
+        notes: sentences below the table.
     """
 
     header: list[str]
@@ -34,7 +34,7 @@ class Table:
     notes: list[str]
 
     def markdown(self) -> str:
-        """The table in Markdown, notes below it."""
+        """Returns the table in Markdown, with its notes below."""
 
         def shown(cell: str) -> str:
             text = f"`{cell}`" if isinstance(cell, Code) and "`" not in cell else markdown(cell)
@@ -46,14 +46,14 @@ class Table:
         return "\n\n".join([table, *map(markdown, self.notes)]) + "\n"
 
     def csv(self) -> str:
-        """Without the notes; minus signs are hyphens, as programs read them."""
+        """Returns the table in CSV, without notes; minus signs become hyphens, which programs can read."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([[cell.replace(MINUS, "-") for cell in row] for row in (self.header, *self.rows)])
         return text.getvalue()
 
     def latex(self) -> str:
-        """An environment ``tabular`` that needs no package, and the notes in small print below it."""
+        """Returns a ``tabular`` environment that needs no package, with the notes in small print below."""
         lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\hline"]
         for index, row in enumerate((self.header, *self.rows)):
             lines.append(" & ".join(map(latex, row)) + r" \\" + (r" \hline" if index in (0, len(self.rows)) else ""))
@@ -61,7 +61,7 @@ class Table:
         return "\n".join([*lines, r"\end{tabular}\par\smallskip", r"{\footnotesize\raggedright", *notes, "}"]) + "\n"
 
     def html(self) -> str:
-        """The table in HTML, notes below it."""
+        """Returns the table in HTML, with its notes below."""
 
         def row(tag: str, cells: list[str]) -> str:
             return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
@@ -75,17 +75,17 @@ class Table:
 
 
 def markdown(text: str) -> str:
-    """A line of text with what Markdown has its own meaning for escaped; in a cell a bar has one, too."""
+    """Escapes Markdown's special characters in a line of text, but not the bar, which is special only in cells."""
     return MARKUP.sub(lambda found: PUNCTUATION.sub(r"\\\1", found[0]), text.lstrip())
 
 
 def latex(text: str) -> str:
-    """Text with what LaTeX has its own meaning for escaped."""
+    """Escapes LaTeX's special characters."""
     return "".join(LATEX.get(character, character) for character in text)
 
 
 def text_table(rows: list[list[str]]) -> str:
-    """Rows as plain text in columns: the first to the left, the others to the right."""
+    """Formats rows as plain text: the first column is left-aligned, the others are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(cells))
@@ -94,5 +94,5 @@ def text_table(rows: list[list[str]]) -> str:
 
 
 def short(number: float) -> str:
-    """A number as the papers print it: 2.49M, 163.57M, 2.70G."""
+    """Formats a number as the papers do: 2.49M, 163.57M, 2.70G."""
     return f"{number / 1e9:.2f}G" if number >= 1e9 else f"{number / 1e6:.2f}M"

@@ -1,4 +1,4 @@
-"""Translate raw text, line for line, with a trained model; the text is prepared as the model's own was."""
+"""Translates raw text, line by line, with a trained model; the text is prepared like the model's training data."""
 
 import argparse
 import gc
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from ea_fairseq.hub.translation import TranslationHub
 
-# Where a text that is too long is cut, the best place first.
+# Where to cut a text that is too long, the best place first.
 ENDS = (re.compile(r"(?<=[.!?…])[\"'”\u2019»)\]]*\s+|(?<=[。\uff01\uff1f])"), re.compile(r"\s+"), re.compile(""))
 PROGRESS = "translate: {n_fmt} lines in {elapsed}, {rate_noinv_fmt}"
-PATIENCE = 5  # seconds before there is progress to tell; on a terminal the translations themselves tell it
+PATIENCE = 5  # seconds before progress is shown; on a terminal the translations themselves show it
 EXAMPLE = "ea-fairseq translate runs/quickstart/ea_transformer_lite <<<'Der Arzt bringt Wein mit.'"
 
 
 class Translator:
-    """A model, how to search with it, and the tag of the text, if it has one."""
+    """A model, its search options, and the tag of the text, if it has one."""
 
     def __init__(self, hub: "TranslationHub", search: dict[str, Any], tag: str | None = None) -> None:
         self.hub = hub
@@ -45,14 +45,14 @@ class Translator:
         self.most_tokens = hub.max_positions[0]
 
     def __call__(self, lines: list[str], first: int = 1) -> list[str]:
-        """Translate tidied lines, the first of which has the number ``first`` in messages."""
+        """Translates tidied lines; in messages, the first of them has the number ``first``."""
         parts = [self.parts(line, number) for number, line in enumerate(lines, first)]
         hypotheses = iter(self.hub.generate([tokens for line in parts for tokens in line], **self.search))
         texts = [[self.hub.decode(next(hypotheses)[0]["tokens"].cpu()) for _ in line] for line in parts]
         return [tidy(" ".join(line)) for line in texts]
 
     def parts(self, line: str, number: int) -> "list[Tensor]":
-        """The tokens of a line: none of an empty one, and of one that is too long those of each of its parts."""
+        """Returns the tokens of each part of a line: no part if it is empty, several if it is too long."""
         parts = [tokens for tokens in self.cut(line, number) if len(tokens) > 1]
         if len(parts) > 1:
             tqdm.write(
@@ -63,7 +63,7 @@ class Translator:
         return parts
 
     def cut(self, text: str, number: int) -> "list[Tensor]":
-        """The tokens of a text, cut near the middle again and again until no part is too long."""
+        """Returns the tokens of a text, cut near the middle repeatedly until no part is too long."""
         tokens = self.hub.encode(text, self.tag)
         if len(tokens) <= self.most_tokens:
             return [tokens]
@@ -78,15 +78,15 @@ class Translator:
 
 
 class Progress(tqdm):
-    """tqdm's, which by itself draws after each message, however early that is."""
+    """A tqdm bar that stays hidden until its delay is over; tqdm's own appears after any message."""
 
     def refresh(self, *args: Any, **options: Any) -> bool | None:
-        """Draws, unless it is too early."""
+        """Draws the bar, unless it is too early."""
         return time.time() >= self.start_t + self.delay and super().refresh(*args, **options)
 
 
 def load(args: argparse.Namespace) -> Translator:
-    """The translator that the arguments ask for."""
+    """Loads the translator that the arguments describe."""
     import torch
 
     from ea_fairseq.search.generation_options import requested_precisions
@@ -94,20 +94,20 @@ def load(args: argparse.Namespace) -> Translator:
 
     precisions = {name: True for name in PRECISIONS if getattr(args, name)}
     if args.sampling and (args.shortlist or precisions):
-        raise UserError("--sampling is a search of fairseq's, without --shortlist and --native-...: leave these out.")
-    requested_precisions(precisions.get)  # refuses those that this processor does not have
+        raise UserError("--sampling is done by fairseq, without --shortlist and --native-...: leave these out.")
+    requested_precisions(precisions.get)  # raises UserError for those that this processor lacks
     files = find_model(args.model_dir, args.checkpoint, args.data)
     hub = load_translation(files, args.cpu, max_tokens=args.max_tokens, batch_size=None)
     # fairseq ends every translation after 200 tokens; only a long source needs more.
     search: dict[str, Any] = {"lenpen": args.lenpen, "max_len_a": 1, "max_len_b": 200}
     search["beam"] = args.beam or (1 if args.sampling else 5)
     if args.tag:
-        hub.tag_id(args.tag)  # refuses one that the model does not know before anything is translated
+        hub.tag_id(args.tag)  # raises UserError for an unknown tag, before anything is translated
     if args.sampling:
         search |= {"sampling": True, "sampling_topk": args.sampling_topk}
         torch.manual_seed(args.seed)
     if args.shortlist:
-        Shortlist.of_task(str(args.shortlist), hub.task)  # refuses one of other words before anything is translated
+        Shortlist.of_task(str(args.shortlist), hub.task)  # raises UserError for another vocabulary, too
         search["shortlist"] = str(args.shortlist)
     return Translator(hub, search | precisions, args.tag)
 
@@ -123,7 +123,7 @@ def read_lines(file: IO[bytes]) -> Iterator[str]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Puts Ctrl-C off until the context ends."""
+    """Delays Ctrl-C until the context ends."""
     put_off = []
     handler = signal.signal(signal.SIGINT, lambda *call: put_off.append(call))
     try:
@@ -135,10 +135,10 @@ def uninterrupted() -> Iterator[None]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The options."""
+    """Parses the options."""
     parser = Parser(
         "translate",
-        "Translates raw text, one sentence per line, with a trained model, line for line. The text is\n"
+        "Translates raw text with a trained model, one sentence per line in, one translation per line out. It is\n"
         "tokenized, lower-cased and segmented as the model's data was, and the translations are raw text again.\n"
         "Lines longer than the model can read are translated in parts.",
         EXAMPLE,
@@ -146,20 +146,20 @@ def parse_arguments() -> argparse.Namespace:
     )
     add, count = parser.add_argument, at_least(1)
     add("model_dir", type=Path, metavar="MODEL_DIR", help="folder of the model's checkpoint")
-    text = f"the checkpoint, or several for an ensemble (default: the first there is of {', '.join(CHECKPOINTS)})"
+    text = f"the checkpoint, or several for an ensemble (default: the first that exists of {', '.join(CHECKPOINTS)})"
     add("--checkpoint", metavar="NAME[:NAME]", help=text)
     text = "folder of dictionaries, subword model and preparation.json (default: MODEL_DIR if it has dictionaries, "
     add("--data", type=Path, metavar="DIR", help=f"{text}else the folder that the model was trained on)")
     add("--beam", type=count, metavar="N", help="width of the beam (default: 5; with --sampling 1)")
     text = "length penalty, higher for longer translations (default: 1)"
     add("--lenpen", type=at_least(0, float), default=1.0, metavar="F", help=text)
-    text = "of all lines, if the model was trained with tags, such as a domain"
+    text = "tag of all lines, such as a domain, if the model was trained with tags"
     add("--tag", metavar="NAME", help=text)
     text = "draw each token from the model's distribution instead of searching the best, as for back-translation"
     add("--sampling", action="store_true", help=text)
     text = "with --sampling, draw only from the N most likely tokens (default: from all)"
     add("--sampling-topk", type=count, default=-1, metavar="N", help=text)
-    add("--seed", type=at_least(0), default=1, metavar="N", help="of --sampling (default: 1)")
+    add("--seed", type=at_least(0), default=1, metavar="N", help="seed of --sampling (default: 1)")
     text = "shortlist file of ea-fairseq shortlist: choose only among translations of the source's words"
     add("--shortlist", type=Path, metavar="FILE", help=text)
     for name in PRECISIONS:
@@ -173,20 +173,20 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Translate stdin to stdout."""
+    """Translates stdin to stdout."""
     args = parse_arguments()
     if sys.stdin is None:
         raise UserError("there is no standard input: give the text by '< in.txt' or a pipe.")
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that goes away ends this quietly
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # if the reader of our output closes it, end quietly
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
     window = args.buffer_size or (1 if sys.stdin.isatty() else 1000)
     output, done = sys.stdout.buffer, 0
     try:
         with redirect_stdout(sys.stderr):
-            gc.disable()  # imports and a model are no garbage: searching it takes a fifth of the time until here
+            gc.disable()  # loading makes no garbage, and collecting would take a fifth of its time
             translate = load(args)
-            gc.freeze()  # nor at the end of the process, where it takes as long again
+            gc.freeze()  # so that exiting does not collect either, which would take as long again
             gc.enable()
             lines = read_lines(sys.stdin.buffer)
             shown = {"unit": " lines", "bar_format": PROGRESS, "file": sys.stderr, "delay": PATIENCE}

@@ -1,4 +1,4 @@
-"""A process that measures one variant of a case: how long a step takes, and what it costs besides."""
+"""The worker process that measures one variant of a case: the time and other costs of a step."""
 
 import logging
 import math
@@ -34,14 +34,14 @@ WORKLOADS: dict[str, type[Workload]] = {
     "series": SeriesTraining,
 }
 PEER_WORKLOADS: dict[str, type[Workload]] = {"generation": PeerGeneration, "translation": PeerTranslation}
-TICKS = 100  # of /proc/stat in a second
-BUSY = (0, 1, 2, 5, 6, 7)  # its columns user, nice, system, irq, softirq and steal
+TICKS = 100  # per second, in /proc/stat
+BUSY = (0, 1, 2, 5, 6, 7)  # columns user, nice, system, irq, softirq and steal of /proc/stat
 UNDECLARED_VIEWS = ("aten::_unsafe_view", "aten::_reshape_alias")
 WARM_UP_STEPS = 3
 
 
 def serve(connection: Connection) -> None:
-    """Answers requests, each the name of a method of Bench and its arguments, until the other end is closed."""
+    """Answers requests until the other end is closed; each names a method of Bench and its arguments."""
     logging.disable(logging.WARNING)
     bench = Bench()
     while True:
@@ -61,7 +61,7 @@ class Bench:
     """Times one variant of a case."""
 
     def build(self, case: Case, variant: Variant, settings: Settings) -> int:
-        """Returns the words that a step works on."""
+        """Builds the workload; returns the number of words that a step processes."""
         torch.set_num_threads(settings.threads)
         dispatch.backend = variant.backend
         self.device = torch.device(settings.device)
@@ -70,14 +70,14 @@ class Bench:
         return self.workload.words
 
     def warm_up(self, least: float) -> float:
-        """Takes so many steps for a sample that it lasts ``least`` seconds; returns how many seconds it lasts."""
+        """Sets the steps per sample so that it lasts at least ``least`` seconds; returns its expected seconds."""
         self.steps = 1
         seconds = min(self.timed() for _ in range(WARM_UP_STEPS))
         self.steps = max(1, math.ceil(least / seconds))
         return self.steps * seconds
 
     def timed(self) -> float:
-        """Seconds of a step, on average over those of a sample."""
+        """Returns the mean seconds of a step over one sample."""
         self.synchronize()
         begin = time.perf_counter()
         for _ in range(self.steps):
@@ -86,18 +86,18 @@ class Bench:
         return (time.perf_counter() - begin) / self.steps
 
     def synchronize(self) -> None:
-        """Waits until the GPU has done all its work."""
+        """Waits until the GPU has finished its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def sample(self) -> Sample:
-        """The seconds of one run, and the part of the processor's time that others took meanwhile."""
+        """Returns the seconds of a step, and the share of processor time that others took meanwhile."""
         before = Reading.now()
         seconds = self.timed()
         return Sample(seconds, before.taken_by_others(Reading.now()))
 
     def cost(self) -> Cost:
-        """What a step costs; without a backward pass, operations and saved storages are None."""
+        """Returns the costs of a step; without a backward pass, operations and saved bytes are None."""
         peak = memory(self.device, "VmHWM") - self.before
         workload = self.workload
         if not workload.has_backward:
@@ -108,10 +108,10 @@ class Bench:
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds on clocks: of the wall, of this process' own work, and of all work on its cores.
+    """A reading of three clocks, in seconds: wall time, this process' CPU time, and busy time of its cores.
 
     Args:
-        busy: summed over the cores that this process may use; what a virtual machine's host took of them counts.
+        busy: summed over the cores that this process may use; time stolen by a virtual machine's host counts.
     """
 
     wall: float
@@ -121,26 +121,26 @@ class Reading:
 
     @classmethod
     def now(cls) -> "Reading":
-        """Seconds of wall clock, of this process, and of all that the cores did."""
+        """Reads the clocks."""
         allowed = cores()
         busy = busy_seconds(Path("/proc/stat").read_text(), allowed)
         return cls(time.perf_counter(), time.process_time(), busy, len(allowed))
 
     def taken_by_others(self, later: "Reading") -> float:
-        """Share of the cores' time until a later reading that was neither idle nor this process' own."""
+        """Returns the share of the cores' time, until a later reading, that other processes used."""
         others = (later.busy - self.busy) - (later.own - self.own)
         return max(0.0, others) / ((later.wall - self.wall) * self.cores)
 
 
 def busy_seconds(stat: str, allowed: set[int]) -> float:
-    """Seconds in which the allowed cores were not idle, from the text of /proc/stat."""
+    """Returns the busy seconds of the allowed cores, from the text of /proc/stat."""
     names = {f"cpu{core}" for core in allowed}
     lines = [line.split() for line in stat.splitlines()]
     return sum(int(numbers[column]) for name, *numbers in lines if name in names for column in BUSY) / TICKS
 
 
 class OperationCount(TorchDispatchMode):
-    """Counts the operations that are dispatched to a device and are no views."""
+    """Counts the operations that are dispatched to a device, except views."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,14 +152,14 @@ class OperationCount(TorchDispatchMode):
 
 
 def count_operations(step: Callable[[], object]) -> int:
-    """How many operations of torch a step takes, views not counted."""
+    """Counts the torch operations of a step, except views."""
     with OperationCount() as count:
         step()
     return count.operations
 
 
 def memory(device: torch.device, name: str) -> int:
-    """Bytes of memory in use: now (``VmRSS``) or, since the process began, at most (``VmHWM``)."""
+    """Returns bytes of memory: those in use now (``VmRSS``), or the peak since the process began (``VmHWM``)."""
     if device.type == "cuda":
         now = name == "VmRSS"
         return torch.cuda.memory_allocated(device) if now else torch.cuda.max_memory_allocated(device)

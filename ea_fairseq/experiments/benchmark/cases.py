@@ -1,4 +1,4 @@
-"""What is measured: cases, such as a training at one length, and variants, such as a model in half precision."""
+"""What the benchmark measures: cases, such as training at one length, and variants, such as half precision."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +18,10 @@ LENGTHS = {
     **dict.fromkeys(ENCODER_PARTS, (30, 128)),
     "series": (152, 315),  # Handwriting's and UWaveGestureLibrary's
 }
-QUICK_LENGTHS = {"generation": (10,), "growth": (32, 128, 512)}  # of other parts the first of LENGTHS
-TOKENS = 4100  # of a batch, padding included
-FEWER_TOKENS = 1024  # in a training step of the base model on a CPU, and in a quick one
-SEARCHES = ((5, 128), (1, 128), (5, 1))  # beam and sentences
+QUICK_LENGTHS = {"generation": (10,), "growth": (32, 128, 512)}  # other parts use the first of LENGTHS
+TOKENS = 4100  # per batch, padding included
+FEWER_TOKENS = 1024  # in a training step of the base model on a CPU, and in a quick run
+SEARCHES = ((5, 128), (1, 128), (5, 1))  # beam, sentences per batch
 EVOLVING_FAMILY = "ea_transformer"
 STOCK_CRITERION, CHUNKED_CRITERION = "label_smoothed_cross_entropy", "ea_label_smoothed_cross_entropy"
 
@@ -31,13 +31,12 @@ class Case:
     """One workload, the same for all variants.
 
     Args:
-        part: one of PARTS; block and growth are of one self-attention, forward and backward. Or one of ENCODER_PARTS,
-            of a RoBERTa that classifies; or one of TRAINED_PARTS, of models that were trained; or one of SERIES_PARTS,
-            of classifiers of time series.
-        size: one of SIZES, or of ENCODER_SIZES; of trained models and of series empty.
-        length: N, tokens of the longest sentence on either side; of a text 0.
+        part: one of PARTS (block and growth measure one self-attention, forward and backward), of ENCODER_PARTS (a
+            RoBERTa classifier), of TRAINED_PARTS (trained models) or of SERIES_PARTS (classifiers of time series).
+        size: one of SIZES or ENCODER_SIZES; empty for trained models and series.
+        length: N, tokens of the longest sentence on either side; 0 for a text.
         sentences: B.
-        beam: of a search, else 0.
+        beam: width of the beam, or 0 if the case is not a search.
         text: the file that trained models translate.
     """
 
@@ -50,7 +49,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What tables call the case: size, length in tokens, batch in sentences, and the search of generation."""
+        """The name of the case in tables: size, length in tokens, and batch size in sentences or kind of search."""
         search = f"{f'beam {self.beam}' if self.beam > 1 else 'greedy'}, batch {self.sentences}"
         if self.text:
             return f"{Path(self.text).name}, {search}"
@@ -63,15 +62,15 @@ class Variant:
     """A model and how it is run.
 
     Args:
-        evolving: a family of ours, or fairseq's Transformer, or what plain PyTorch computes of the family.
+        evolving: whether it is our family, not fairseq's Transformer or the family in plain PyTorch.
         backend: EA_BACKEND.
-        bf16: under torch.autocast in bfloat16, where the criterion has it by ``--autocast``, with ``--fast-dropout``.
-        criterion: of a training.
-        tuned: with the allocator settings of plain/huge_pages.py.
-        family: as ea_fairseq.attention.registry names it.
-        model: the folder of one that was trained.
-        peer: the type in which CTranslate2 computes where that runs the model, else empty.
-        precision: in which native search multiplies by weights, beside float32 if that is faster.
+        bf16: whether torch.autocast uses bfloat16; if the criterion has ``--autocast``, with ``--fast-dropout``, too.
+        criterion: used in training.
+        tuned: whether the allocator settings of plain/huge_pages.py are used.
+        family: its name in ea_fairseq.attention.registry.
+        model: the folder of a trained model.
+        peer: CTranslate2's compute type if that engine runs the model, else empty.
+        precision: that native search uses to multiply by weights, unless float32 is faster.
     """
 
     name: str
@@ -86,7 +85,7 @@ class Variant:
     precision: str = ""
 
     def of_family(self, family: str) -> "Variant":
-        """The same of another family, whose name takes the place of ``EA``."""
+        """Returns this variant for another family, whose name replaces ``EA``."""
         return self if family == self.family else replace(self, name=self.name.replace("EA", family), family=family)
 
 
@@ -126,15 +125,15 @@ QUICK_VARIANTS = {**VARIANTS, **dict.fromkeys(("block", "tuning"), FEW), "traini
 
 @dataclass(frozen=True)
 class Settings:
-    """What all workloads have in common.
+    """The settings that all workloads share.
 
     Args:
         device: ``cpu`` or ``cuda``.
-        dictionary: its number of tokens.
-        seconds: that a sample lasts at least.
-        rounds: that count, of each case.
-        attempts: rounds taken at most, for each that counts.
-        limit: share of the processor from which on others disturb a sample.
+        dictionary: number of tokens in the dictionary.
+        seconds: minimum duration of a sample.
+        rounds: that count, per case.
+        attempts: maximum number of rounds taken for each one that counts.
+        limit: share of the processor above which other processes count as disturbing a sample.
     """
 
     device: str = "cpu"
@@ -149,17 +148,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which cases and variants there are, by part.
+    """The cases and variants of each part.
 
     Args:
-        tokens: of a batch, or None for those that suit the device; generation has batches of its own.
+        tokens: per batch, or None for a number that suits the device; generation has its own batch sizes.
         lengths: None for each part's own.
-        quick: few of all.
-        families: what is measured beside fairseq's Transformer; several are measured as they come, without variants.
-        peers: whether CTranslate2 searches beside fairseq.
-        native: options of the precisions in which native search multiplies, too.
-        models: folders of a plain and an evolving model that were trained, for TRAINED_PARTS.
-        text: what they translate.
+        quick: whether to measure few cases and variants.
+        families: compared with fairseq's Transformer; several families are measured by default settings only.
+        peers: whether CTranslate2 is measured, too.
+        native: options of further precisions for native search.
+        models: folders of a trained plain and a trained evolving model, for TRAINED_PARTS.
+        text: the file that they translate.
     """
 
     sizes: tuple[str, ...] = SIZES
@@ -174,7 +173,7 @@ class Plan:
     text: str = ""
 
     def variants(self, part: str) -> tuple[Variant, ...]:
-        """What is sampled in turn, the baseline first."""
+        """Returns the variants that are sampled in turn, the baseline first."""
         variants = (QUICK_VARIANTS if self.quick else VARIANTS)[part]
         if part in SERIES_PARTS:
             return variants
@@ -190,7 +189,7 @@ class Plan:
         return variants
 
     def cases(self, part: str) -> list[Case]:
-        """The cases of a part, sizes and lengths in the order of the tables."""
+        """Returns the cases of a part, with sizes and lengths in the order of the tables."""
         if part in TRAINED_PARTS:
             searches = SEARCHES[:1] if self.quick else SEARCHES
             return [Case(part, "", 0, batch, beam, self.text) for beam, batch in searches]

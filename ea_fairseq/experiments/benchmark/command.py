@@ -1,4 +1,4 @@
-"""Measures speed and memory compared with fairseq's Transformer, prints tables and writes all results."""
+"""Compares speed and memory with fairseq's Transformer, prints tables and writes all results."""
 
 import shlex
 import signal
@@ -42,28 +42,28 @@ Compares evolving attention with fairseq's Transformer of the same size: one sel
 sentences (growth). With --encoders, it compares RoBERTa classifiers with fairseq's: an update (tuning) and
 new sentences (inference). With --models and --text, it measures how fast trained models translate a text (translation).
 With --series, it compares an update of EA-DC-Transformer with the same model in plain PyTorch (series).
-With --peer, CTranslate2 is measured, too, in generation and translation. Variants run in processes of their own and
-are sampled in turn; rounds that other processes disturbed are repeated. A full run takes half an hour on
+With --peer, CTranslate2 is measured, too, in generation and translation. Each variant runs in its own process, and
+variants are sampled in turn; rounds that other processes disturbed are repeated. A full run takes half an hour on
 two quiet cores, --quick three minutes.
 ea-fairseq report FILE draws the results."""
 MEMORY = "memory"
-COSTLY = ("block", "training", "tuning", "series")  # the parts whose memory and operations tables show
-QUICK = Settings(threads=1, rounds=3, attempts=1, seconds=0.3)  # threads that wait for a busy core wait long
+COSTLY = ("block", "training", "tuning", "series")  # parts with a table of memory and operations
+QUICK = Settings(threads=1, rounds=3, attempts=1, seconds=0.3)  # one thread, because several would wait for busy cores
 WIDTH = 100
 
 
 def between_commas(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Parses names separated by commas."""
     return tuple(text.split(","))
 
 
 def whole_numbers(text: str) -> tuple[float, ...]:
-    """Numbers of at least 2 with commas between them."""
+    """Parses whole numbers from 2 separated by commas."""
     return tuple(at_least(2)(number) for number in text.split(","))
 
 
 def parse_arguments() -> Namespace:
-    """The command line, each value checked."""
+    """Parses the command line and checks each value."""
     parser = Parser("benchmark", DESCRIPTION, f"{COMMAND} --only training,memory --sizes lite --out runs/speed.json")
     add, default = parser.add_argument, Settings()
     whole, number, words = at_least(1), at_least(0, float), at_least(10)
@@ -73,11 +73,11 @@ def parse_arguments() -> Namespace:
     add("--sizes", type=some_of(SIZES), metavar="SIZE,...", help=f"some of {', '.join(SIZES)}")
     add("--encoders", type=some_of(ENCODER_SIZES), metavar="SIZE,...", help=f"some of {', '.join(ENCODER_SIZES)}")
     add("--series", action="store_true", help="measure models of time series")
-    text = f"a model of the recipes without its size; several in one run (default: {EVOLVING_FAMILY})"
+    text = f"model family: recipe name without its size; several are allowed (default: {EVOLVING_FAMILY})"
     add("--family", type=between_commas, default=(EVOLVING_FAMILY,), metavar="NAME,...", help=text)
-    text = "folders of a plain model and one of the family, trained on the same data"
+    text = "folders of a plain and an evolving model, trained on the same data"
     add("--models", type=between_commas, metavar="PLAIN,EA", help=text)
-    add("--text", type=Path, metavar="FILE", help="raw sentences of the source, one a line, for --models to translate")
+    add("--text", type=Path, metavar="FILE", help="raw source sentences, one per line, for --models to translate")
     add("--peer", choices=("ctranslate2",), help="also measure this engine, if it is installed")
     for name in NATIVE:
         add(flag_of(name), action="store_true", help=f"also {about_precision(name)}")
@@ -94,13 +94,13 @@ def parse_arguments() -> Namespace:
     add("--out", type=Path, default=Path("runs/speed.json"), metavar="FILE", help="(default: %(default)s)")
     args = parser.parse_args()
     if args.encoders and args.sizes:
-        parser.error("--encoders: measure translation models, with --sizes, by themselves")
+        parser.error("--encoders: leave out --sizes, which are of translation models")
     if args.series and (args.sizes or args.encoders or args.models or args.family != (EVOLVING_FAMILY,)):
-        parser.error("--series: measure models of time series by themselves")
+        parser.error("--series: leave out --sizes, --encoders, --models and --family")
     if bool(args.models) != bool(args.text):
-        parser.error("--models: name two of them, and with --text what they translate")
+        parser.error("--models: give two models, and with --text the file to translate")
     if args.models and len(args.models) != 2:
-        parser.error("--models: name the folders of two models with a comma between them")
+        parser.error("--models: give the folders of two models, separated by a comma")
     for name in ("peer", *NATIVE):
         if getattr(args, name) and args.device != "cpu":
             parser.error(f"{flag_of(name)}: compare on the CPU")
@@ -114,7 +114,7 @@ def parse_arguments() -> Namespace:
 
 
 def parts_known(args: Namespace) -> tuple[str, ...]:
-    """The parts that can be measured of the models that the command line names."""
+    """Returns the parts that can be measured for the models on the command line."""
     if args.models:
         return TRAINED_PARTS
     if args.series:
@@ -123,7 +123,7 @@ def parts_known(args: Namespace) -> tuple[str, ...]:
 
 
 def settings_of(args: Namespace) -> Settings:
-    """How to measure, by the command line."""
+    """Returns the settings that the command line asks for."""
     usual = QUICK if args.quick else Settings(threads=len(cores()))
     return replace(
         usual,
@@ -138,7 +138,7 @@ def settings_of(args: Namespace) -> Settings:
 
 
 def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
-    """The plan, and its cases with whether they are timed, or only their memory is measured."""
+    """Returns the plan, and each case with whether it is timed; if not, only its memory is measured."""
     plan = Plan(
         sizes=args.sizes,
         lengths=args.lengths,
@@ -156,7 +156,7 @@ def cases_of(args: Namespace) -> tuple[Plan, list[tuple[Case, bool]]]:
 
 
 def require_families(args: Namespace) -> None:
-    """Raises UserError for a family that has no models of these sizes."""
+    """Raises UserError if a family has no models of these sizes."""
     if args.encoders:
         from ea_fairseq.attention.registry import FAMILIES
 
@@ -167,9 +167,9 @@ def require_families(args: Namespace) -> None:
 
 
 def require_peer(args: Namespace) -> None:
-    """Raises UserError where the engine to compare with is not installed."""
+    """Raises UserError if the engine to compare with is not installed."""
     if args.peer and find_spec(args.peer) is None:
-        raise UserError(f"--peer {args.peer}: this Python does not have it: run 'pip install {args.peer}'.")
+        raise UserError(f"--peer: {args.peer} is not installed: run 'pip install {args.peer}'.")
 
 
 def say(text: str) -> None:
@@ -186,11 +186,11 @@ def print_tables(benchmark: Benchmark) -> None:
 
 
 def main() -> None:
-    """Measures case by case; what has been measured is written after each."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the processes that measure, too
+    """Measures case by case, and writes the results so far after each case."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # also ends the worker processes
     args = parse_arguments()
     if args.device == "cuda" and not gpus():
-        raise UserError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or mend the driver.")
+        raise UserError("--device cuda: nvidia-smi shows no GPU: measure on the CPU, or fix the driver.")
     require_families(args)
     require_peer(args)
     plan, cases = cases_of(args)

@@ -1,4 +1,4 @@
-"""What is timed of encoders and models of time series: updates of classifiers, and their classes of new sentences."""
+"""Workloads of encoders and models of time series: updates of classifiers, and classification of sentences."""
 
 import math
 from typing import Any
@@ -24,24 +24,24 @@ from ea_fairseq.models.dc_transformer import LAYERS_PER_BLOCK, MODELS, DCLayer, 
 from ea_fairseq.models.roberta import SIZE_OPTIONS, SIZES
 from ea_fairseq.options import name_of_flag
 
-CHANNELS, CLASSES = 3, 8  # of series, as UWaveGestureLibrary's; encoders have as many classes
+CHANNELS, CLASSES = 3, 8  # of series, as in UWaveGestureLibrary; encoders also have 8 classes
 
 
 class EncoderWorkload(Workload):
     """A RoBERTa with a classification head, and a batch of sentences with labels."""
 
     def built(self) -> Any:
-        """The classifier."""
+        """Builds the classifier."""
         return build(self.options, task_of_text(self.settings.dictionary), CLASSES).to(self.device)
 
     def sentences(self) -> dict[str, Any]:
-        """A batch of sentences."""
+        """Returns a batch of labelled sentences."""
         pairs = super().sentences()
         labels = torch.arange(self.case.sentences, device=self.device) % CLASSES
         return {"net_input": {"src_tokens": pairs["target"]}, "target": labels, "ntokens": pairs["ntokens"]}
 
     def flags(self) -> list[str]:
-        """The model's, a family's encoder or fairseq's RoBERTa of the same size, and the task's."""
+        """Returns the flags of the task and of the model: a family's encoder, or fairseq's RoBERTa of the same size."""
         size, family = self.case.size, self.variant.family
         if not self.variant.evolving:
             arch = ["roberta"]
@@ -64,7 +64,7 @@ class Tuning(EncoderWorkload, Update):
 
 
 class Inference(EncoderWorkload):
-    """The classes of a batch."""
+    """The classification of a batch."""
 
     has_backward = False
 
@@ -81,7 +81,7 @@ class Inference(EncoderWorkload):
 
 
 class SeriesTraining(Update):
-    """An update of a classifier of series that have the same length, as the long ones of the archives do."""
+    """An update of a classifier of series of equal length, as in the archives' data sets of long series."""
 
     def __init__(self, case: Case, variant: Variant, settings: Settings):
         super().__init__(case, variant, settings)
@@ -97,7 +97,7 @@ class SeriesTraining(Update):
         self.learn(model if variant.evolving else PlainSeriesModel(model), series)
 
     def flags(self) -> list[str]:
-        """A family's model, or what the plain one computes."""
+        """Returns the flags of the family's model, on which the plain one is built, too."""
         family = self.variant.family
         arch = FAMILIES[family].model("dc_transformer") if family in FAMILIES else family
         if arch not in MODELS:
@@ -106,7 +106,7 @@ class SeriesTraining(Update):
 
 
 class PlainSeriesModel(BaseFairseqModel):
-    """Computes what a model of ours does, with its parameters, of series that all have the same length.
+    """Computes the same as one of our models, with its parameters, for series of equal length.
 
     Args:
         model: an ``ea_dc_transformer`` without dropout of attention probabilities.
@@ -131,7 +131,7 @@ class PlainSeriesModel(BaseFairseqModel):
 
 
 def run(layer: DCLayer, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor]:
-    """A layer, (B, T, d) -> (B, T, d), and its logits (B, K, T, T)  (CEAN eq. 6)."""
+    """Runs a layer, (B, T, d) -> (B, T, d); also returns its logits (B, K, T, T)  (CEAN eq. 6)."""
     attention: Any = layer.self_attn
     evolution = attention.evolution
     q, k, v = (

@@ -1,4 +1,4 @@
-"""Figures of a benchmark."""
+"""Figures of a benchmark's results."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ UNITS = {
     "inference": "Words per second of classification",
     "series": "Steps per second in training on time series",
 }
-INTERVALS = "Bars are 95% intervals (of fewer than six rounds, from the lowest to the highest)."
+INTERVALS = "Bars are 95% intervals (with fewer than six rounds, from the lowest to the highest)."
 
 
 def figures(benchmark: Benchmark) -> Iterator[tuple[str, str, Figure]]:
-    """Name, caption and figure of all that there is to draw."""
+    """Yields the name, caption and figure of each part that was measured."""
     for part, unit in UNITS.items():
         if found := benchmark.timed(part):
             yield part, f"{unit}, {found[0].baseline} = 1. {INTERVALS}", bars(found)
@@ -36,12 +36,12 @@ def figures(benchmark: Benchmark) -> Iterator[tuple[str, str, Figure]]:
 
 
 def names_of(measurements: list[Measurement]) -> list[str]:
-    """The names of the variants in measurements, each once, in their order."""
+    """Returns the names of the variants in measurements, each once, in order."""
     return list(dict.fromkeys(name for found in measurements for name in found.names))
 
 
 def bars(measurements: list[Measurement]) -> Figure:
-    """A panel for each case: the speed of each variant."""
+    """Draws a panel for each case with the speed of each variant."""
     figure = Figure(figsize=(PAGE, 0.7 + 0.24 * len(names_of(measurements)) * -(-len(measurements) // 2)))
     columns = min(2, len(measurements))
     panels = figure.subplots(-(-len(measurements) // columns), columns, sharex=True, squeeze=False)
@@ -68,7 +68,7 @@ def bars(measurements: list[Measurement]) -> Figure:
 
 
 def growth_figure(measurements: list[Measurement]) -> Figure:
-    """Time on the left and memory on the right, a row for each size."""
+    """Draws a row for each size: time on the left, memory on the right."""
     sizes: dict[str, list[Measurement]] = {}
     for found in measurements:
         sizes.setdefault(found.case.size, []).append(found)
@@ -89,7 +89,7 @@ def growth_figure(measurements: list[Measurement]) -> Figure:
 
 
 def dress(panel: Axes, lengths: list[int], label: str) -> None:
-    """Logarithmic axes, and the slopes of N and N squared through the lowest point on the left."""
+    """Sets logarithmic axes, and draws the slopes of N and N squared from the lowest point on the left."""
     panel.set_xscale("log")
     panel.set_yscale("log")
     first, last = min(lengths), max(lengths)

@@ -1,6 +1,6 @@
-"""CTranslate2 with the plain model of a case: the same sentences, search and threads, converted as its users do.
+"""CTranslate2 with the plain model of a case, converted as its users do, and the same sentences, search and threads.
 
-It has several ways to use threads; the one that is fastest for the case is taken.
+CTranslate2 can use threads in several ways; the fastest one for the case is chosen.
 """
 
 import time
@@ -23,8 +23,8 @@ from ea_fairseq.plain.project import PACKAGE
 if TYPE_CHECKING:
     from ctranslate2 import Translator
 
-LANGUAGES = ("source", "target")  # of models that nobody trained
-Sentences = list[list[str]]  # tokens without the end of sentence
+LANGUAGES = ("source", "target")  # of untrained models
+Sentences = list[list[str]]  # tokens without the end of the sentence
 
 
 class Engine:
@@ -34,8 +34,8 @@ class Engine:
         checkpoint: of fairseq's Transformer, or a released model.
         data: folder of the dictionaries.
         languages: source and target.
-        compute_type: as CTranslate2 names it.
-        beam: of the search.
+        compute_type: one of CTranslate2's.
+        beam: width of the beam.
     """
 
     def __init__(self, checkpoint: Path, data: Path, languages: tuple[str, str], compute_type: str, beam: int):
@@ -44,7 +44,7 @@ class Engine:
 
         threads = torch.get_num_threads()
         with TemporaryDirectory() as folder:
-            if is_released(checkpoint):  # CTranslate2 reads fairseq's checkpoints alone
+            if is_released(checkpoint):  # CTranslate2 reads only fairseq's checkpoints
                 state, checkpoint = read_checkpoint(checkpoint), Path(folder, "model.pt")
                 torch.save({"args": state["cfg"]["model"], "model": state["model"]}, checkpoint)
             converter = FairseqConverter(str(checkpoint), str(data), *languages, user_dir=str(PACKAGE))
@@ -56,7 +56,7 @@ class Engine:
         self.beam = beam
 
     def choose(self, sentences: Sentences, **limits: int) -> None:
-        """Chooses the translator that is fastest with these sentences, when it has translated them before."""
+        """Chooses the translator that is fastest with these sentences, after a warm-up."""
 
         def seconds(translator: "Translator") -> float:
             self.search(translator, sentences, **limits)
@@ -67,18 +67,18 @@ class Engine:
         self.translators = [min(self.translators, key=seconds)]
 
     def __call__(self, sentences: Sentences, **limits: int) -> Sentences:
-        """The best hypothesis of each sentence of a batch."""
+        """Returns the best hypothesis of each sentence of a batch."""
         return self.search(self.translators[0], sentences, **limits)
 
     def search(self, translator: "Translator", sentences: Sentences, **limits: int) -> Sentences:
-        """The same with one of the translators, whose workers share the batch."""
+        """Returns the best hypotheses by one of the translators, whose workers share the batch."""
         most = -(-len(sentences) // translator.num_translators)
         found = translator.translate_batch(sentences, max_batch_size=most, beam_size=self.beam, **limits)
         return [result.hypotheses[0] for result in found]
 
 
 class PeerGeneration(Generation):
-    """The search for hypotheses of one length, with the random model that fairseq's Transformer has in this case."""
+    """The search for hypotheses of one length, with the random weights of fairseq's Transformer in this case."""
 
     def __init__(self, case: Case, variant: Variant, settings: Settings):
         super().__init__(case, variant, settings)
@@ -98,7 +98,7 @@ class PeerGeneration(Generation):
 
 
 class PeerTranslation(Translation):
-    """The translation of a text by the plain model; hypotheses are as long as fairseq lets them be."""
+    """The translation of a text by the plain model; hypotheses may be as long as in fairseq."""
 
     def __init__(self, case: Case, variant: Variant, settings: Settings):
         super().__init__(case, variant, settings)
@@ -121,5 +121,5 @@ class PeerTranslation(Translation):
 
 
 def tokens_of(dictionary: Dictionary, tokens: Tensor) -> list[str]:
-    """The tokens of a sentence, without padding and its end, as CTranslate2 reads them."""
+    """Returns the tokens of a sentence without padding and end of sentence, as CTranslate2 reads them."""
     return [dictionary[token] for token in tokens.tolist() if token not in (dictionary.pad(), dictionary.eos())]

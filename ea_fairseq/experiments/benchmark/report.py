@@ -13,15 +13,15 @@ TITLE = "Evolving attention: speed and memory"
 
 
 def all_benchmarks(places: list[Path]) -> bool:
-    """Whether these are files of ea-fairseq benchmark; raises UserError where some are and some are not."""
+    """Whether all of these are files of ea-fairseq benchmark; raises UserError if only some are."""
     found = [place for place in places if is_benchmark(place)]
     if found and len(found) < len(places):
-        raise UserError(f"{found[0]} is of ea-fairseq benchmark, and others are not: report on each kind by itself.")
+        raise UserError(f"{found[0]} is a file of ea-fairseq benchmark, others are not: report on each kind by itself.")
     return bool(found)
 
 
 def write_benchmarks(paths: list[Path], out: Path, title: str) -> list[Path]:
-    """Draws all figures and writes the page; returns the files."""
+    """Draws all figures and writes the page; returns the files written."""
     import matplotlib
 
     from ea_fairseq.experiments.benchmark.figures import figures

@@ -1,4 +1,4 @@
-"""What ea-fairseq benchmark finds, in one JSON file."""
+"""The results of ea-fairseq benchmark, in one JSON file."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -17,12 +17,12 @@ LARGEST = 100 * MEGABYTE
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step costs apart from time.
+    """The costs of a step apart from time.
 
     Args:
-        peak: bytes of memory at most, beyond those of a process that has imported everything.
-        operations: that are no views, in a step; None of a generation.
-        saved: bytes kept for the backward pass, without parameters; None of a generation.
+        peak: maximum memory in bytes, less that of a process that has imported everything.
+        operations: in a step, without views; None for a search.
+        saved: bytes kept for the backward pass, without parameters; None for a search.
         one_map: bytes of an attention map of K N N elements for each sentence, in single precision.
     """
 
@@ -32,20 +32,20 @@ class Cost:
     one_map: int
 
     def of_update(self) -> tuple[int, int]:
-        """Bytes saved and operations of a step that has a backward pass."""
+        """Returns the bytes saved and the operations of a step that has a backward pass."""
         assert self.saved is not None and self.operations is not None
         return self.saved, self.operations
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was found of one case.
+    """The results of one case.
 
     Args:
-        words: of the target, padding left out, that each variant's step works on; in a block, with padding.
-        rounds: those that count.
-        disturbed: rounds in which others took more of the processor than was allowed.
-        left_out: why variants are missing, by their names.
+        words: target words that each variant's step processes, without padding; a block counts padding, too.
+        rounds: the rounds that count.
+        disturbed: number of rounds in which others took more of the processor than was allowed.
+        left_out: for each missing variant, by its name, the reason.
     """
 
     case: Case
@@ -62,7 +62,7 @@ class Measurement:
         return [variant.name for variant in self.variants]
 
     def seconds(self, name: str) -> Spread:
-        """The spread of a variant's seconds for one step, over the rounds."""
+        """Returns the spread of a variant's seconds per step over the rounds."""
         return Spread.of(taken[name].seconds for taken in self.rounds)
 
     @property
@@ -71,11 +71,11 @@ class Measurement:
         return self.variants[0].name
 
     def speed(self, name: str, baseline: str | None = None) -> Spread:
-        """How many times as fast as another variant, by default the baseline."""
+        """Returns how many times as fast a variant is as another, by default the baseline."""
         return speed(self.rounds, name, baseline or self.baseline)
 
     def disturbed_that_count(self, limit: float) -> int:
-        """Rounds that count, for want of others, although they were disturbed."""
+        """Returns the number of disturbed rounds that count because there were not enough others."""
         return sum(disturbance(taken) > limit for taken in self.rounds)
 
 
@@ -86,7 +86,7 @@ class Benchmark:
     Args:
         hardware: processor and GPUs.
         quick: whether it is a trial, with few cases and rounds.
-        started: date and time.
+        started: date and time of the start.
     """
 
     command: str
@@ -100,15 +100,15 @@ class Benchmark:
     measurements: list[Measurement] = field(default_factory=list)
 
     def of(self, *parts: str) -> list[Measurement]:
-        """The measurements of some parts."""
+        """Returns the measurements of some parts."""
         return [found for found in self.measurements if found.case.part in parts]
 
     def timed(self, part: str) -> list[Measurement]:
-        """The measurements of a part that were timed, not only counted."""
+        """Returns the measurements of a part that were timed."""
         return [found for found in self.of(part) if found.rounds]
 
     def write(self, path: Path) -> None:
-        """Writes all of it, whole or not at all."""
+        """Writes the file, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
@@ -116,7 +116,7 @@ class Benchmark:
     def read(cls, path: Path) -> "Benchmark":
         """
         Raises:
-            UserError: naming the file, where it is not what ea-fairseq benchmark writes.
+            UserError: naming the file, if ea-fairseq benchmark did not write it.
         """
         try:
             found: Any = read_json(path, LARGEST)
@@ -128,7 +128,7 @@ class Benchmark:
 
 
 def as_measurement(case: dict, variants: list, costs: dict, rounds: list, **others: Any) -> Measurement:
-    """A measurement from what JSON has of it."""
+    """Builds a measurement from its JSON fields."""
     return Measurement(
         case=Case(**case),
         variants=[as_variant(**variant) for variant in variants],
@@ -139,7 +139,7 @@ def as_measurement(case: dict, variants: list, costs: dict, rounds: list, **othe
 
 
 def as_variant(native_bf16: bool = False, **fields: Any) -> Variant:
-    """A variant from what JSON has of it; files from before ``precision`` have ``native_bf16`` instead."""
+    """Builds a variant from its JSON fields; older files have ``native_bf16`` instead of ``precision``."""
     return Variant(**{"precision": "bfloat16" if native_bf16 else "", **fields})
 
 

@@ -1,4 +1,4 @@
-"""Samples of time, and what rounds of them say."""
+"""Timing samples, and statistics of rounds of samples."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -10,30 +10,30 @@ CONFIDENCE = 0.95
 
 
 class Sample(NamedTuple):
-    """Seconds of one step, and the share of the processor that others took meanwhile."""
+    """Seconds of one step, and the share of the processor that other processes took meanwhile."""
 
     seconds: float
     others: float
 
 
-Round = dict[str, Sample]  # one sample of each variant, by its name, taken one after the other
+Round = dict[str, Sample]  # one sample of each variant, by its name, taken in turn
 
 
 def disturbance(taken: Round) -> float:
-    """The largest share that others took of any sample."""
+    """Returns the largest share of the processor that others took during a sample."""
     return max(sample.others for sample in taken.values())
 
 
 def take_rounds(
     samplers: Mapping[str, Callable[[], Sample]], wanted: int, limit: float, attempts: int
 ) -> tuple[list[Round], int]:
-    """Samples each variant in turn, forth in one round and back in the next.
+    """Samples each variant in turn, in the reverse order every second round.
 
-    A round is rejected and repeated where others took more than ``limit`` of the processor, at most ``attempts`` times
-    ``wanted`` rounds being taken; what is missing then is filled with those that were disturbed least.
+    A round is rejected and repeated if others took more than ``limit`` of the processor. At most ``attempts`` times
+    ``wanted`` rounds are taken; if too few are undisturbed, the least disturbed ones count, too.
 
     Returns:
-        The rounds, in the order in which they were taken, and how many of all taken were disturbed.
+        The rounds that count, in the order in which they were taken, and how many of all rounds were disturbed.
     """
     rounds: list[Round] = []
     clean = 0
@@ -52,9 +52,9 @@ class Spread:
     """Median of positive numbers, and an interval around it.
 
     Args:
-        median: of an even number, the geometric mean of the middle two.
-        low, high: with a confidence of 95%, the median of whatever distribution the numbers are from lies between
-            (sign test); of fewer than six numbers, which cannot tell, the lowest and the highest.
+        median: if their number is even, the geometric mean of the middle two.
+        low, high: the 95% confidence interval of the median by the sign test, for any distribution; with fewer than
+            six numbers, which are too few for it, the lowest and the highest.
     """
 
     median: float
@@ -63,7 +63,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Iterable[float]) -> "Spread":
-        """The median and an interval of ranks about it; see numbers_outside."""
+        """Computes the median and the interval of ranks around it; see numbers_outside."""
         ordered = sorted(numbers)
         last = len(ordered) - 1
         outside = numbers_outside(len(ordered))
@@ -71,20 +71,20 @@ class Spread:
         return cls(median, ordered[outside], ordered[last - outside])
 
     def inverse(self) -> "Spread":
-        """The spread of 1 / x."""
+        """Returns the spread of 1 / x."""
         return Spread(1 / self.median, 1 / self.high, 1 / self.low)
 
     def times(self, factor: float) -> "Spread":
-        """The spread of factor * x."""
+        """Returns the spread of factor * x."""
         return Spread(factor * self.median, factor * self.low, factor * self.high)
 
 
 def numbers_outside(count: int) -> int:
-    """How many numbers, on either side, lie beyond the interval of a median."""
+    """Returns how many numbers, on either side, are outside the interval of a median."""
     chances = accumulate(2 * math.comb(count, outside) / 2**count for outside in range((count + 1) // 2))
     return max(0, sum(chance <= 1 - CONFIDENCE for chance in chances) - 1)
 
 
 def speed(rounds: Iterable[Round], variant: str, baseline: str) -> Spread:
-    """How many times as fast as the baseline a variant was, round by round."""
+    """Returns how many times as fast as the baseline a variant was, round by round."""
     return Spread.of(taken[baseline].seconds / taken[variant].seconds for taken in rounds)

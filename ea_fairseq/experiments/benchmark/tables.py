@@ -1,4 +1,4 @@
-"""Tables of a benchmark."""
+"""Tables of a benchmark's results."""
 
 import math
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from ea_fairseq.experiments.benchmark.results import Benchmark, Measurement
 from ea_fairseq.experiments.tables import Table
 
 INTERVALS = (
-    "All figures are medians over rounds; intervals of ratios have a confidence of 95%, and of fewer than six rounds "
-    "reach from the lowest to the highest."
+    "All figures are medians over rounds. Intervals of ratios have a confidence of 95%; with fewer than six rounds, "
+    "they reach from the lowest to the highest."
 )
 LONG = 128  # the length from which growth is fitted
 MIB = 2**20
@@ -25,7 +25,7 @@ TITLES = {
     "series": "Training on time series",
     "memory": "Memory and operations",
 }
-NOTES = {  # on what is counted, and on the baseline
+NOTES = {  # what is counted, and the baseline
     **dict.fromkeys(
         ("training", "generation"),
         "Target words, padding left out; the Transformer's speed in the same round is 1.",
@@ -41,13 +41,13 @@ NOTES = {  # on what is counted, and on the baseline
     ),
 }
 ON_UNTUNED = (
-    "Untuned is without the allocator's settings of ea-fairseq train, which all others have; all on is bf16, the "
+    "'Untuned' runs without the allocator settings of ea-fairseq train, which all others have; 'all on' has bf16, the "
     "criterion ea_label_smoothed_cross_entropy with --fast-dropout, and these settings."
 )
 
 
 def heading(benchmark: Benchmark) -> str:
-    """What was measured with what."""
+    """Describes the command, the machine and the settings of a benchmark."""
     settings = benchmark.settings
     facts = [
         *benchmark.hardware,
@@ -61,7 +61,7 @@ def heading(benchmark: Benchmark) -> str:
 
 
 def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
-    """Titles and tables of all that was measured."""
+    """Yields titles and tables of all measurements."""
     for part in (*PARTS, *TRAINED_PARTS, *ENCODER_PARTS, *SERIES_PARTS):
         if timed := benchmark.timed(part):
             yield TITLES[part], time_table(timed, benchmark.settings.limit)
@@ -72,7 +72,7 @@ def tables(benchmark: Benchmark) -> Iterator[tuple[str, Table]]:
 
 
 def time_table(measurements: list[Measurement], limit: float) -> Table:
-    """The measurements of a part: of self-attentions time in milliseconds, else words per second; and ratios."""
+    """Tabulates a part: milliseconds for self-attention, otherwise words per second; and ratios to the baseline."""
     part = measurements[0].case.part
     in_time = part in ("block", "growth")
     has_untuned = any(UNTUNED.name in found.names for found in measurements)
@@ -95,7 +95,7 @@ def time_table(measurements: list[Measurement], limit: float) -> Table:
 
 
 def remarks(measurements: list[Measurement], limit: float) -> Iterator[str]:
-    """What to know of a part's samples: which were disturbed, and what is missing."""
+    """Yields notes on a part's samples: how many rounds were disturbed, and which variants are missing."""
     disturbed = sum(found.disturbed for found in measurements)
     unclean = sum(found.disturbed_that_count(limit) for found in measurements)
     counted = sum(len(found.rounds) for found in measurements)
@@ -112,7 +112,7 @@ def remarks(measurements: list[Measurement], limit: float) -> Iterator[str]:
 
 
 def memory_table(measurements: list[Measurement]) -> Table:
-    """Peak and saved memory in MiB, operations, and their ratio to the plain model's."""
+    """Tabulates peak and saved memory in MiB, and operations with their ratio to the plain model's."""
     rows = []
     for found in measurements:
         rows.append([found.case.title + ("" if found.case.part == "block" else f" ({found.case.part})"), *[""] * 5])
@@ -123,16 +123,16 @@ def memory_table(measurements: list[Measurement]) -> Table:
             sizes = [f"{size / MIB:,.1f}" for size in (cost.peak, saved)]
             rows.append([f"  {name}", *sizes, maps, f"{operations:,}", f"{operations / plain_operations:.3f}"])
     notes = [
-        "Peak: the most memory that a process took beyond what it has with everything imported, in MiB. Saved: what "
-        "autograd keeps for the backward pass, each storage once and parameters left out, in MiB, and beyond the "
-        "Transformer's in maps of K x N x N single-precision numbers a sentence.",
-        "Operations: those of torch in one step that are no views, forward, backward and optimizer.",
+        "Peak: a process's maximum memory, less its memory after all imports, in MiB. Saved: what autograd keeps for "
+        "the backward pass, each storage once and without parameters, in MiB. Maps beyond: what is saved beyond the "
+        "Transformer's, in maps of K x N x N single-precision numbers per sentence.",
+        "Operations: torch operations of one step (forward, backward and optimizer), without views.",
     ]
     return Table(["", "peak", "saved", "maps beyond", "operations", "ratio"], rows, notes)
 
 
 def exponents(measurements: list[Measurement]) -> Iterator[tuple[str, str, float, float]]:
-    """Size, variant, and exponents of what a sentence takes: time, and what is saved for backward."""
+    """Yields size, variant, and the exponents with which time and saved memory grow with length."""
     for size in dict.fromkeys(found.case.size for found in measurements):
         long = [found for found in measurements if found.case.size == size and found.case.length >= LONG]
         for name in dict.fromkeys(name for found in long for name in found.names):
@@ -142,12 +142,12 @@ def exponents(measurements: list[Measurement]) -> Iterator[tuple[str, str, float
 
 
 def exponent(points: dict[int, float]) -> float:
-    """The slope of a quantity over length, both logarithmic, by least squares."""
+    """Returns the least-squares slope of a quantity over length, both logarithmic."""
     return linear_regression(*([math.log(value) for value in values] for values in (points, points.values()))).slope
 
 
 def per_sentence(measurements: list[Measurement], name: str) -> tuple[dict[int, float], dict[int, float]]:
-    """By length, seconds of one sentence and bytes that it saves for the backward pass."""
+    """Returns, by length, the seconds per sentence and the bytes it saves for the backward pass."""
     measured = {found.case.length: found for found in measurements if name in found.names}
     time = {length: found.seconds(name).median / found.case.sentences for length, found in measured.items()}
     saved = {length: found.costs[name].of_update()[0] / found.case.sentences for length, found in measured.items()}
@@ -155,14 +155,12 @@ def per_sentence(measurements: list[Measurement], name: str) -> tuple[dict[int, 
 
 
 def exponent_table(powers: list[tuple[str, str, float, float]]) -> Table:
-    """How time and saved memory grow with the length of sentences, as a power of it."""
+    """Tabulates the powers of sentence length with which time and saved memory grow."""
     rows = [[f"{size.capitalize()}, {name}", f"{time:.2f}", f"{saved:.2f}"] for size, name, time, saved in powers]
-    note = (
-        f"What a sentence takes, and saves for the backward pass, grows as N to this power, fitted from N = {LONG} on."
-    )
+    note = f"Time and saved memory of a sentence grow as N to this power, fitted from N = {LONG} on."
     return Table(["", "time", "saved"], rows, [note])
 
 
 def number(value: float) -> str:
-    """Three digits at least."""
+    """Formats a number with at least three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"

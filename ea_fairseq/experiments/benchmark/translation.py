@@ -1,4 +1,4 @@
-"""What is timed of trained models: the translation of a text, in sentences of the lengths that it has."""
+"""The workload of trained models: the translation of a text, with sentences of realistic lengths."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from ea_fairseq.experiments.runs.trained_model import find_model, load_translati
 from ea_fairseq.hub.translation import TranslationHub
 from ea_fairseq.plain.text_lines import read_lines
 
-EACH = 8  # of so many sentences one is translated where they go one by one
-LONGEST = {"max_len_a": 1.2, "max_len_b": 10}  # a hypothesis, in tokens of the batch's longest source
+EACH = 8  # with batches of one sentence, only every eighth is translated
+LONGEST = {"max_len_a": 1.2, "max_len_b": 10}  # hypothesis length, relative to the batch's longest source
 
 
 class Translation(Workload):
-    """A text as fairseq-generate translates it: in batches of sentences that are about as long.
+    """A text as fairseq-generate translates it: in batches of sentences of similar length.
 
     Attributes:
-        words: tokens of the source, ends of sentences included.
-        batches: of sources (S,).
+        words: number of source tokens, ends of sentences included.
+        batches: lists of sources (S,).
     """
 
     has_backward = False
@@ -44,7 +44,7 @@ class Translation(Workload):
         self.generator.precisions = (variant.precision,) if variant.precision else ()
 
     def collated(self, batch: list[Tensor]) -> dict[str, Any]:
-        """A batch as fairseq makes it of sentences."""
+        """Collates sentences to a batch of fairseq's."""
         dataset = self.hub.task.build_dataset_for_inference(batch, list(map(len, batch)))
         return dataset.collater(list(map(dataset.__getitem__, range(len(batch)))))
 
@@ -55,7 +55,7 @@ class Translation(Workload):
 
 
 def batches(hub: TranslationHub, lines: list[str], size: int) -> Iterator[list[Tensor]]:
-    """The tokens of raw sentences, the shortest first, cut into batches."""
+    """Yields batches of tokenized sentences, the shortest first."""
     sentences = sorted((hub.encode(line) for line in lines[:: EACH if size == 1 else 1]), key=len)
     if not sentences:
         raise UserError("the text has no sentence")

@@ -1,4 +1,4 @@
-"""The processes that measure, seen from the one that asks them in turn, and the measurement of one case."""
+"""The parent's side of the worker processes, and the measurement of one case."""
 
 import os
 import signal
@@ -20,19 +20,19 @@ from ea_fairseq.plain.huge_pages import HUGE_PAGES
 from ea_fairseq.plain.processes import last_line
 
 ALLOCATOR = ("GLIBC_TUNABLES", "MALLOC_")
-PATIENCE = 2.0  # seconds for a process to end by itself
+PATIENCE = 2.0  # seconds to wait for a process to end by itself
 BENCH = "ea_fairseq.experiments.benchmark.bench"
 
 
 class LeftOutError(Exception):
-    """Why a variant cannot be run here."""
+    """The reason why a variant cannot be run here."""
 
 
 def prepare_processes(tuned: bool, threads: int) -> ForkServerContext | SpawnContext:
-    """What starts processes with the allocator's settings of our scripts, or without.
+    """Returns a context that starts processes with the allocator settings of our scripts, or without.
 
-    Those with them are forked from one that has imported everything, and was the first to be started. This process'
-    environment becomes that of its children.
+    Tuned processes are forked from a server that has imported everything; the first tuned process starts it. The
+    environment is set in this process, and its children inherit it.
     """
     for name in [name for name in os.environ if name.startswith(ALLOCATOR)]:
         del os.environ[name]
@@ -45,11 +45,11 @@ def prepare_processes(tuned: bool, threads: int) -> ForkServerContext | SpawnCon
 
 
 def serve_bench(connection: Connection, log: Path) -> None:
-    """Measures in this process, whose output goes into a log, until the other end of the connection is closed."""
+    """Serves requests until the other end of the connection is closed; output goes into a log."""
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which then ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     from ea_fairseq.experiments.benchmark.bench import serve
 
     serve(connection)
@@ -70,7 +70,7 @@ class Worker:
         self.tell("build", case, variant, settings)
 
     def tell(self, request: str, *arguments: object) -> None:
-        """Asks for what :meth:`answer` returns later."""
+        """Sends a request; :meth:`answer` returns the result."""
         try:
             self._connection.send((request, arguments))
         except OSError:
@@ -92,13 +92,13 @@ class Worker:
         return answer
 
     def ask(self, request: str, *arguments: object) -> Any:
-        """What the process answers to a request."""
+        """Sends a request and returns the answer."""
         self.tell(request, *arguments)
         return self.answer()
 
     def _ended(self) -> UserError:
         last = last_line(self._log)
-        if not last or last.startswith(" "):  # the line of code that a warning shows
+        if not last or last.startswith(" "):  # a line of code that belongs to a warning
             last = "often for want of memory"
         return UserError(
             f"the process that measures {self.variant.name} has ended ({last}): measure less with --tokens, --sizes, "
@@ -106,7 +106,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Ends the process, by force where it is at work, and waits until its memory is free."""
+        """Ends the process, by force if it is busy, and waits until its memory is free."""
         self._connection.close()
         self._process.join(PATIENCE)
         self._process.kill()
@@ -115,10 +115,10 @@ class Worker:
 
 
 def measure(case: Case, variants: tuple[Variant, ...], settings: Settings, say: Callable[[str], None]) -> Measurement:
-    """Builds all variants, warms them up, takes their costs and then, round by round, their times.
+    """Builds all variants, warms them up, measures their costs and then, round by round, their times.
 
     Raises:
-        UserError: where a variant fails, or works on other words than the rest.
+        UserError: if a variant fails, or counts another number of words than the rest.
     """
     with ExitStack() as stack:
         workers = []
@@ -150,7 +150,7 @@ def measure(case: Case, variants: tuple[Variant, ...], settings: Settings, say: 
 
 
 def require_same_work(case: Case, words: dict[str, int]) -> None:
-    """Raises UserError where variants count different numbers of words in a case."""
+    """Raises UserError if the variants of a case count different numbers of words."""
     if len({*words.values()}) != 1:
         counts = ", ".join(f"{name} {count}" for name, count in words.items())
         raise UserError(f"{case.title}: the variants work on different numbers of words ({counts}).")

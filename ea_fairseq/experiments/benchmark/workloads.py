@@ -1,4 +1,4 @@
-"""What is timed of translation models: an attention forward and backward, a training step, a generation."""
+"""Workloads of translation models: an attention forward and backward, a training step, a beam search."""
 
 import random
 from types import SimpleNamespace
@@ -19,17 +19,17 @@ from ea_fairseq.experiments.costs.built_model import build, dictionary, parse, t
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.plain.commands import Parser
 
-LEARNING_RATE = 1e-5  # so low that a random model stays near what it is
-SHORTEST = 0.8  # of the longest sentence: fairseq puts sentences of about one length together
+LEARNING_RATE = 1e-5  # so low that a random model hardly changes
+SHORTEST = 0.8  # of the longest sentence: fairseq batches sentences of similar length
 
 
 class Workload:
     """One variant of a case, with random parameters and data.
 
     Attributes:
-        has_backward: whether a step is a forward and a backward pass.
-        words: that a step works on.
-        parameters: that a step has gradients for.
+        has_backward: whether a step has a backward pass.
+        words: number of words that a step processes.
+        parameters: that get gradients in a step.
     """
 
     has_backward = True
@@ -44,7 +44,7 @@ class Workload:
         self.dictionary = dictionary(settings.dictionary)
 
     def flags(self) -> list[str]:
-        """Those of fairseq-train that describe the model and the criterion."""
+        """Returns the flags of fairseq-train that describe the model and the criterion."""
         case, variant = self.case, self.variant
         if variant.criterion not in CRITERION_REGISTRY:
             raise UserError(f"there is no criterion {variant.criterion}")
@@ -54,11 +54,11 @@ class Workload:
         return [*flags, "--share-all-embeddings", *criterion]
 
     def built(self) -> Any:
-        """The translation model."""
+        """Builds the translation model."""
         return build(self.options, task_of_text(self.settings.dictionary)).to(self.device)
 
     def sentences(self) -> dict[str, Any]:
-        """A batch of sentence pairs."""
+        """Returns a batch of sentence pairs."""
         return batch(self.dictionary, self.case.sentences, self.case.length, self.device, self.settings.seed)
 
     @property
@@ -67,26 +67,26 @@ class Workload:
         return 4 * self.case.sentences * self.options.encoder_attention_heads * self.case.length**2
 
     def autocast(self) -> torch.autocast:
-        """The context in which the variant's forward pass runs: bfloat16 or none."""
+        """Returns the autocast context of the variant's forward pass: bfloat16 or disabled."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.variant.bf16)
 
     def forward(self) -> list[Tensor]:
-        """Returns what has gradients."""
+        """Returns the tensors that `backward` starts from."""
         raise NotImplementedError
 
     def backward(self, outputs: list[Tensor]) -> None:
-        """The backward pass from what `forward` returned."""
+        """Runs the backward pass from the tensors that `forward` returned."""
         raise NotImplementedError
 
     def step(self) -> None:
-        """One forward and one backward pass: what is timed."""
+        """Runs one forward and one backward pass; this is what is timed."""
         self.backward(self.forward())
 
 
 class Block(Workload):
     """The self-attention of the encoder's second layer, with padded keys.
 
-    One of ours reads the logits of the layer below and passes on its own, both with gradients.
+    Our own attention reads the logits of the layer below and passes on its own, both with gradients.
     """
 
     def __init__(self, case: Case, variant: Variant, settings: Settings):
@@ -120,10 +120,10 @@ class Block(Workload):
 
 
 class Update(Workload):
-    """An update of a whole model by fairseq's criterion and by torch's Adam in one operation."""
+    """An update of a whole model with fairseq's criterion and torch's fused Adam."""
 
     def learn(self, model: nn.Module, batch: dict[str, Any]) -> None:
-        """Prepares updates of a model by a batch."""
+        """Prepares updates of a model on a batch."""
         self.model, self.batch, self.words = model.train(), batch, batch["ntokens"]
         self.parameters = list(model.parameters())
         task = SimpleNamespace(target_dictionary=self.dictionary, label_dictionary=self.dictionary)
@@ -150,7 +150,7 @@ class Training(Update):
 
 
 class Generation(Workload):
-    """fairseq's beam search, as fairseq-generate runs it, with all hypotheses of one length."""
+    """fairseq's beam search, as fairseq-generate runs it; all hypotheses have the same length."""
 
     has_backward = False
 
@@ -158,7 +158,7 @@ class Generation(Workload):
         super().__init__(case, variant, settings)
         self.model = self.built().eval()
         self.model.make_generation_fast_(beamable_mm_beam_size=case.beam, need_attn=False)
-        steps = case.length - 1  # and one more for the end of the sentence
+        steps = case.length - 1  # plus one for the end of the sentence
         self.generator = SequenceGenerator(
             [self.model], self.dictionary, beam_size=case.beam, max_len_b=steps, min_len=steps
         ).to(self.device)
@@ -175,14 +175,14 @@ class Generation(Workload):
 
 
 def lengths(sentences: int, longest: int, seed: int) -> list[int]:
-    """Tokens of each sentence; the first is the longest."""
+    """Draws the number of tokens of each sentence; the first is the longest."""
     draw = random.Random(seed)
     shortest = max(2, round(SHORTEST * longest))
     return [longest, *(draw.randint(min(shortest, longest), longest) for _ in range(sentences - 1))]
 
 
 def batch(words: Dictionary, sentences: int, longest: int, device: torch.device, seed: int) -> dict[str, Any]:
-    """Sentence pairs with as many source as target tokens, padded on the left and on the right."""
+    """Makes a batch of random pairs of equal source and target length; sources are padded on the left."""
     generator = torch.Generator().manual_seed(seed)
 
     def sentence(length: int) -> Tensor:
