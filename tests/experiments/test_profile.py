@@ -18,7 +18,7 @@ SMALL = ["--encoder-layers", "1", "--decoder-layers", "1", "--vocab", "50"]
 REFUSED = {
     "--arch": [],
     "--all": ["--all", "--src-len", "20"],
-    "--all stands alone": ["--all", "--encoder-layers", "3"],
+    "--all takes no other options": ["--all", "--encoder-layers", "3"],
     "ea_transformer_lite": ["--arch", "no_such"],
     "--arch lstm": ["--arch", "lstm"],
     "--ea-alpha must be": ["--arch", "ea_transformer_lite", "--ea-alpha", "2"],

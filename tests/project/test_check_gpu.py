@@ -189,7 +189,7 @@ def test_all_of_it_agrees_on_a_cpu(tmp_path):
     command = ["bash", SCRIPT, "--device", "cpu", "--minutes", "15", "--out", out]
     result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.endswith("All of it agrees with PyTorch.\n")
+    assert result.stdout.endswith("Everything agrees with PyTorch.\n")
     found = json.loads((out / "gpu.json").read_text())
     assert [part["name"] for part in found["parts"]] == list(check_gpu.TITLES)
     assert all(part["agrees"] and part["rows"] for part in found["parts"])

@@ -1,4 +1,4 @@
-"""Models built from flags of fairseq-train, without data."""
+"""Builds models from flags of fairseq-train, without data."""
 
 import re
 from argparse import Namespace
@@ -17,12 +17,12 @@ from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.series.description import SeriesDescription
 
-ENCODERS = ("roberta", *roberta.MODELS)  # models that are an encoder alone
+ENCODERS = ("roberta", *roberta.MODELS)  # models without a decoder
 TRANSLATING = (PLAIN["base"], *transformer.MODELS, *t5.MODELS)
 PREDICTING = ["--task", "time_series_prediction", "--criterion", "sentence_prediction"]
 CLASSIFYING = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
-POSITIONS = 512  # that an encoder has unless flags say otherwise, as in fairseq's sentence_prediction
-HEAD = "sentence_classification_head"  # what fairseq's criterion calls it
+POSITIONS = 512  # of an encoder unless flags say otherwise, as in fairseq's sentence_prediction
+HEAD = "sentence_classification_head"  # its name in fairseq's criterion
 
 
 def arch_of(flags: list[str]) -> str | None:
@@ -31,7 +31,7 @@ def arch_of(flags: list[str]) -> str | None:
 
 
 def is_encoder(arch: str | None) -> bool:
-    """Whether an architecture is an encoder alone."""
+    """Whether an architecture is an encoder without a decoder."""
     return ARCH_MODEL_NAME_REGISTRY.get(arch) in ENCODERS
 
 
@@ -41,26 +41,26 @@ def is_of_series(arch: str | None) -> bool:
 
 
 def parse(flags: list[str], parser: Parser) -> Namespace:
-    """What fairseq makes of flags, the defaults of the architecture included; an encoder is to classify by default.
+    """Parses flags as fairseq does, including the architecture's defaults; an encoder classifies by default.
 
     Args:
-        parser: ends with one sentence where fairseq cannot read a flag.
+        parser: its ``error`` is called with one sentence if fairseq cannot read a flag.
 
     Raises:
-        UserError: where the architecture is no Transformer.
+        UserError: if the architecture is not a Transformer that is known here.
     """
     arch = arch_of(flags)
     if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (*TRANSLATING, *ENCODERS):
         raise UserError(
-            f"--arch {arch} is no Transformer that profile.py knows: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another that docs/models.md, docs/encoders.md, docs/t5.md or docs/time-series.md names, or give the "
-            "--user-dir that brings it."
+            f"--arch {arch} is not a Transformer known to profile.py: take {PLAIN['lite']}, ea_transformer_lite or "
+            "another from docs/models.md, docs/encoders.md, docs/t5.md or docs/time-series.md, or give the "
+            "--user-dir that defines it."
         )
     if "--task" not in flags and (is_encoder(arch) or is_of_series(arch)):
         flags = [*(CLASSIFYING if is_encoder(arch) else PREDICTING), *flags]
 
     def refuse(message: str) -> None:
-        parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our sentences name their flag
+        parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our messages name the flag themselves
 
     fairseq_parser = options.get_training_parser()
     fairseq_parser.error = refuse
@@ -68,10 +68,10 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
 
 
 def build(args: Namespace, task: SimpleNamespace, outputs: int = 0) -> Any:
-    """The model of these options, with a classification head where it has outputs.
+    """Builds the model, with a classification head if ``outputs`` is not 0.
 
     Args:
-        task: what the model reads of fairseq's task, by ``task_of_text`` or ``task_of_series``.
+        task: the attributes of fairseq's task that the model reads, by ``task_of_text`` or ``task_of_series``.
     """
     with flags_refused():
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
@@ -81,13 +81,13 @@ def build(args: Namespace, task: SimpleNamespace, outputs: int = 0) -> Any:
 
 
 def task_of_text(source_types: int, target_types: int | None = None) -> SimpleNamespace:
-    """A task with dictionaries of invented words."""
+    """A task with dictionaries of made-up words."""
     source, target = dictionary(source_types), dictionary(target_types or source_types)
     return SimpleNamespace(source_dictionary=source, target_dictionary=target, max_positions=lambda: POSITIONS)
 
 
 def task_of_series(channels: int, steps: int, classes: int) -> SimpleNamespace:
-    """A task with series of so many steps at most; without classes a number is predicted."""
+    """A task with series of at most ``steps`` steps; with 0 classes it is a regression."""
     labels = tuple(map(str, range(classes))) or None
     return SimpleNamespace(description=SeriesDescription((0.0,) * channels, (1.0,) * channels, True, steps, labels))
 

@@ -1,4 +1,4 @@
-"""Prints what a model costs, or how the papers' models compare with the papers."""
+"""Prints the costs of a model, or compares the papers' models with the papers' figures."""
 
 import logging
 from argparse import Namespace
@@ -9,19 +9,19 @@ LENGTH = 30  # of the papers' convention
 VOCABULARY = 10_000
 SPECIAL = 4  # symbols that every dictionary has
 OF_TEXT = ("src_len", "tgt_len", "vocab", "tgt_vocab")  # options of models that read text
-OF_SERIES = {  # options of models that read time series: the least value, the default and what they are
-    "channels": (1, 3, "their channels"),
-    "steps": (1, 152, "those of the longest"),
-    "classes": (0, 26, "of the classifier, 0 for regression"),
+OF_SERIES = {  # options of models that read time series: minimum, default and description
+    "channels": (1, 3, "number of channels"),
+    "steps": (1, 152, "steps of the longest"),
+    "classes": (0, 26, "classes, 0 for regression"),
 }
 DESCRIPTION = """\
 Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder, a classifier or a model of
 time series by part, and for text models the memory of the backward pass. Everything is counted on the built model.
-Takes all flags of fairseq-train that describe a model."""
+Accepts all flags of fairseq-train that describe a model."""
 
 
 def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
-    """Our arguments, and those of fairseq-train."""
+    """Returns our own arguments, and the flags of fairseq-train."""
     add, length, words = parser.add_argument, at_least(1), at_least(SPECIAL)
     add("--arch", metavar="NAME", help="architecture, such as ea_transformer_lite or ea_bert_base")
     add("--all", action="store_true", help="compare the papers' models with the papers' figures")
@@ -36,7 +36,7 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     parser.add_user_dir()
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
-        parser.error("--all stands alone: it has the papers' models and lengths")
+        parser.error("--all takes no other options: it has the papers' models and lengths")
     if not args.all and not args.arch:
         parser.error("give an architecture with --arch, or --all")
     return args, flags

@@ -1,4 +1,4 @@
-"""What models cost that flags of fairseq-train describe, as blocks of text; all is counted on the built models."""
+"""The costs of models, given as flags of fairseq-train, as blocks of text; everything is counted on built models."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ MEMORY = (
 )
 EXPLANATION = (
     "MACs are of one forward pass for {read}, as torchprofile counts: matrix products, convolutions (zero padding "
-    "included), layer norms (one for an element) and element-wise products (scaling, masks, means) count; sums, "
+    "included), layer norms (one per element) and element-wise products (scaling, masks, means) count; sums, "
     "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
     "{dictionary} {types} types."
 )
@@ -58,14 +58,14 @@ CONVENTION = (
 )
 NOTE = (
     f"Parameters without embeddings and output projection; FLOPs are 2 x MACs without output projection, for {LENGTH} "
-    "source and target tokens (HAT, ACL 2020). Differences are of figures rounded as the paper prints them "
+    "source and target tokens (HAT, ACL 2020). Differences are between figures rounded as in the paper "
     "(Wang et al. 2021, table 5; table 6, the ablation, has none). All is counted on the built models, MACs by "
     "torchprofile."
 )
 
 
 def translation(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
-    """The costs of a translation model for one pair of sentences, and in the papers' convention."""
+    """The costs of a translation model for one pair of sentences, also in the papers' convention."""
     source_types, source_length = args.vocab or VOCABULARY, args.src_len or LENGTH
     target_types, target_length = args.tgt_vocab or source_types, args.tgt_len or LENGTH
     with building():
@@ -88,7 +88,7 @@ def translation(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
 
 
 def sentence(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
-    """The costs of an encoder with a classification head for one sentence, and as papers count them."""
+    """The costs of an encoder with a classification head for one sentence, also in the papers' convention."""
     for name in ("tgt_len", "tgt_vocab"):
         if getattr(args, name):
             parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
@@ -115,7 +115,7 @@ def sentence(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
 
 
 def series(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
-    """The costs of a model of time series for one series of the longest."""
+    """The costs of a model of time series for one series of maximum length."""
     given = {name: getattr(args, name) for name in OF_SERIES}
     sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
     with building():
@@ -128,7 +128,7 @@ def print_papers_models(parser: Parser) -> None:
     """Prints the costs of the papers' models next to the papers' figures.
 
     Raises:
-        UserError: where parameters, rounded as in the papers, are not the papers', or FLOPs are not within 1%.
+        UserError: if rounded parameters differ from the papers', or FLOPs by more than 1%.
     """
     rows = [["", "parameters", "rounded", "paper", "difference", "FLOPs", "paper", "difference"]]
     wrong = []
@@ -149,24 +149,24 @@ def print_papers_models(parser: Parser) -> None:
 
 @contextmanager
 def building() -> Iterator[None]:
-    """Turns what goes wrong while fairseq builds a model from flags into a UserError of one sentence."""
+    """Turns errors of fairseq while it builds a model from flags into a UserError of one sentence."""
     try:
         yield
     except UserError:
         raise
     except (AssertionError, AttributeError, ImportError, RuntimeError, ValueError, ZeroDivisionError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise UserError(f"fairseq makes no model of these flags ({reason}): check its sizes.") from None
+        raise UserError(f"fairseq cannot build a model from these flags ({reason}): check its sizes.") from None
 
 
 def require_length(flag: str, length: int, limit: int, remedy: str) -> None:
-    """Raises UserError where a sentence is longer than the positions of a model."""
+    """Raises UserError if a sentence is longer than the model's positions."""
     if length > limit:
         raise UserError(f"{flag} {length} is more than the {limit} positions of the model: raise {remedy}.")
 
 
 def table_by_part(found: list[Part]) -> str:
-    """Groups and under each its parts: parameters, MACs, FLOPs and shares of all."""
+    """Tabulates groups, each followed by its parts: parameters, MACs, FLOPs and their shares of the total."""
     whole = total(found)
 
     def row(name: str, count: Count, tied: str | None = None) -> list[str]:
@@ -186,15 +186,15 @@ def table_by_part(found: list[Part]) -> str:
 
 
 def table_of_totals(found: list[Part], totals: dict[str, tuple[str, ...]]) -> str:
-    """Parameters, MACs and FLOPs in all, and without some groups."""
+    """Tabulates total parameters, MACs and FLOPs, with and without some groups."""
     counts = {name: total(found, without=without) for name, without in totals.items()}
     rows = [[name, f"{count.parameters:,}", f"{count.macs:,}", f"{2 * count.macs:,}"] for name, count in counts.items()]
     return text_table([["total", "parameters", "MACs", "FLOPs"], *rows])
 
 
 def note_on_layout(found: list[Part], layout: dict[str, int]) -> str:
-    """What published encoders have beyond fairseq's layout, and lack, in words."""
-    text = "FLOPs are without language model's head and layer to classes."
+    """Describes how published parameter counts differ from fairseq's layout of encoders."""
+    text = "FLOPs are without the language model's head and the layer to classes."
     for what, parameters in layout.items():
         text += f" {what} ({abs(parameters):,} parameters), which these {'count' if parameters > 0 else 'leave out'}."
     if any(part.group == LM_HEAD for part in found):
@@ -204,7 +204,7 @@ def note_on_layout(found: list[Part], layout: dict[str, int]) -> str:
 
 
 def memory_blocks(model: nn.Module, *inputs: Tensor) -> list[str]:
-    """What autograd saves of a pass in training, by precision; the model stays in the last one."""
+    """Tabulates the memory that autograd saves in training, by precision; the model keeps the last precision."""
     sizes = {
         name: size(saved_for_backward(lambda: model(*inputs), model.to(dtype).train().parameters()))
         for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
@@ -213,7 +213,7 @@ def memory_blocks(model: nn.Module, *inputs: Tensor) -> list[str]:
 
 
 def size(number: float) -> str:
-    """Bytes in the unit that suits them."""
+    """Formats bytes in a suitable unit."""
     for unit in ("KiB", "MiB"):
         number /= 1024
         if number < 1024:
@@ -222,7 +222,7 @@ def size(number: float) -> str:
 
 
 def difference(ours: str, paper: str) -> float | None:
-    """How much more ours is in per cent, None where the paper has no figure."""
+    """How much larger ours is, in per cent, or None if the paper has no figure."""
     if not paper:
         return None
     our_number, paper_number = (float(text[:-1]) * UNITS[text[-1]] for text in (ours, paper))
@@ -230,5 +230,5 @@ def difference(ours: str, paper: str) -> float | None:
 
 
 def paragraph(text: str) -> str:
-    """Text in lines of at most WIDTH characters."""
+    """Wraps text in lines of at most WIDTH characters."""
     return fill(text, WIDTH)

@@ -1,1 +1,1 @@
-"""Whether this package computes right on a GPU, how fast, and with how much memory: ea-fairseq check-gpu."""
+"""``ea-fairseq check-gpu``: correctness, speed and memory of this package on a GPU."""

@@ -1,4 +1,4 @@
-"""Checks on a GPU, in some minutes, all that this package does there; what ea-fairseq check-gpu runs."""
+"""``ea-fairseq check-gpu``: checks within minutes everything that this package does on a GPU."""
 
 import json
 import os
@@ -27,7 +27,7 @@ COMMAND = "ea-fairseq check-gpu"
 DESCRIPTION = """\
 Compares kernels, training and translation on a GPU with plain PyTorch, and measures their speed and memory. After each
 part it writes gpu.json and gpu.md, a page of tables to publish or to paste into a bug report. The exit status is 0 if
-all parts ran and agree. Parts that there was no time for are listed. Each part runs in its own process:
+all parts ran and agree. Parts for which there was no time are listed. Each part runs in its own process:
 """
 TITLES = {
     "facts": "Machine",
@@ -44,7 +44,7 @@ FIRST_WITH_DATA = "losses"
 
 
 def parse_arguments() -> Namespace:
-    """The command line, each value checked."""
+    """Parses the command line and checks each value."""
     description = DESCRIPTION + "\n".join(f"  {title[0].lower()}{title[1:]}" for title in TITLES.values())
     parser = Parser("check-gpu", description, f"{COMMAND} --minutes 8 --out runs/gpu")
     add = parser.add_argument
@@ -56,7 +56,7 @@ def parse_arguments() -> Namespace:
 
 
 def main() -> None:
-    """Runs the parts one after the other; raises UserError if there is no GPU, or not all of them agree."""
+    """Runs the parts one after the other; raises UserError if there is no GPU or a part does not agree."""
     args = parse_arguments()
     out = require_path(args.out).absolute()
     require_device(args.device)
@@ -78,13 +78,13 @@ def main() -> None:
     print(f"\nThe tables are in {out / 'gpu.md'}, the figures in {out / 'gpu.json'}, the logs next to them.")
     if wrong := [part for part in parts if not part.agrees]:
         raise UserError(
-            f"{', '.join(part.name for part in wrong)}: not all was tried and agrees with PyTorch, see gpu.md."
+            f"{', '.join(part.name for part in wrong)}: not everything ran and agreed with PyTorch, see gpu.md."
         )
-    print("All of it agrees with PyTorch.")
+    print("Everything agrees with PyTorch.")
 
 
 def require_device(device: str) -> None:
-    """Raises UserError where torch sees no GPU."""
+    """Raises UserError if torch sees no GPU."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -92,7 +92,7 @@ def require_device(device: str) -> None:
 
 
 def prepare(out: Path, deadline: float) -> str:
-    """Writes and binarises the embedded corpus; returns what is wrong, which parts that need it then report, too."""
+    """Writes and binarises the embedded corpus; returns the problem, if any. Parts that need it then fail, too."""
     embedded_corpus.write(out / "text", embedded_corpus.unpack())
     log = out / "logs/data.log"
     with log.open("w") as file:
@@ -112,19 +112,19 @@ def prepare(out: Path, deadline: float) -> str:
 
 
 def start(command: list[str], **options: Any) -> subprocess.Popen:
-    """A process that can be stopped with all that it starts."""
+    """Starts a process that can be stopped with all its children."""
     return subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **options)
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a process and all that it has started."""
+    """Ends a process and all its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def run(part: Part, command: list[str], log: Path, deadline: float) -> None:
-    """Runs a part until the deadline, and prints each row when it is there."""
+    """Runs a part until the deadline, and prints each row as it arrives."""
     begin = time.monotonic()
     is_late = threading.Event()
     with log.open("w") as errors:
@@ -161,7 +161,7 @@ def show(row: Row) -> None:
 
 
 def write(parts: list[Part], out: Path) -> None:
-    """Replaces gpu.json and gpu.md."""
+    """Writes gpu.json and gpu.md, replacing older ones."""
     command = shlex.join([*COMMAND.split(), *sys.argv[1:]])
     content = {"command": command, "parts": [asdict(part) | {"agrees": part.agrees} for part in parts]}
     write_whole(out / "gpu.json", json.dumps(content, indent=1) + "\n")

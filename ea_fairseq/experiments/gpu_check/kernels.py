@@ -1,4 +1,4 @@
-"""Every kind of kernel against PyTorch in float64, at the papers' two sizes, from 1 to 512 tokens."""
+"""Compares every kind of kernel with PyTorch in float64, at the papers' two sizes, from 1 to 512 tokens."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ PADDING = ("padded_keys", "padded_queries")
 
 @dataclass(frozen=True)
 class Attention:
-    """An attention of a model, for whose maps there are kernels.
+    """An attention of a model with kernels for its maps.
 
     Args:
         kind: ``encoder``, ``decoder`` or ``cross``.
-        kernel: size of its convolution, 0 without one.
-        has_previous: whether it takes the logits of the layer below.
-        is_learned: whether the weights of heads have gradients.
+        kernel: size of its convolution, or 0 without one.
+        has_previous: whether it reads the logits of the layer below.
+        is_learned: whether the weights of heads get gradients.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Attention:
     is_learned: bool = False
 
     def operands(self) -> tuple[str, ...]:
-        """Which tensors its kernels take besides."""
+        """Names the further tensors that its kernels take."""
         masks = {"encoder": PADDING, "decoder": ("future",), "cross": ("padded_keys",)}[self.kind]
         return (*masks, *(["previous"] * self.has_previous))
 
     def of_step(self, step: str, dtype: torch.dtype, heads: int, length: int) -> Kind:
-        """The kind of its kernel for maps of a length; a map that the next layer reads has a gradient, too."""
+        """Returns the kind of kernel for maps of a length; a map that the next layer reads has a gradient, too."""
         left, _, above, _ = WINDOWS[self.kind].padding(self.kernel or 1)
         tiling = Tiling.of(heads, length, length)
         operands = self.operands() + ("d_logits",) * (step == "backward" and self.has_previous)
@@ -64,7 +64,7 @@ ATTENTIONS = (
 
 
 def check(settings: Settings) -> Iterator[Row]:
-    """A row for each type, size and attention; several processes compile at once."""
+    """Yields a row for each dtype, size and attention; several processes compile at once."""
     if not settings.on_gpu and native_library.LIBRARY is None:
         yield Row(f"none on this CPU: {native_library.WHY_NOT}")
         return
@@ -78,14 +78,14 @@ def check(settings: Settings) -> Iterator[Row]:
 
 
 def lengths(dtype: torch.dtype, settings: Settings) -> tuple[int, ...]:
-    """Lengths of sentences; each width of a kernel's tiles is among them."""
+    """Returns sentence lengths that cover each tile width of the kernels."""
     if not settings.on_gpu:
         return (1, 2, 15, 30)
     return (1, 2, 15, 30, 64, 100, 257, 512) if dtype is torch.float32 else (2, 30, 64, 512)
 
 
 def compare(attention: Attention, dtype: torch.dtype, size: str, settings: Settings) -> Row:
-    """An attention forward and backward with sentences of all lengths: the largest part of what rounding explains."""
+    """Runs an attention forward and backward at all lengths; reports the largest error relative to the allowed one."""
     name = f"{SIZES[size]}, {str(dtype).removeprefix('torch.')}, {attention.name}"
     found: dict[str, str] = {}
     for step in ("forward", "backward"):
@@ -108,7 +108,7 @@ def compare(attention: Attention, dtype: torch.dtype, size: str, settings: Setti
 
 
 def run(maps: SampleMaps, settings: Settings) -> tuple[torch.Tensor | None, ...]:
-    """What the kernels of the device return; native code keeps bits for its backward pass that PyTorch does not."""
+    """Runs the device's kernels; native code keeps data for its backward pass that PyTorch does not."""
     module = kernels(settings.device.type)
     kept = None if settings.on_gpu else module.forward(maps.scores, maps.arguments)[1:]
     found = maps.compute(module, kept if maps.kind.step == "backward" else None)

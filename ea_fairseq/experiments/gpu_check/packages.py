@@ -1,6 +1,6 @@
-"""Prints what this Python lacks of that which the check imports, with its version in a file of constraints.
+"""Prints the packages that the check imports and this Python lacks, with their versions in a file of constraints.
 
-It runs before anything is installed, so it imports nothing of the project's.
+It runs before anything is installed, so it imports nothing from this project.
 """
 
 import sys
@@ -13,7 +13,7 @@ IMPORTED = (
     *("tabulate", "colorama", "lxml", "sacrebleu", "joblib", "click", "sacremoses", "mock", "subword_nmt.apply_bpe"),
     "safetensors",
 )
-PACKAGES = {  # of modules that have another name
+PACKAGES = {  # of modules with another name
     "fairseq": "fairseq-fixed",
     "hydra": "hydra-core",
     "antlr4": "antlr4-python3-runtime",
@@ -23,7 +23,7 @@ PACKAGES = {  # of modules that have another name
 
 
 def missing() -> list[str]:
-    """The modules that cannot be imported, or that one of these imports; fairseq is not imported, but looked for."""
+    """Returns modules that are missing, also as imports of others; fairseq is looked for, but not imported."""
     found = [] if find_spec("fairseq") else ["fairseq"]
     for module in IMPORTED:
         try:
@@ -34,7 +34,7 @@ def missing() -> list[str]:
 
 
 def main() -> None:
-    """Takes the file of constraints, ``name==version`` a line; prints a package a line."""
+    """Reads the file of constraints, ``name==version`` per line; prints one package per line."""
     lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
     versions = dict(line.split("==") for line in lines if "==" in line)
     for module in missing():

@@ -21,7 +21,7 @@ DRIVER = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
 
 
 def machine(settings: Settings) -> Iterator[Row]:
-    """Versions and devices, for a bug report."""
+    """Yields versions and devices, for a bug report."""
     found = {name.capitalize() if name == "python" else name: version for name, version in versions().items()}
     found |= {"torch": torch.__version__, "triton": installation.installed_version("triton") or "not installed"}
     found |= {"system": installation.system(), "processor": installation.processor(), "commit": commit() or "unknown"}
@@ -47,7 +47,7 @@ def driver() -> str:
 
 
 def self_checks(settings: Settings) -> Iterator[Row]:
-    """What the package's own checks of kernels have found on this machine, in this run and before."""
+    """Yields the results of the package's own kernel checks on this machine, in this run and before."""
     found, wrong = check_records.report()
     yield Row("found", {"": found}, "; ".join(wrong))
 
@@ -65,7 +65,7 @@ CHECKS = {
 
 
 def main() -> None:
-    """Whatever else is printed, by fairseq above all, goes to stderr."""
+    """Prints the rows of one part; everything else that is printed, mostly by fairseq, goes to stderr."""
     rows = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     parser = argparse.ArgumentParser()

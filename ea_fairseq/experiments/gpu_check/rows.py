@@ -1,4 +1,4 @@
-"""What a check finds: parts, in each a row for each thing that was tried, and a page with all of it."""
+"""Results of a check: parts, each with a row for each thing that was tried, and a page of all parts."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -9,9 +9,9 @@ class Row:
     """One thing that was tried.
 
     Args:
-        name: what it is.
-        found: figures, ready for a table, by what they are of.
-        problem: what is wrong, a sentence without its full stop; empty if nothing is.
+        name: what was tried.
+        found: figures as text, by the names of their columns.
+        problem: what is wrong, a sentence without its full stop; empty if nothing is wrong.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Part:
 
     @property
     def agrees(self) -> bool:
-        """Whether all of it was tried and nothing is wrong."""
+        """Whether the part is complete and nothing is wrong."""
         return self.state == "done" and not self.problem and not any(row.problem for row in self.rows)
 
     def markdown(self) -> str:
-        """Its title, its rows, a column for each name that has a figure in any of them, and what is wrong."""
+        """The title, a table with a column for each name in any row, and what is wrong."""
         took = "" if self.state == "not begun" else f", {self.seconds:.0f} s"
         blocks = [f"**{self.title}** ({self.state}{took})"]
         if self.rows:
@@ -61,10 +61,10 @@ class Part:
 
 
 def page(command: str, parts: list[Part]) -> str:
-    """A page in Markdown that a bug report or docs/speed.md can take as it is."""
+    """A page in Markdown that can be pasted into a bug report or docs/speed.md."""
     return "\n\n".join([f"`{command}`", *(part.markdown() for part in parts)]) + "\n"
 
 
 def cell(text: str) -> str:
-    """Text that neither ends a cell of a table nor begins a line."""
+    """Escapes text for a table cell: no bars and no line breaks."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""What all parts of the check have in common."""
+"""Settings and helpers that all parts of the check share."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from ea_fairseq.kernels import dispatch
 
 SIZES = {"lite": "Lite", "base": "Base"}
 SEED = 1
-PROCESSES = 12  # at most, at once
+PROCESSES = 12  # maximum at once
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Settings:
     """What is checked, and where.
 
     Args:
-        device: ``cuda`` or ``cpu``; on a CPU there are fewer cases, for it is slower.
+        device: ``cuda`` or ``cpu``; a CPU is slower, so it has fewer cases.
         text, data: folders of the embedded corpus, raw and binarised.
     """
 
@@ -39,19 +39,19 @@ class Settings:
 
     @property
     def place(self) -> list[str]:
-        """Flags of fairseq-train: one process on this device; what it saves if a training crashes is put aside."""
+        """Flags of fairseq-train: one process on this device, and a folder apart for what a crashing training saves."""
         crashed = str(self.text.with_name("crashed"))
         return ["--distributed-world-size", "1", "--save-dir", crashed, *([] if self.on_gpu else ["--cpu"])]
 
     def synchronize(self) -> None:
-        """Waits until the GPU has done all that it was given."""
+        """Waits until the GPU has finished its work."""
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
 
 
 @contextmanager
 def computed_by(backend: str) -> Iterator[None]:
-    """In this context, EA_BACKEND has this value."""
+    """Sets EA_BACKEND to this value within the context."""
     before = dispatch.backend
     dispatch.backend = backend
     try:
@@ -61,18 +61,18 @@ def computed_by(backend: str) -> Iterator[None]:
 
 
 def exact_products() -> None:
-    """Lets PyTorch's products and convolutions keep the bits of float32, so that kernels can be compared with them."""
+    """Disables TF32 in PyTorch's products and convolutions, so that kernels can be compared with them."""
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def largest_difference(some: Sequence[float], others: Sequence[float]) -> float:
-    """Of numbers in turn; NaN if one of them is."""
+    """The largest difference between two sequences, element by element; NaN if an element is NaN."""
     return (torch.tensor(some, dtype=torch.float64) - torch.tensor(others, dtype=torch.float64)).abs().max().item()
 
 
 def in_processes(function: Callable[..., Row], cases: Sequence[tuple[Any, ...]]) -> Iterator[Row]:
-    """What a function returns for the arguments of each case, in turn; processes of one thread take the cases.
+    """Yields, in order, what a function returns for the arguments of each case; runs in single-threaded processes.
 
     Raises:
         BrokenProcessPool: if one of the processes crashes.

@@ -1,4 +1,4 @@
-"""Losses of fairseq-train with kernels and with plain PyTorch, and with two processes and with one."""
+"""Compares losses of fairseq-train: kernels with plain PyTorch, and two processes with one."""
 
 import json
 import os
@@ -17,13 +17,13 @@ from ea_fairseq.experiments.runs.recipe import model_flags
 
 EVOLVING = "ea_transformer_lite"
 SHOWN = (1, 10, 100)
-ALLOWED = 0.02  # of bits a token after 100 updates, in which roundings grow
+ALLOWED = 0.02  # bits per token after 100 updates, in which rounding errors grow
 UPDATES_OF_TWO, ALLOWED_OF_TWO = 10, 2e-3  # the log has three decimals
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d")
 
 
 def kernels_beside_pytorch(settings: Settings) -> Iterator[Row]:
-    """Returns rows of the plain Transformer, and of evolving attention compared with plain PyTorch."""
+    """Yields rows of the plain Transformer, and of evolving attention compared with plain PyTorch."""
     updates = 100 if settings.on_gpu else 20
     flags = ["--max-tokens", "2048", "--warmup-updates", "50", "--adam-betas", "(0.9, 0.98)"]
     models = (["--arch", PLAIN["lite"]], "auto"), (model_flags(EVOLVING), "auto"), (model_flags(EVOLVING), "reference")
@@ -42,12 +42,12 @@ def kernels_beside_pytorch(settings: Settings) -> Iterator[Row]:
 
 
 def shown(found: list[float]) -> dict[str, str]:
-    """Some of the losses, for a table."""
+    """Formats some of the losses for a table."""
     return {f"update {number}": f"{found[number - 1]:.3f}" for number in SHOWN if number <= len(found)}
 
 
 def two_processes(settings: Settings) -> Iterator[Row]:
-    """One row: two processes train as one that adds up the gradients of two batches; by NCCL, or on a CPU by gloo."""
+    """Yields one row: two processes (NCCL, or gloo on a CPU) against one that accumulates gradients of two batches."""
     if settings.on_gpu and torch.cuda.device_count() < 2:
         yield Row("not tried: there is one GPU")
         return
@@ -71,7 +71,7 @@ def two_processes(settings: Settings) -> Iterator[Row]:
 def losses(
     flags: list[str], updates: int, settings: Settings, backend: str = "auto", launcher: Sequence[str] = ()
 ) -> list[float]:
-    """The loss of each update of ``fairseq-train``; raises RuntimeError, saying what is wrong."""
+    """Runs ``fairseq-train`` and returns the loss of each update; raises RuntimeError if it fails."""
     command = [sys.executable, *launcher, "-m", __name__, str(settings.data)]
     command += ["--task", "translation", "-s", "de", "-t", "en", "--share-all-embeddings", "--seed", str(SEED)]
     command += ["--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "inverse_sqrt", "--num-workers", "0"]

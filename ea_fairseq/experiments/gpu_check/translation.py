@@ -1,4 +1,4 @@
-"""Translations of the embedded corpus' test set by the released models, by kernels and by plain PyTorch."""
+"""Compares translations of the embedded corpus' test set by the released models, with kernels and in plain PyTorch."""
 
 import time
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from ea_fairseq.plain.project import PROJECT
 
 MODELS = {"Transformer-Lite": "embedded-transformer_lite", "EA-Transformer-Lite": "embedded-ea_transformer_lite"}
 BEAMS = {"beam 5": 5, "greedy": 1}
-ALLOWED = 0.01  # of the sentences, where two hypotheses score all but alike
+ALLOWED = 0.01  # of the sentences, because two hypotheses may have almost equal scores
 
 
 def check(settings: Settings) -> Iterator[Row]:
-    """A row for each model and width of the beam."""
+    """Yields a row for each model and beam size."""
     exact_products()
     sentences = (settings.text / "test.de").read_text(encoding="utf-8").splitlines()
     for name, folder in MODELS.items():
@@ -37,7 +37,7 @@ def compare(name: str, model: TranslationHub, sentences: list[str], beam: int, s
     for backend, title in (("auto", "default"), ("reference", "EA_BACKEND=reference")):
         try:
             with computed_by(backend):
-                model.translate(sentences, beam)  # cuDNN plans anew for maps of another size
+                model.translate(sentences, beam)  # warm-up: cuDNN plans anew for maps of another size
                 settings.synchronize()
                 begin = time.perf_counter()
                 translations[backend] = [*model.translate(sentences, beam)]

@@ -1,4 +1,4 @@
-"""Updates of models by fairseq's trainer, as fairseq-train makes them: how fast, and whether as by plain PyTorch."""
+"""Updates of models by fairseq's trainer, as in fairseq-train: their speed, and whether they agree with PyTorch."""
 
 import gc
 import time
@@ -30,7 +30,7 @@ from ea_fairseq.experiments.gpu_check.settings import (
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.kernels.self_check import first_line
 
-TYPES = 10_000  # in the invented dictionary
+TYPES = 10_000  # in the made-up dictionary
 WARM_UP = 5
 RECIPE = [
     *("--share-all-embeddings", "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"),
@@ -38,7 +38,7 @@ RECIPE = [
     *("--label-smoothing", "0.1", "--max-tokens", "4096", "--seed", str(SEED), "--fp16-init-scale", "128"),
 ]
 USUAL = ("--criterion", "label_smoothed_cross_entropy")
-PRECISIONS = {  # flags; bf16 is common.bf16=true of fairseq-hydra-train, for fairseq-train's --bf16 is for TPUs
+PRECISIONS = {  # flags; bf16 is common.bf16=true of fairseq-hydra-train, because fairseq-train's --bf16 is for TPUs
     "float32": USUAL,
     "--fp16": (*USUAL, "--fp16"),
     "bf16": USUAL,
@@ -52,15 +52,15 @@ MODELS = {
     "predictive attention, by PyTorch": ("pa_transformer_lite", ()),
 }
 UPDATES = 10
-ALLOWED = 1e-4  # bits a token, after ten updates
-ALLOWED_NORM = 1e-3  # relative: where the ReLU's input is all but zero, a rounding decides what it passes on
+ALLOWED = 1e-4  # bits per token, after ten updates
+ALLOWED_NORM = 1e-3  # relative: where a ReLU's input is almost zero, rounding decides whether it passes
 
 
 class Training:
-    """A model, an optimizer and one batch of invented sentences.
+    """A model, an optimizer and one batch of random sentences.
 
     Args:
-        flags: of fairseq-train, that describe the model.
+        flags: of fairseq-train, which describe the model.
         tokens: in the batch, on either side.
         length: of the longest sentence, in tokens.
         precision: one of PRECISIONS.
@@ -80,24 +80,24 @@ class Training:
         self.words = self.batch["ntokens"]
 
     def step(self) -> MetersDict:
-        """One update; returns what fairseq logs of it, no loss if that has overflowed, until its scale has fallen."""
+        """Makes one update; returns fairseq's log of it, which has no loss if the scaled loss overflowed."""
         with metrics.aggregate(new_root=True) as found:
             self.trainer.train_step([self.batch])
         return found
 
     def update(self) -> tuple[float, float]:
-        """One update; returns its loss, in bits a token, and the norm of its gradients, with all digits."""
+        """Makes one update; returns its loss, in bits per token, and the norm of its gradients, unrounded."""
         found = self.step()
         return float(found["loss"].avg), float(found["gnorm"].avg)
 
     def peak(self, found: MetersDict) -> float:
-        """The peak memory of an update on the GPU in GiB; 0 if fairseq does not report it, as on a CPU."""
+        """Returns the peak GPU memory of an update in GiB, or 0 if fairseq does not report it, as on a CPU."""
         return self.trainer.cuda_env.total_memory_in_GB - found["gb_free"].avg if "gb_free" in found else 0.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """A batch, and how many updates are timed."""
+    """The size of a batch, and how many updates are timed."""
 
     tokens: int
     length: int
@@ -105,7 +105,7 @@ class Load:
 
 
 def speed(settings: Settings) -> Iterator[Row]:
-    """A row for each size and precision, by batches of the papers' recipes; and a few by larger ones."""
+    """Yields a row for each size and precision with batches of the papers' recipes, and a few with larger ones."""
     if not settings.on_gpu:
         cases = [("lite", precision, Load(512, 30, 3)) for precision in ("float32", "--autocast bf16")]
     else:
@@ -117,7 +117,7 @@ def speed(settings: Settings) -> Iterator[Row]:
 
 
 def measure(size: str, precision: str, load: Load, settings: Settings) -> Row:
-    """Target tokens a second and peak memory; models take turns, and the ratio is to fairseq's Transformer."""
+    """Measures target tokens per second, also relative to fairseq's Transformer, and peak memory; models take turns."""
     evolving = model_flags(f"ea_transformer_{size}")
     variants = {
         "Transformer": (["--arch", PLAIN[size]], "auto"),
@@ -155,16 +155,16 @@ def measure(size: str, precision: str, load: Load, settings: Settings) -> Row:
 
 
 def mechanisms(settings: Settings) -> Iterator[Row]:
-    """A row for each mechanism, and one for ``torch.compile``."""
+    """Yields a row for each mechanism, and one for ``torch.compile``."""
     cases = [(name, [*model_flags(model), *flags], settings) for name, (model, flags) in MODELS.items()]
-    # Inductor compiles for minutes on a CPU.
+    # On a CPU, Inductor would compile for minutes.
     compiler = "inductor" if settings.on_gpu else "aot_eager"
     compiled = f"EA, torch.compile by {compiler}", model_flags("ea_transformer_lite"), settings, compiler
     yield from in_processes(compare, [*cases, compiled])
 
 
 def compare(name: str, flags: list[str], settings: Settings, compiler: str | None = None) -> Row:
-    """Losses and norms of gradients of a few updates without dropout; if there is a compiler, of the compiled model."""
+    """Compares losses and gradient norms of a few updates without dropout; compiles the model if told how."""
     exact_products()
     found: dict[str, str] = {}
     losses: dict[str, tuple[float, ...]] = {}
