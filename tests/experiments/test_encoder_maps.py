@@ -70,7 +70,7 @@ def test_statistics_are_those_of_the_maps(home, show, tmp_path):
     [
         (["--source", "a", "--target", "b"], "--target: a classifier does not translate"),
         (["--source", "a", "--tag", "news"], "--tag: a classifier does not translate"),
-        (["--source", "a", "--attention", "cross"], "--attention: a classifier has the attention encoder alone"),
+        (["--source", "a", "--attention", "cross"], "--attention: a classifier has only the attention encoder"),
         (["--statistics", "--subset", "none"], "there is no none in "),
         (["--source", "a", "--compare", "nothing"], "there is no checkpoint nothing"),
     ],

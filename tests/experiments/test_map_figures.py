@@ -171,7 +171,7 @@ def test_a_test_set_is_measured_printed_and_drawn(home, show, tmp_path):
     assert len(values) == 2 * 3 * (6 + 3 + 2)
     entropies = [row["value"] for row in values if row["measure"] == "entropy" and row["head"] == "mean"]
     assert f"{entropies[0]:.3f}" in printed
-    assert "4 pairs of test; 1 with unknown pieces count not in the alignment error." in printed
+    assert "4 pairs of test; 1 with unknown pieces do not count in the alignment error." in printed
     errors = [row["value"] for row in values if row["measure"] == "alignment error" and row["head"] != "mean"]
     first, second = errors[:2], errors[2:4]  # heads of the first model's layers
     assert min(first) < max(first) or min(second) < max(second)

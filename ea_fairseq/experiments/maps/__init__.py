@@ -1,1 +1,1 @@
-"""Attention maps: figures, statistics and the alignment of words."""
+"""Attention maps: figures, statistics and word alignment."""

@@ -1,4 +1,4 @@
-"""Shows what the attentions of trained models do with a sentence, over a whole test set, or whatever they read."""
+"""Shows the attention maps of trained models for a sentence, a series or an image, or measures a whole test set."""
 
 import argparse
 import logging
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from ea_fairseq.hub.files import ModelFiles
     from ea_fairseq.hub.translation import TranslationHub
 
-    Models = dict[str, TranslationHub | EncoderHub]  # by the names that figures give them
+    Models = dict[str, TranslationHub | EncoderHub]  # by their names in figures
 
 OTHERS = {SeriesData.task: "time series: name one with --series", ImageData.task: "images: name one with --image"}
-OF_TRANSLATION = ("target", "tag", "alignment")  # options that an encoder has no use for
+OF_TRANSLATION = ("target", "tag", "alignment")  # options of translation models
 
 
 def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
-    """The model, and that to compare, by the names that figures give them: both translate, or both are encoders.
+    """Loads the model and the one to compare, by their names in figures: both translate, or both are encoders.
 
     Raises:
-        UserError: naming what is not there, an option that is not for such models, or a model of other languages or
-            words than the first.
+        UserError: naming what is missing, an option that is not for such models, or a model with other languages or
+            another vocabulary than the first.
     """
     paths = checkpoints(args)
     if not files[0].is_encoder:
@@ -50,7 +50,7 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
                 f"--{name}: {args.checkpoint} does not translate: leave it out, or give a pair with --second."
             )
     if args.attention not in (None, ("encoder",)):
-        raise UserError(f"--attention: {args.checkpoint} has the attention encoder alone.")
+        raise UserError(f"--attention: {args.checkpoint} has only the attention encoder.")
     encoders = [load_encoder(found, args.cpu) for found in files]
     if encoders[0].dictionary != encoders[-1].dictionary:
         raise UserError(f"{paths[-1]} has another vocabulary than {paths[0]}: compare models of the same data.")
@@ -58,7 +58,7 @@ def load_all(args: argparse.Namespace, files: "list[ModelFiles]") -> "Models":
 
 
 def named(paths: list[Path], models: "Sequence[TranslationHub | EncoderHub]") -> "Models":
-    """The models by their names."""
+    """Returns the models by their names."""
     return dict(zip(model_names(paths, [model.cfg.model.arch for model in models]), models, strict=True))
 
 
@@ -68,7 +68,7 @@ def checkpoints(args: argparse.Namespace) -> list[Path]:
 
 
 def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws the maps of a sentence or a pair, says how the models read it, and returns the files."""
+    """Draws the maps of a sentence or a pair, prints its tokens, and returns the files."""
     from ea_fairseq.experiments.maps.sentence_maps import SentenceMaps, draw, model_maps, write_explorer
 
     encoders, translators = by_kind(models)
@@ -98,7 +98,7 @@ def draw_sentence(models: "Models", args: argparse.Namespace, out: Path) -> list
 
 
 def by_kind(models: "Models") -> "tuple[dict[str, EncoderHub], dict[str, TranslationHub]]":
-    """The models that are encoders alone, and those that translate; one of the two is empty."""
+    """Separates encoders and translation models; one of the two results is empty."""
     from ea_fairseq.hub.encoder import EncoderHub
     from ea_fairseq.hub.translation import TranslationHub
 
@@ -112,7 +112,7 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]:
-    """Measures the maps of a test set, prints and draws what it finds, and returns the files."""
+    """Measures the maps of a test set, prints and draws the results, and returns the files."""
     from ea_fairseq.experiments.maps.map_statistics import map_statistics, statistics_of
     from ea_fairseq.experiments.maps.statistics_files import draw_statistics, table, write_statistics
     from ea_fairseq.experiments.maps.word_alignment import AttentionAlignment, read_alignments
@@ -138,7 +138,7 @@ def measure(models: "Models", args: argparse.Namespace, out: Path) -> list[Path]
             left_out = 0 if alignment is None else alignment.left_out
         about |= {"pairs": len(sources), "alignment": None if gold is None else str(args.alignment)}
         about |= {"pairs left out of the alignment error": left_out}
-        unknown = f"; {left_out} with unknown pieces count not in the alignment error" if left_out else ""
+        unknown = f"; {left_out} with unknown pieces do not count in the alignment error" if left_out else ""
         said = f"{len(sources)} pairs of {subset}{unknown}."
     print(f"{table(statistics)}\n\n{said}")
     out.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def main() -> None:
 
 
 def usual_folder(checkpoint: Path) -> Path:
-    """The default folder for files of a model: next to it, or in runs/ if the model is tracked by git."""
+    """The default output folder of a model: next to it, or in runs/ if git tracks the model."""
     folder = (checkpoint if checkpoint.is_dir() else checkpoint.parent).absolute()
     if folder.resolve().is_relative_to(PROJECT / "checkpoints"):
         folder = PROJECT / "runs" / folder.resolve().name
@@ -184,14 +184,14 @@ def usual_folder(checkpoint: Path) -> Path:
 
 
 def by_name(args: argparse.Namespace) -> dict[str, Path]:
-    """The checkpoints that are shown, by the names that figures give the models."""
+    """The checkpoints that are shown, by the models' names in figures."""
     paths = checkpoints(args)
     files = [path / usual_checkpoint(path) if path.is_dir() else path for path in paths]
     return dict(zip(model_names(paths, [path.name for path in paths]), files, strict=True))
 
 
 def show_series(args: argparse.Namespace, out: Path) -> list[Path]:
-    """Draws the maps of a time series, or writes their page; returns the files."""
+    """Draws the maps of a time series, or writes a page of them; returns the files."""
     from ea_fairseq.experiments.maps.series_maps import draw_series, maps_of_series
 
     maps = maps_of_series(by_name(args), args.series, args.subset or "test", args.data)

@@ -1,4 +1,4 @@
-"""Where the heads of quadratic attention look, and how widely, over a training (CONV-SA figure 3)."""
+"""Centres and widths of the heads of quadratic attention during training (CONV-SA figure 3)."""
 
 import csv
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ CENTRE = ".centre"
 
 
 class HeadCentre(NamedTuple):
-    """A head after an update.
+    """A head after a number of updates.
 
     Args:
-        attention: ``encoder`` or ``decoder``, whose self-attention it is of.
+        attention: ``encoder`` or ``decoder``, for their self-attention.
         layer, head: numbers from 1.
-        centre: in words after the query.
+        centre: of the Gaussian, in words after the query.
         width: standard deviation of the Gaussian, in words.
     """
 
@@ -45,10 +45,10 @@ class HeadCentre(NamedTuple):
 
 
 def draw_centres(path: Path, out: Path) -> list[Path]:
-    """Writes centres.csv, and draws centres.png and .svg, of a checkpoint or a folder of them; returns the files.
+    """Writes centres.csv, and draws centres.png and .svg, for a checkpoint or a folder of them; returns the files.
 
     Raises:
-        UserError: where there is no checkpoint, or one has no quadratic attention.
+        UserError: if there is no checkpoint, or one has no quadratic attention.
     """
     read = checkpoints(path)
     out.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def draw_centres(path: Path, out: Path) -> list[Path]:
 
 
 def checkpoints(path: Path) -> list[Checkpoint]:
-    """The checkpoints of a folder, one of each update, or the one that the path names."""
+    """Reads the checkpoints of a folder, one for each number of updates, or the one that the path names."""
     paths = sorted(file for file in path.iterdir() if ANY.fullmatch(file.name)) if path.is_dir() else [path]
     if not paths:
         raise UserError(f"{path} has no checkpoints: give the folder of a training.")
@@ -70,10 +70,10 @@ def checkpoints(path: Path) -> list[Checkpoint]:
 
 
 def heads_of(checkpoint: Checkpoint) -> Iterator[HeadCentre]:
-    """The heads of all quadratic self-attentions.
+    """Yields the heads of all quadratic self-attentions.
 
     Raises:
-        UserError: where there is none.
+        UserError: if there is none.
     """
     model = checkpoint.state["model"]
     terms = [name.removesuffix(CENTRE) for name in model if ".terms." in name and name.endswith(CENTRE)]
@@ -85,7 +85,7 @@ def heads_of(checkpoint: Checkpoint) -> Iterator[HeadCentre]:
         attention = name.partition(".terms.")[0]
         match, kind = NAME.fullmatch(attention), kind_of(attention)
         if match is None or kind is None:
-            raise UserError(f"{checkpoint.path} has a quadratic attention that is of no Transformer: {attention}.")
+            raise UserError(f"{checkpoint.path} has a quadratic attention outside a Transformer: {attention}.")
         layer = int(match[2])
         term = QuadraticPositions(Place(kind, layer), 0, len(model[name + CENTRE]))
         term.load_state_dict({key: model[f"{name}.{key}"] for key in term.state_dict()})
@@ -94,7 +94,7 @@ def heads_of(checkpoint: Checkpoint) -> Iterator[HeadCentre]:
 
 
 def draw(found: list[HeadCentre], stem: Path) -> list[Path]:
-    """Draws a row for each kind of attention and a panel for each layer; returns the files."""
+    """Draws a row of panels for each kind of attention, one for each layer; returns the files."""
     kinds = [kind for kind in TITLES if any(head.attention == kind for head in found)]
     layers, heads = (max(getattr(head, name) for head in found) for name in ("layer", "head"))
     with matplotlib.rc_context(PLOTS):
@@ -116,7 +116,7 @@ def draw(found: list[HeadCentre], stem: Path) -> list[Path]:
 
 
 def draw_head(panel: Axes, moments: list[HeadCentre], **look: Any) -> None:
-    """Draws a head's centre over updates, and one width on both sides."""
+    """Draws a head's centre over updates, with a band of one width on both sides."""
     updates, centres, widths = (
         np.array([getattr(head, name) for head in moments]) for name in ("update", "centre", "width")
     )

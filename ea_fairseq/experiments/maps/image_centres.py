@@ -1,4 +1,4 @@
-"""Where the heads of quadratic attention to pixels look, and how widely (CONV-SA figures 3 and 4)."""
+"""Centres and widths of the heads of quadratic attention to pixels (CONV-SA figures 3 and 4)."""
 
 import csv
 import math
@@ -21,13 +21,13 @@ from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.plain.whole_files import replacing
 
 TERM = re.compile(r"encoder\.layers\.(\d+)\.self_attn\.(?:mechanism\.)?terms\.\d+\.centre")
-SHARES = {0.5: 0.35, 0.9: 0.12}  # of the probability that an ellipse encloses, and its opacity
-NEAR = 0.5  # pixels from a position of the grid
-MOST_MOMENTS = 3  # of a training that are drawn: its first, middle and last checkpoint
+SHARES = {0.5: 0.35, 0.9: 0.12}  # probability inside an ellipse, and the opacity of the ellipse
+NEAR = 0.5  # from a position of the grid, in patches
+MOST_MOMENTS = 3  # checkpoints that are drawn: the first, middle and last of a training
 
 
 class PixelHead(NamedTuple):
-    """A head after an update.
+    """A head after a number of updates.
 
     Args:
         layer, head: numbers from 1.
@@ -51,12 +51,12 @@ class PixelHead(NamedTuple):
 
 
 def is_of_pixels(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint has centres in rows and columns."""
+    """Whether a checkpoint has two-dimensional centres."""
     return any(TERM.fullmatch(name) and tensor.dim() == 2 for name, tensor in checkpoint.state["model"].items())
 
 
 def draw_pixel_heads(checkpoints: list[Checkpoint], out: Path) -> list[Path]:
-    """Writes centres.csv of checkpoints, and draws centres.png and .svg; returns the files.
+    """Writes centres.csv for checkpoints, and draws centres.png and .svg; returns the files.
 
     Raises:
         UserError: if a checkpoint has no quadratic attention to pixels.
@@ -69,7 +69,7 @@ def draw_pixel_heads(checkpoints: list[Checkpoint], out: Path) -> list[Path]:
 
 
 def heads_of(checkpoint: Checkpoint) -> Iterator[PixelHead]:
-    """The heads of all quadratic attentions; raises UserError if there is none."""
+    """Yields the heads of all quadratic attentions; raises UserError if there is none."""
     if not is_of_pixels(checkpoint):
         raise UserError(f"{checkpoint.path} has no --relative-positions quadratic_image or quadratic_image_general.")
     model = checkpoint.state["model"]

@@ -1,4 +1,4 @@
-"""What the attentions of trained models do with an image."""
+"""The attention maps of trained models for an image."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ def write_image_maps(models: dict[str, Path], image: str, subset: str, data: Pat
     """Writes the page of an image, prints what the models predict, and returns the file.
 
     Args:
-        models: one checkpoint or two, by the names that the page gives them.
-        image: a file of JPEG or PNG, or the number of an image of the subset, from 1.
+        models: one checkpoint or two, by their names on the page.
+        image: a JPEG or PNG file, or the number of an image of the subset, from 1.
         data: folder of the subset; by default the one that the first model was trained on.
 
     Raises:
-        UserError: where there is no such image, or a model or the data cannot be used.
+        UserError: if there is no such image, or a model or the data cannot be used.
     """
     read: str | np.ndarray = image
     title, truth = f"image {Path(image).name}", ""

@@ -28,9 +28,9 @@ LOOKS = STYLE | {
 BLANK = "0.8"  # grey
 POINT = 1 / 72  # all lengths are in inches
 LEAST_CELL, MOST_CELL = 5.5 * POINT, 12 * POINT
-GAP, BAR = 0.08, 0.8  # beside a panel; a row's colour bar with its numbers, and the label of queries
+GAP, BAR = 0.08, 0.8  # next to a panel; for a row's colour bar with its numbers, and the label of queries
 HEADING, ROW_LABEL = 0.8, 0.3
-STRIP = 0.35  # of a map's side: what a series takes beside it
+STRIP = 0.35  # of a map's side, for the series next to it
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Row:
 
     Args:
         label: of the row.
-        maps: (T, S) of each layer, NaN where a query must not see a key.
-        diverging: whether the values are logits, about 0, or else probabilities.
+        maps: (T, S) for each layer, NaN where a query must not see a key.
+        diverging: whether the values are logits, with colours centred at 0, or probabilities.
     """
 
     label: str
@@ -48,7 +48,7 @@ class Row:
     diverging: bool
 
     def draw(self, panel: Panel, layer: int, most: float) -> AxesImage:
-        """Draws the map of a layer, logits by ``most`` about 0 and probabilities from 0 to it; returns the image."""
+        """Draws a layer's map; colours span 0 to ``most``, or for logits -``most`` to ``most``. Returns the image."""
         colours = colormaps["RdBu_r" if self.diverging else "viridis"].with_extremes(bad=BLANK)
         low = -most if self.diverging else 0.0
         return panel.imshow(self.maps[layer], cmap=colours, vmin=low, vmax=most, interpolation="nearest", aspect="auto")
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Axes:
-    """What is along the T rows and S columns of all maps of a figure, and the words there."""
+    """The words along the T rows and S columns of all maps of a figure, and the labels of both axes."""
 
     queries: list[str]
     keys: list[str]
@@ -67,7 +67,7 @@ class Axes:
 def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]:
     """Draws rows of maps into ``stem``.png and .svg: one scale for each row, grey where a query must not see a key.
 
-    Maps are as large as the page's width lets them be, and legible where it does not.
+    Maps are as large as the page's width allows; if they would be illegible, the figure is wider.
     """
     down, across, layers = len(axes.queries), len(axes.keys), max(len(row.maps) for row in rows)
     query, key = (max(map(len, words)) for words in (axes.queries, axes.keys))
@@ -100,7 +100,7 @@ def draw_maps(title: str, rows: list[Row], axes: Axes, stem: Path) -> list[Path]
 
 
 def laid_out(figure: Figure, stem: Path) -> list[Path]:
-    """Gives each panel its place, once for all files, and saves the figure."""
+    """Lays out the panels, once for all files, and saves the figure."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return save(figure, stem)
@@ -113,19 +113,19 @@ def label_above(panel: Panel, text: str, size: float) -> None:
 
 
 def largest(values: np.ndarray) -> float:
-    """The greatest size of the numbers of a map, 1 where all are zero."""
+    """The largest absolute value of a map, or 1 if all are zero."""
     return float(np.nanmax(np.abs(values))) or 1.0
 
 
 def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path) -> list[Path]:
     """Draws rows of maps of a time series into ``stem``.png and .svg.
 
-    Each map has a scale of its own, for logits shrink from layer to layer and probabilities of many steps are small:
-    above it stands the number that the strongest colour means.
+    Each map has its own scale, because logits shrink from layer to layer and probabilities of many steps are small. The
+    number above a map is the value of its strongest colour.
 
     Args:
-        series: (T, C) as the model reads it; it stands left of each row, for the steps that ask, and below the last
-            row, for those that are read.
+        series: (T, C) as the model reads it; drawn to the left of each row, for the queries, and below the last row,
+            for the keys.
     """
     layers = max(len(row.maps) for row in rows)
     side = PAGE / (layers + 2 * STRIP)
@@ -155,7 +155,7 @@ def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path
 
 
 def draw_strip(panel: Panel, series: np.ndarray, upright: bool) -> None:
-    """Draws the channels of a series (T, C) along an axis of a map, from the top where it stands upright."""
+    """Draws the channels of a series (T, C) along an axis of a map; an upright strip starts at the top."""
     steps, count = np.arange(len(series)), len(series)
     for channel, colour in zip(series.T, cycle(OKABE_ITO), strict=False):
         panel.plot(*((channel, steps) if upright else (steps, channel)), color=colour, linewidth=0.5)

@@ -1,4 +1,4 @@
-"""``ea-fairseq map-quality``: how much the attention maps of an image say of its class (EA section 5.1)."""
+"""``ea-fairseq map-quality``: how much the attention maps of an image say about its class (EA section 5.1)."""
 
 import argparse
 import json
@@ -73,7 +73,7 @@ def parse_arguments() -> argparse.Namespace:
         STEM,
         "Trains small networks that read the attention maps of one query and predict the class of the image: for each\n"
         "attention of a model of images. The query is the class token or, without one, the pixel in the middle.\n"
-        "The higher the accuracy on the test set, the more the maps say of the image.",
+        "The higher the accuracy on the test set, the more the maps say about the image.",
         f"{PROGRAM} {STEM} runs/digits/ea_vit/seed-1 data/digits/data-bin --out runs/quality",
         usage="%(prog)s MODEL DATA_BIN --out DIR [options]",
     )
@@ -81,7 +81,7 @@ def parse_arguments() -> argparse.Namespace:
     add("model", type=Path, metavar="MODEL", help="the folder of a training, or a checkpoint in it")
     add("data", type=Path, metavar="DATA_BIN", help="the folder of the data that it was trained on")
     add("--out", type=Path, metavar="DIR", required=True, help=f"for {STEM}.json")
-    add("--epochs", type=at_least(1), default=30, metavar="N", help="of a reader's training (default: 30)")
+    add("--epochs", type=at_least(1), default=30, metavar="N", help="training epochs of a reader (default: 30)")
     add("--seeds", type=at_least(1), default=5, metavar="N", help="train readers with seeds 1 to N (default: 5)")
     add("--limit", type=at_least(1), metavar="N", help="read the first N images of each set (default: all)")
     parser.add_user_dir()
@@ -90,13 +90,13 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def described(scores: list[float]) -> str:
-    """Mean and deviation of accuracies."""
+    """Formats the mean and standard deviation of accuracies."""
     mean = f"{statistics.mean(scores):.2f}"
     return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"
 
 
 def maps_of(hub: "EAImage", images: "ImageSet", limit: int | None) -> "tuple[dict[str, Tensor], Tensor]":
-    """The maps of one query, (N, K, R, C) by the name of the attention, and the classes (N,), as the model counts them.
+    """Returns the maps of one query, (N, K, R, C) by the attention's name, and classes (N,), as the model numbers them.
 
     Raises:
         UserError: if the model has no attention.
@@ -113,7 +113,7 @@ def maps_of(hub: "EAImage", images: "ImageSet", limit: int | None) -> "tuple[dic
         with torch.no_grad(), recording(hub.model) as records:
             hub.outputs(pixels)
         for name, record in records.items():
-            assert record["probabilities"] is not None  # each attention records them
+            assert record["probabilities"] is not None  # every attention records them
             grid, probabilities = hub.model.get_submodule(name).grid, record["probabilities"]
             query = 0 if grid.leading else grid.rows // 2 * grid.columns + grid.columns // 2
             row = probabilities.expand(len(pixels), -1, -1, -1)[:, :, query, grid.leading :]

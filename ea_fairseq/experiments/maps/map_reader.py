@@ -1,6 +1,6 @@
-"""A network that reads attention maps alone, to find out how much they say of an image (CEAN section 5.1, table XII).
+"""A network that reads only attention maps, to find out how much they say about an image (CEAN section 5.1, table XII).
 
-The paper names a "12-layer DenseNet" and prints no more; its sizes here are ours (Huang et al., Densely Connected
+The paper names a "12-layer DenseNet" without details, so the sizes are our choice (Huang et al., Densely Connected
 Convolutional Networks, CVPR 2017): a convolution to 24 channels, one block of ten layers that grow by 12, and the mean.
 """
 
@@ -17,7 +17,7 @@ class MapReader(nn.Module):
     """Predicts an image's class from the maps of one query.
 
     Args:
-        heads: K of the attention.
+        heads: K, the number of heads of the attention.
         classes: the number of outputs.
     """
 
@@ -38,14 +38,14 @@ class MapReader(nn.Module):
 
 
 def read_maps(train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], classes: int, epochs: int, seed: int) -> float:
-    """Trains a reader by SGD whose rate falls as a cosine, and returns its accuracy on the test maps, in percent.
+    """Trains a reader by SGD with a cosine schedule, and returns its accuracy on the test maps, in percent.
 
     Args:
         train, test: maps (N, K, R, C) and classes (N,).
     """
     torch.manual_seed(seed)
     maps, targets = train
-    # Of probabilities, most are near 1 / (R C): the reader sees them in units of their deviation.
+    # Most probabilities are near 1 / (R C), so the reader gets standardised values.
     mean, deviation = maps.mean(dim=(0, 2, 3), keepdim=True), maps.std(dim=(0, 2, 3), keepdim=True).clamp(min=1e-12)
     reader = MapReader(maps.size(1), classes).to(maps.device)
     optimizer = torch.optim.SGD(reader.parameters(), HIGHEST_RATE, MOMENTUM, weight_decay=DECAY, nesterov=True)

@@ -1,4 +1,4 @@
-"""Statistics of a model's attention maps over many sentence pairs, of which only sums are kept."""
+"""Statistics of a model's attention maps over many sentence pairs; only sums are kept in memory."""
 
 import math
 from collections import defaultdict
@@ -15,11 +15,11 @@ from ea_fairseq.experiments.maps.word_alignment import AttentionAlignment
 from ea_fairseq.hub.translation import TranslationHub
 
 DEFINITIONS = {
-    "entropy": "of the probabilities that a query gives the keys it sees, in bits; mean over all queries",
+    "entropy": "of a query's probabilities over the keys it sees, in bits; mean over all queries",
     "similarity": "cosine between the probabilities of a query in a layer and in the next; mean over all queries",
     "alignment error": "error rate (Och and Ney, 2003) when each target word is linked to the source word that gets "
-    "most attention where the target word is predicted; a word of several pieces gets the sum, and gives the mean, of "
-    "what they do",
+    "most attention where the target word is predicted; over the pieces of a word, attention is summed if it is a "
+    "source word, and averaged if it is a target word",
 }
 
 
@@ -28,8 +28,8 @@ class Curve:
     """A measure of an attention's maps by layer; the similarity has one value less than there are layers.
 
     Args:
-        heads: (L, K) of each head's maps.
-        mean: (L,) of the mean of the heads' maps. Heads have no order, so this is what compares across layers.
+        heads: (L, K), for each head's maps.
+        mean: (L,), for the mean of the heads' maps. Heads have no order, so only this compares across layers.
     """
 
     heads: Tensor
@@ -41,13 +41,13 @@ Statistics = dict[str, dict[str, Curve]]  # by measure and attention
 
 @dataclass
 class QueryMean:
-    """The mean over all queries that are words."""
+    """The mean over all queries that are not padding."""
 
     total: Tensor = field(default_factory=lambda: torch.tensor(0.0))
     queries: int = 0
 
     def add(self, values: Tensor, real: Tensor) -> None:
-        """Adds values (L, B, K, T) of the queries that are true in ``real`` (B, T)."""
+        """Adds values (L, B, K, T) of the queries for which ``real`` (B, T) is true."""
         self.total = self.total + values.masked_fill(~real[:, None, :], 0.0).sum((1, 3))
         self.queries += int(real.sum())
 
@@ -62,19 +62,19 @@ def entropy(probabilities: Tensor) -> Tensor:
 
 
 def similarity(probabilities: Tensor) -> Tensor:
-    """Between adjacent layers: (L, ..., S) -> (L - 1, ...)."""
+    """Cosine between adjacent layers: (L, ..., S) -> (L - 1, ...)."""
     return cosine_similarity(probabilities[:-1], probabilities[1:], dim=-1)
 
 
 def with_mean(maps: Tensor) -> Tensor:
-    """Maps (L, B, K, T, S) with the mean over their heads as one head more."""
+    """Appends the mean over heads to maps (L, B, K, T, S) as one more head."""
     return torch.cat([maps, maps.mean(2, keepdim=True)], dim=2)
 
 
 def map_statistics(
     model: TranslationHub, sources: list[Tensor], targets: list[Tensor], alignment: AttentionAlignment | None = None
 ) -> Statistics:
-    """The statistics of a model's attention while it reads pairs of token sequences.
+    """Computes the statistics of a model's attention while it reads pairs of token sequences.
 
     Raises:
         UserError: naming a sentence that is empty or too long, or the line of the alignment that does not fit its pair.
@@ -86,10 +86,10 @@ def map_statistics(
 def statistics_of(
     batches: Iterable[tuple[dict, dict]], total: int, pad: int, alignment: AttentionAlignment | None = None
 ) -> Statistics:
-    """The statistics of recorded passes, of ``total`` sentences or pairs.
+    """Computes the statistics of recorded forward passes of ``total`` sentences or pairs.
 
     Args:
-        batches: fairseq's, each with what an attention recorded, by its name.
+        batches: fairseq's batches, each with the records of its attentions, by name.
         pad: the padding's token id.
     """
     means: dict[tuple[str, str], QueryMean] = defaultdict(QueryMean)

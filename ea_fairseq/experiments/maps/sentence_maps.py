@@ -1,4 +1,4 @@
-"""Attention maps of one sentence or pair: figures, and a page to explore them with a table of its numbers."""
+"""Attention maps of one sentence or pair: figures, and an interactive page with a table of its numbers."""
 
 import csv
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ HEADER = ("model", "attention", "stage", "layer", "head", "query", "query word",
 
 @dataclass(frozen=True)
 class SentenceMaps:
-    """What one model's attentions do with a pair.
+    """The attention maps of one model for a sentence or pair.
 
     Args:
         name: of the model.
         layers: the maps of each layer, by attention: ``encoder``, ``decoder`` or ``cross``.
-        subword: how words were cut, see :func:`subwords.word_numbers`.
+        subword: the kind of subwords, see :func:`subwords.word_numbers`.
     """
 
     name: str
@@ -46,11 +46,11 @@ class SentenceMaps:
 
     @classmethod
     def of(cls, name: str, maps: AttentionByName, subword: str) -> "SentenceMaps":
-        """The maps that a model returns by the names of its attentions."""
+        """Groups the maps that a model returns by the names of its attention modules."""
         return cls(name, by_layer(maps), subword)
 
     def axes(self, attention: str) -> Axes:
-        """Cross-attention is shown by the target words that are predicted, self-attention by those that are read."""
+        """The axes: a query is the word predicted in cross-attention, and the word read in self-attention."""
         maps = self.layers[attention][0]
         queries, keys = labels(maps.queries, self.subword), labels(maps.keys, self.subword)
         if attention == "cross":
@@ -60,24 +60,24 @@ class SentenceMaps:
         return Axes(queries, keys, side, side)
 
     def row(self, attention: str, stage: str, head: str, label: str) -> Row:
-        """A row of a head's maps, from 1, or of the ``mean`` over heads."""
+        """The row of the maps of a head, a number from 1, or of the ``mean`` over heads."""
         maps = [stage_of(maps, stage) for maps in self.layers[attention]]
         shown = [of_heads.mean(0) if head == "mean" else of_heads[int(head) - 1] for of_heads in maps]
         return Row(label, shown, diverging=stage != "probabilities")
 
 
 def stage_of(maps: AttentionMaps, stage: str) -> np.ndarray:
-    """(K, T, S), NaN where a query must not see a key."""
+    """The maps of a stage, (K, T, S), NaN where a query must not see a key."""
     return getattr(maps, stage).masked_fill(maps.own.isinf(), torch.nan).float().numpy()
 
 
 def draw(
     models: list[SentenceMaps], attentions: tuple[str, ...], heads: list[str] | None, stages: tuple[str, ...], out: Path
 ) -> list[Path]:
-    """Draws a figure for each attention and head, all heads and their mean by default; returns the files.
+    """Draws a figure for each attention and head, by default all heads and their mean; returns the files.
 
     Raises:
-        UserError: naming an attention or a head that is not there, before anything is drawn.
+        UserError: naming a missing attention or head, before anything is drawn.
     """
     chosen = [(attention, head) for attention in attentions for head in choose_heads(models, attention, heads)]
     out.mkdir(parents=True, exist_ok=True)
@@ -89,14 +89,14 @@ def draw(
 
 
 def file_name(subject: str, head: str) -> str:
-    """The name, without its ending, of the figure of a head or of the mean over heads."""
+    """The file name, without suffix, of the figure of a head or of the mean over heads."""
     return f"{subject}-{'mean' if head == 'mean' else f'head-{head}'}"
 
 
 def rows_of(
     models: list[SentenceMaps], attention: str, head: str, stages: tuple[str, ...], subject: str
 ) -> tuple[str, list[Row]]:
-    """The title and the rows of a figure of one model, or of several above each other."""
+    """The title and the rows of a figure of one model, or of several models below each other."""
     title = f"{subject}, {'mean over heads' if head == 'mean' else f'head {head}'}"
     if len(models) == 1:
         return f"{models[0].name}: {title}", evolution(models[0], attention, head, stages)
@@ -105,7 +105,7 @@ def rows_of(
 
 
 def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | None) -> list[str]:
-    """The heads to draw, of those that all models have."""
+    """The heads to draw; raises UserError if a model lacks the attention or one of the heads."""
     for model in models:
         if attention not in model.layers:
             raise UserError(f"{model.name} has no {TITLES[attention]}: choose others with --attention.")
@@ -119,7 +119,7 @@ def choose_heads(models: list[SentenceMaps], attention: str, heads: list[str] | 
 
 
 def evolution(model: SentenceMaps, attention: str, head: str, stages: tuple[str, ...]) -> list[Row]:
-    """The stages of a model's maps; one that equals the stage before it is named there instead."""
+    """The rows of a model's stages; a stage that equals the one before it shares its row."""
     rows: list[Row] = []
     for stage in stages:
         row = model.row(attention, stage, head, STAGES[stage])
@@ -135,10 +135,10 @@ def same(row: Row, other: Row) -> bool:
 
 
 def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path]:
-    """Writes the page and, next to it, the table: page.csv for page.html; each whole or not at all; returns both.
+    """Writes the page and, next to it, its table (page.csv for page.html), each whole or not at all; returns both.
 
     Raises:
-        UserError: where two models have no attention in common.
+        UserError: if two models have no attention in common.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     paths = [write_attention_page(page, models, title)]
@@ -152,7 +152,7 @@ def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path
 
 
 def model_maps(model: SentenceMaps) -> ModelMaps:
-    """What the page has of a model, its words as figures show them."""
+    """The page's data of a model, with words as figures show them."""
     axes = {kind: model.axes(kind) for kind in model.layers}
     words = {kind: (found.queries, found.keys) for kind, found in axes.items()}
     require_few(words)

@@ -1,4 +1,4 @@
-"""What the attentions of trained models do with a time series."""
+"""The attention maps of trained models for a time series."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ea_fairseq.series.ts_file import SeriesFile
 
 
 def truth_of(file: SeriesFile, index: int) -> str:
-    """A sentence with the true class or number of a series; empty if the file has none."""
+    """A sentence with the true class or value of a series; empty if the file has none."""
     if file.targets is None:
         return ""
     if file.labels is None:
@@ -23,15 +23,15 @@ def truth_of(file: SeriesFile, index: int) -> str:
 
 
 def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path | None) -> dict[str, AttentionByName]:
-    """The maps while models read a series, by their names; prints what is true and what they predict.
+    """Returns the maps of models that read a series, by their names; prints the truth and their predictions.
 
     Args:
-        models: checkpoints by the names that figures give them.
+        models: checkpoints by their names in figures.
         number: of the series in its file, from 1.
         data: folder of the series; by default the one that the first model was trained on.
 
     Raises:
-        UserError: where there is no such series, or a model or the data cannot be used.
+        UserError: if there is no such series, or a model or the data cannot be used.
     """
     first = next(iter(models.values()))
     file = SeriesFolder(data or recorded_data(first, Checkpoint.read(first).state)).read(subset)
@@ -49,7 +49,7 @@ def maps_of_series(models: dict[str, Path], number: int, subset: str, data: Path
 def draw_series(
     found: dict[str, AttentionByName], number: int, heads: list[str] | None, stages: tuple[str, ...], out: Path
 ) -> list[Path]:
-    """Draws a figure for each head, the series along both axes of the maps; returns the files."""
+    """Draws a figure for each head, with the series along both axes of the maps; returns the files."""
     maps = [SentenceMaps.of(name, of_model, "none") for name, of_model in found.items()]
     shown = next(iter(found.values())).series
     if shown is None:

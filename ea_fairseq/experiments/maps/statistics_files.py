@@ -1,4 +1,4 @@
-"""The statistics of attention maps as files, as text and as figures."""
+"""Statistics of attention maps as files, text and figures."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ class Value(NamedTuple):
 
     Args:
         head: from 1, or ``mean`` for the mean of the heads' maps.
-        layer: from 1; of the similarity, the first of two.
+        layer: from 1; for the similarity, the first of the two layers.
     """
 
     model: str
@@ -37,7 +37,7 @@ class Value(NamedTuple):
 
 
 def values_of(models: dict[str, Statistics]) -> Iterator[Value]:
-    """All the numbers of the models, by their names."""
+    """Yields all numbers of the models, which are given by their names."""
     for model, statistics in models.items():
         for measure, curves in statistics.items():
             for attention, curve in curves.items():
@@ -48,7 +48,7 @@ def values_of(models: dict[str, Statistics]) -> Iterator[Value]:
 
 
 def write_statistics(models: dict[str, Statistics], about: dict[str, object], out: Path) -> list[Path]:
-    """Writes statistics.csv and, with ``about`` and the definitions, statistics.json; returns their paths."""
+    """Writes statistics.csv, and statistics.json with ``about`` and the definitions; returns their paths."""
     values = list(values_of(models))
     table, record = out / "statistics.csv", out / "statistics.json"
     with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
@@ -59,7 +59,7 @@ def write_statistics(models: dict[str, Statistics], about: dict[str, object], ou
 
 
 def table(models: dict[str, Statistics]) -> str:
-    """A block for each measure and attention, with the layers in columns."""
+    """Formats a block of text for each measure and attention, with the layers in columns."""
     blocks = []
     for measure, curves in next(iter(models.values())).items():
         blocks.append(f"{measure}: {DEFINITIONS[measure]}.")
@@ -76,7 +76,7 @@ def table(models: dict[str, Statistics]) -> str:
 
 
 def block(title: str, rows: dict[str, Tensor]) -> str:
-    """A table in plain text: a row for each label, a column for each layer."""
+    """Formats a table as text: a row for each label, a column for each layer."""
     width = max(map(len, rows))
     lines = [f"{title:{width + 2}}" + "".join(f"{layer:7}" for layer in range(1, max(map(len, rows.values())) + 1))]
     lines += [f"  {label:{width}}" + "".join(f"{value:7.3f}" for value in row.tolist()) for label, row in rows.items()]
@@ -84,13 +84,13 @@ def block(title: str, rows: dict[str, Tensor]) -> str:
 
 
 def draw_statistics(models: dict[str, Statistics], out: Path) -> list[Path]:
-    """Draws a figure of each measure, with the curves of one model or two by their names; returns the files."""
+    """Draws a figure of each measure, with the curves of all models; returns the files."""
     measures = next(iter(models.values()))
     return [path for measure in measures for path in draw_measure(measure, models, out)]
 
 
 def draw_measure(measure: str, models: dict[str, Statistics], out: Path) -> list[Path]:
-    """Draws a measure by layer: a panel for each attention of the heads, and one of the mean of the heads' maps."""
+    """Draws a measure by layer: for each attention, one panel for its heads and one for the mean of their maps."""
     attentions = list(next(iter(models.values()))[measure])
     views = ("heads: mean, lowest to highest", "mean of the heads' maps")
     shape = (len(views), len(attentions)) if len(attentions) > 1 else (1, len(views))

@@ -1,4 +1,4 @@
-"""Which word a piece of a word belongs to."""
+"""Finds the word to which each piece of a word belongs."""
 
 from ea_fairseq.text.subwords import WORDPIECE
 
@@ -7,10 +7,10 @@ CONTINUED = "\u00b7"  # a raised dot
 
 
 def word_numbers(pieces: list[str], subword: str) -> list[int]:
-    """The number, from 0, of the word of each piece; ``</s>`` is a word of its own.
+    """Returns the number, from 0, of each piece's word; ``</s>`` is a word of its own.
 
     Args:
-        subword: how words were cut: ``bpe`` (``läu@@ ft``), ``sentencepiece`` (``\u2581läu ft``), ``wordpiece``
+        subword: the kind of subwords: ``bpe`` (``läu@@ ft``), ``sentencepiece`` (``\u2581läu ft``), ``wordpiece``
             or ``cased_wordpiece`` (``läu ##ft``) or ``none``.
     """
     numbers, number = [], -1
@@ -21,7 +21,7 @@ def word_numbers(pieces: list[str], subword: str) -> list[int]:
 
 
 def is_continued(before: str, piece: str, subword: str) -> bool:
-    """Whether a word goes on from one piece to the next."""
+    """Whether a word continues from one piece to the next."""
     if subword == "none" or END in (before, piece):
         return False
     if subword in WORDPIECE:
@@ -30,7 +30,7 @@ def is_continued(before: str, piece: str, subword: str) -> bool:
 
 
 def labels(pieces: list[str], subword: str) -> list[str]:
-    """The pieces as figures show them: one that goes on in the next ends in a raised dot."""
+    """The pieces as figures show them; one that continues in the next ends in a raised dot."""
     shown = []
     for piece, after in zip(pieces, [*pieces[1:], END], strict=True):
         text = piece.removesuffix("@@") if subword == "bpe" else piece

@@ -1,4 +1,4 @@
-"""Alignments of words, and how far those that attention makes are from them."""
+"""Word alignments, and the error of those that attention implies."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class WordAlignment:
     """The links of a sentence pair, (source word, target word) from 0.
 
     Args:
-        sure, possible: those that an aligner should and may find; all sure links are possible, too.
+        sure, possible: links that an aligner should find, and may find; all sure links are also possible.
     """
 
     sure: frozenset[tuple[int, int]]
@@ -31,7 +31,7 @@ class WordAlignment:
 
     @classmethod
     def parse(cls, line: str) -> "WordAlignment":
-        """Reads ``0-0 1?2``, a sure and a possible link; raises ValueError naming what is none."""
+        """Parses links such as ``0-0 1?2``, a sure and a possible one; raises ValueError naming an invalid one."""
         sure, possible = set(), set()
         for text in line.split():
             if (match := LINK.fullmatch(text)) is None:
@@ -44,33 +44,33 @@ class WordAlignment:
 
 
 def read_alignments(path: Path, pairs: int) -> list[WordAlignment]:
-    """Reads a file with the links of one pair a line.
+    """Reads a file with the links of one pair per line.
 
     Raises:
-        UserError: naming the line that is malformed, or where there are not as many lines as ``pairs``.
+        UserError: naming a malformed line, or if the number of lines is not ``pairs``.
     """
     if not path.is_file():
-        raise UserError(f"there is no file {path}: name that of the alignment with --alignment.")
+        raise UserError(f"there is no file {path}: name the alignment file with --alignment.")
     try:
         alignments = list(parsed(read_lines(path), path))
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not text: give a file with links such as '0-0 1?2', a pair a line.") from None
+        raise UserError(f"{path} is not text: give a file with links such as '0-0 1?2', one pair per line.") from None
     if len(alignments) != pairs:
         raise UserError(
-            f"{path} has {len(alignments)} lines for {pairs} pairs: give the alignment of this subset, a pair a line."
+            f"{path} has {len(alignments)} lines for {pairs} pairs: give one line for each pair of this subset."
         )
     return alignments
 
 
 def parsed(lines: Iterator[str], path: Path) -> Iterator[WordAlignment]:
-    """The alignments of lines of links; raises UserError, which names file and line, where one is none."""
+    """Yields the alignment of each line; raises UserError, naming file and line, if a link is invalid."""
     for number, line in enumerate(lines, 1):
         try:
             yield WordAlignment.parse(line)
         except ValueError as error:
             raise UserError(
-                f"{path}, line {number}: '{error}' is no link: write 0-0 for a sure one and 1?2 for a possible one, "
-                "the source word first."
+                f"{path}, line {number}: '{error}' is no link: write 0-0 for a sure link and 1?2 for a possible one, "
+                "with the source word first."
             ) from None
 
 
@@ -85,10 +85,10 @@ class AlignmentError:
         self.links = 0
 
     def add(self, words: Tensor, gold: WordAlignment) -> None:
-        """Counts the links of maps (..., T, S) of target by source words, without ``</s>``.
+        """Counts the links of word maps (..., T, S), target by source words without ``</s>``.
 
         Raises:
-            ValueError: naming a link that leads to a word that is not there.
+            ValueError: naming a link to a word that does not exist.
         """
         targets, sources = words.shape[-2:]
         credit = torch.zeros(targets, sources, dtype=torch.long)
@@ -102,18 +102,18 @@ class AlignmentError:
         self.links += targets + len(gold.sure)
 
     def rate(self) -> Tensor:
-        """Of each map, between 0 and 1."""
+        """Returns the error rate of each map, between 0 and 1."""
         return 1 - self.hits / self.links
 
 
 class AttentionAlignment:
-    """Adds up the alignment error of cross-attention maps over the pairs of a text.
+    """Accumulates the alignment error of cross-attention maps over the pairs of a text.
 
     Args:
-        alignments: the given one of each pair.
+        alignments: the gold alignment of each pair.
 
     Attributes:
-        left_out: how many pairs do not count, because pieces of theirs are unknown and nobody can tell their words.
+        left_out: number of pairs that do not count because they have unknown pieces, so their words cannot be found.
     """
 
     def __init__(self, hub: TranslationHub, alignments: list[WordAlignment]):
@@ -126,7 +126,7 @@ class AttentionAlignment:
         """Counts the links of a batch's maps (L, B, K, T, S); a target word's row is the one that predicts it.
 
         Raises:
-            UserError: naming the line of the alignment that has a word that is not there.
+            UserError: naming the line of the alignment with a word that does not exist.
         """
         targets, sources = batch["target"].cpu(), batch["net_input"]["src_tokens"].cpu()
         for row, pair in enumerate(batch["id"].tolist()):
@@ -156,7 +156,7 @@ class AttentionAlignment:
 
 
 def merge(probabilities: Tensor, queries: list[int], keys: list[int]) -> Tensor:
-    """Maps (..., T, S) of pieces as maps of words: a word gets what its pieces get, and gives the mean of theirs.
+    """Merges maps (..., T, S) of pieces into maps of words: sums over the pieces of a key, means over those of a query.
 
     Args:
         queries, keys: the T and S numbers of the pieces' words, see :func:`subwords.word_numbers`.
