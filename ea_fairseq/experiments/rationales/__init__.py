@@ -1,1 +1,1 @@
-"""Rationales: which words of a document a classifier's decision rests on, by several measures of importance."""
+"""Rationales: the words of a document that a classifier's decision rests on, by several measures of importance."""

@@ -1,4 +1,4 @@
-"""A classifier of whole documents: it reads them in overlapping windows, and classifies the mean of their vectors."""
+"""A classifier of whole documents, which classifies the mean of the vectors of overlapping windows."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Windows:
         tokens: ids (S,), int64, of each window, special tokens and question included.
         spans: ``[start, end)`` in the text's pieces, of each window.
         lead: the number of tokens in a window before the first piece of the text.
-        bounds: of the n words in pieces, n + 1: word i has the pieces from bounds[i] to bounds[i + 1].
+        bounds: n + 1 numbers for n words: word i has the pieces from bounds[i] to bounds[i + 1].
     """
 
     tokens: list[Tensor]
@@ -35,15 +35,15 @@ class Windows:
     bounds: list[int]
 
     def word_scores(self, scores: Sequence[np.ndarray], word_score: str = "sum") -> np.ndarray:
-        """The score of each word, (n,), by its pieces in the window in whose middle it stands, or nearly so.
+        """The score of each word, (n,), from its pieces in the window whose middle is nearest to it.
 
         Args:
-            scores: of the tokens of each window, (S,).
+            scores: for each window, of its tokens, (S,).
             word_score: ``sum`` or ``max`` over the pieces of a word; a word without pieces has 0.
         """
         bounds, spans = np.array(self.bounds), np.array(self.spans)
         first, last = bounds[:-1, None], bounds[1:, None]
-        # Distance of each word's middle to each window's middle, (n, W); windows with the whole word come first.
+        # Distance of each word's middle to each window's middle, (n, W); windows with the whole word are preferred.
         distance = np.abs((first + last) - spans.sum(axis=1)) / 2
         inside = (spans[:, 0] <= first) & (last <= spans[:, 1])
         nearest = np.where(inside, distance, distance + bounds[-1]).argmin(axis=1)
@@ -58,9 +58,9 @@ class Windows:
 class DocumentClassifier:
     """A trained classifier that reads documents of any length.
 
-    A window has as many pieces of the text as the model has positions, without special tokens and the question; the
-    next window starts half of it later. The mean over windows of their vectors is classified. A window's vector is the
-    class token's last state, or what :class:`PooledHead` pools of its words.
+    A window has as many pieces of the text as the model has positions, less special tokens and the question, and the
+    next one starts half a window later. The mean of the windows' vectors is classified. A window's vector is the last
+    state of its class token, or what :class:`PooledHead` pools from its words.
     """
 
     def __init__(self, hub: EncoderHub):
@@ -69,13 +69,13 @@ class DocumentClassifier:
             hub: a model with RoBERTa's or BERT's classification head, or the pooled one.
 
         Raises:
-            UserError: if the model is a regression, or has another head or none.
+            UserError: if the model is a regression model, or has another head or none.
         """
         self.hub = hub
         self.head = hub.model.classification_heads[hub.head]
         if not isinstance(self.head, RobertaClassificationHead) or hub.task.cfg.regression_target:
             raise UserError(
-                "the model must classify by its class token, as those of --arch ea_bert_mini and other encoders do."
+                "the model must classify by its class token, as models of --arch ea_bert_mini and other encoders do."
             )
         self.classes = hub.class_names
         self.limit = min(hub.model.max_positions(), hub.task.cfg.get("max_positions") or hub.model.max_positions())
@@ -85,7 +85,7 @@ class DocumentClassifier:
         """The windows of a document.
 
         Args:
-            kept: (n,), bool, the words that are not deleted; by default all are read.
+            kept: (n,), bool, the words to keep; by default all.
 
         Raises:
             UserError: if the question leaves no room for the text.
@@ -108,13 +108,13 @@ class DocumentClassifier:
         return Windows(tokens, spans, empty - 1, [0, *accumulate(map(len, by_word))])
 
     def classified(self, vector: Tensor) -> Tensor:
-        """The probabilities of the classes (..., classes) by vectors of documents (..., C)."""
+        """The probabilities of the classes (..., classes), given vectors of documents (..., C)."""
         flat = vector.reshape(-1, vector.size(-1)).to(self.hub.device)
         scores = self.head.classify(flat) if isinstance(self.head, PooledHead) else self.head(flat.unsqueeze(1))
         return scores.softmax(dim=-1).reshape(*vector.shape[:-1], -1)
 
     def pooled_head(self) -> PooledHead:
-        """The head, for what others do not have; raises UserError if it is another."""
+        """The head, as a :class:`PooledHead`; raises UserError if it is another one."""
         if not isinstance(self.head, PooledHead):
             raise UserError(
                 "--source pooling is for models that were trained with --classification-head pooled: leave it out for "
@@ -124,7 +124,7 @@ class DocumentClassifier:
 
     @torch.no_grad()
     def pooling(self, windows: Sequence[Tensor]) -> list[np.ndarray]:
-        """The weights with which the pooled head reads the tokens of each window, (S,); raises UserError for others."""
+        """The pooled head's weights of the tokens of each window, (S,); raises UserError if the head is another one."""
         head, device, weights = self.pooled_head(), self.hub.device, []
         for tokens in (window.unsqueeze(0) for window in windows):
             features = self.hub.run(tokens, features_only=True)
@@ -133,10 +133,10 @@ class DocumentClassifier:
 
     @torch.no_grad()
     def probabilities(self, document: Document, texts: Iterable[np.ndarray]) -> np.ndarray:
-        """The probabilities of the classes, (N, classes), by N texts, each the words of the document that it keeps.
+        """The probabilities of the classes, (N, classes), for N texts with some words of a document.
 
         Args:
-            texts: (n,), bool, each.
+            texts: for each text the words that it keeps, (n,), bool.
         """
         read = [self.windows(document, kept).tokens for kept in texts]
         vectors = self.hub.representations_of_tokens([window for windows in read for window in windows])
@@ -144,13 +144,13 @@ class DocumentClassifier:
         return self.classified(torch.stack(means)).double().cpu().numpy()
 
     def gradients(self, windows: Sequence[Tensor], chosen: int) -> list[np.ndarray]:
-        """The embedding of each token times its gradient of the document's probability of a class, (S,) by window.
+        """The embedding of each token times the gradient of a class's probability with respect to it, (S,) per window.
 
         Args:
             windows: token ids (S,) of all windows of a document.
             chosen: the class.
         """
-        # Slope of the probability along the document's vector, (C,), and thus along each window's.
+        # Gradient of the probability for the document's vector, (C,); a window's vector has it divided by their number.
         mean = self.hub.representations_of_tokens(windows).mean(dim=0).requires_grad_()
         (slope,) = torch.autograd.grad(self.classified(mean)[chosen], mean)
         embedded: list[Tensor] = []
@@ -161,7 +161,7 @@ class DocumentClassifier:
 
         found = []
         embed = self.hub.model.encoder.sentence_encoder.embed_tokens
-        # cuDNN has no gradient of an LSTM in evaluation mode.
+        # cuDNN cannot compute the gradient of an LSTM in evaluation mode.
         with embed.register_forward_hook(watch), torch.backends.cudnn.flags(enabled=False):
             for tokens in (window.unsqueeze(0).to(self.hub.device) for window in windows):
                 vector = self.hub.represented(self.hub.model(tokens, features_only=True)[0], tokens)[0]

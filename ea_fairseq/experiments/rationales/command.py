@@ -1,4 +1,4 @@
-"""``ea-fairseq rationales``: which words of documents a classifier's decisions rest on, by several sources."""
+"""``ea-fairseq rationales``: the words that a classifier's decisions rest on, by several sources."""
 
 import argparse
 import hashlib
@@ -32,7 +32,7 @@ OWN_CODE = "experiments/rationales"
 
 @dataclass(frozen=True)
 class Explained:
-    """A model, its predictions and what each source says about them.
+    """A model, its predictions and each source's explanations of them.
 
     Args:
         sha256: of the checkpoint.
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Document]":
-    """As many of the documents as the limit says, drawn by the seed, in their order."""
+    """Draws at most ``limit`` documents, and returns them in their original order."""
     import numpy as np
 
     if limit is None or limit >= len(documents):
@@ -81,11 +81,11 @@ def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Do
 
 
 def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]]":
-    """Name, checkpoint and classifier of each model.
+    """Loads the models; returns the name, checkpoint and classifier of each.
 
     Raises:
-        UserError: if a model is not there, is no classifier, has other classes than the first, or lacks the head that
-            a source is for.
+        UserError: if a model is missing, is not a classifier, has other classes than the first, or lacks the head that
+            a source needs.
     """
     from ea_fairseq.experiments.rationales.classifier import DocumentClassifier
     from ea_fairseq.experiments.runs.trained_model import find_trained, load_encoder
@@ -114,7 +114,7 @@ def explain_all(
     sources: tuple[str, ...],
     settings: Settings,
 ) -> Explained:
-    """A model's predictions and what each source says about them, each a file that an interrupted run leaves whole."""
+    """Computes a model's predictions and each source's explanations; each is a file, written whole or not at all."""
     from ea_fairseq.data.manifest import sha256
     from ea_fairseq.experiments.rationales.evaluation import (
         explain,
@@ -157,7 +157,7 @@ def explain_all(
 def results_of(
     args: argparse.Namespace, models: list[Explained], documents: "list[Document]", known: int, settings: Settings
 ) -> RationaleResults:
-    """What rationales.json has.
+    """Builds the content of rationales.json.
 
     Args:
         known: the number of documents in the file.
@@ -186,12 +186,12 @@ def results_of(
 
 
 def checksum(documents: "list[Document]") -> str:
-    """SHA-256 of all that documents have."""
+    """SHA-256 of the documents' content."""
     return hashlib.sha256(repr(documents).encode()).hexdigest()
 
 
 def table(models: list[Explained], documents: "list[Document]", settings: Settings) -> str:
-    """The printed tables, one for each model, below the model's own quality."""
+    """Formats the printed tables, one for each model, below the model's own scores."""
     lines = []
     for one in models:
         scores = ", ".join(f"{name} {value:.3f}" for name, value in one.predictions.performance(documents).items())

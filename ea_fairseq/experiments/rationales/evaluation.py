@@ -1,4 +1,4 @@
-"""Explains a classifier's decisions about documents by each source, and measures the explanations."""
+"""Explains a classifier's decisions about documents by each source, and evaluates the explanations."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Explanation:
 
     Args:
         auprc: None for a document without a gold word.
-        scores: of the n words; of random ones the first draw.
+        scores: of the n words; for random scores, of the first draw.
     """
 
     auprc: float | None
@@ -37,7 +37,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Explanations:
-    """What one source says about all documents, in their order."""
+    """One source's explanations of all documents, in order."""
 
     documents: list[Explanation]
 
@@ -50,7 +50,7 @@ class Explanations:
 
 @dataclass(frozen=True)
 class Predictions:
-    """The probabilities of the classes, by their names, that a classifier gives to each whole document."""
+    """A classifier's probabilities of the classes, by name, for each whole document."""
 
     documents: list[dict[str, float]]
 
@@ -68,7 +68,7 @@ def predict(classifier: DocumentClassifier, documents: Sequence[Document]) -> Pr
     """Classifies whole documents.
 
     Raises:
-        UserError: if a document's label is none of the model's classes.
+        UserError: if a document's label is not one of the model's classes.
     """
     for one in documents:
         if one.label not in classifier.classes:
@@ -90,7 +90,7 @@ def explain(
     predictions: Predictions,
     settings: Settings,
 ) -> Explanations:
-    """Scores the words of documents by one source and measures the scores.
+    """Scores the words of documents by one source and evaluates the scores.
 
     Args:
         source: a name of SOURCES.
@@ -112,17 +112,17 @@ def explain(
 
 
 def write(path: Path, found: Explanations | Predictions) -> None:
-    """Writes what was found as JSON."""
+    """Writes explanations or predictions as JSON."""
     path.write_text(json.dumps(asdict(found)), encoding="utf-8")
 
 
 def read_explanations(path: Path) -> Explanations:
-    """What a source said; raises UserError if the file was changed."""
+    """Reads a source's explanations; raises UserError if the file was changed."""
     with written_by("ea-fairseq rationales", path, "remove it and run the command again"):
         return as_record(Explanations, read_json(path, LARGEST))
 
 
 def read_predictions(path: Path) -> Predictions:
-    """What a classifier predicted; raises UserError if the file was changed."""
+    """Reads a classifier's predictions; raises UserError if the file was changed."""
     with written_by("ea-fairseq rationales", path, "remove it and run the command again"):
         return as_record(Predictions, read_json(path, LARGEST))

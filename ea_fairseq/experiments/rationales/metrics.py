@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import accuracy_score, auc, f1_score, precision_recall_curve
 
-PERCENTS = (1, 5, 10, 20, 50)  # of a document's words that are taken for its rationale
+PERCENTS = (1, 5, 10, 20, 50)  # of a document's words that are taken as its rationale
 
 
 def auprc(gold: np.ndarray, scores: np.ndarray) -> float:
@@ -31,7 +31,7 @@ def auprc(gold: np.ndarray, scores: np.ndarray) -> float:
 
 
 def best_words(scores: np.ndarray, percent: int) -> np.ndarray:
-    """The best words of a document, (n,), bool: ``percent`` of them, rounded up; of equal words the first."""
+    """The best ``percent`` of a document's words, rounded up, (n,), bool; of equally good words, the first."""
     count = -(-percent * len(scores) // 100)
     best = np.zeros(len(scores), bool)
     best[np.argsort(-scores, kind="stable")[:count]] = True
@@ -41,7 +41,7 @@ def best_words(scores: np.ndarray, percent: int) -> np.ndarray:
 def erasures(scores: np.ndarray) -> np.ndarray:
     """The words that remain in each shortened text of a document, (2, len(PERCENTS), n), bool.
 
-    The first row has the document without its best words, the second the best words alone.
+    The first row is the document without its best words, the second the best words alone.
     """
     best = np.stack([best_words(scores, percent) for percent in PERCENTS])
     return np.stack([~best, best])
@@ -52,13 +52,13 @@ def faithfulness(whole: float, shortened: np.ndarray) -> tuple[float, float]:
 
     Args:
         whole: the probability of the predicted class, given the whole document.
-        shortened: of the same class, given the texts of :func:`erasures`, (2, len(PERCENTS)).
+        shortened: the probability of the same class, given the texts of :func:`erasures`, (2, len(PERCENTS)).
     """
     comprehensiveness, sufficiency = (whole - shortened).mean(axis=1)
     return float(comprehensiveness), float(sufficiency)
 
 
 def performance(labels: Sequence[str], predictions: Sequence[str], classes: Sequence[str]) -> dict[str, float]:
-    """``F1``, the mean over all classes, and ``accuracy`` of predicted labels, between 0 and 1."""
+    """``F1`` (the mean over all classes) and ``accuracy`` of predicted labels, between 0 and 1."""
     f1 = f1_score(labels, predictions, labels=classes, average="macro", zero_division=0)
     return {"F1": float(f1), "accuracy": float(accuracy_score(labels, predictions))}

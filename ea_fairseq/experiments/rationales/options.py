@@ -16,7 +16,7 @@ EXAMPLE = f"""{PROGRAM} rationales runs/movies/ea_bert_mini/seed-1 movies/test.j
 
 @dataclass(frozen=True)
 class Settings:
-    """What scores depend on besides the model and the documents.
+    """Everything that scores depend on besides the model and the documents.
 
     Args:
         draws: the number of random scores of each document.
@@ -30,7 +30,7 @@ class Settings:
     word_score: str = "sum"
 
     def of(self, source: str) -> dict[str, int | str]:
-        """Those settings, by name, that the scores of a source depend on."""
+        """The settings, by name, that the scores of a source depend on."""
         names = {"lime": ("seed", "lime_samples"), "random": ("seed", "draws"), "gold": (), "position": ()}
         return {name: getattr(self, name) for name in names.get(source, ("word_score",))}
 
@@ -40,9 +40,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = Parser(
         "rationales",
         "Explains a classifier's decisions about documents: scores every word by attention, gradients or LIME, and\n"
-        "measures the scores as the ERASER benchmark does. AUPRC is agreement with the rationales that people marked.\n"
+        "evaluates the scores as the ERASER benchmark does. AUPRC is agreement with rationales marked by people.\n"
         "Comprehensiveness is how much the probability of the predicted class drops without the best words, and\n"
-        "sufficiency how much it drops with these words alone. The same command goes on where it was interrupted.",
+        "sufficiency how much it drops with these words alone. Run an interrupted command again to resume it.",
         EXAMPLE,
         usage="%(prog)s MODEL DOCUMENTS --out DIR [options]",
     )
@@ -50,15 +50,15 @@ def parse_arguments() -> argparse.Namespace:
     add("model", type=Path, metavar="MODEL", help="the folder of a trained classifier, or a checkpoint in it")
     text = "documents with rationales, one JSON object per line, plain or gzipped, in ERASER's form"
     add("documents", type=Path, metavar="DOCUMENTS", help=text)
-    add("--out", type=Path, metavar="DIR", required=True, help="for rationales.json and rationales.html")
-    text = f"of {', '.join(CHOICES)} (default: {','.join(USUAL)}); {' and '.join(ALWAYS)} are always added"
+    add("--out", type=Path, metavar="DIR", required=True, help="folder for rationales.json and rationales.html")
+    text = f"some of {', '.join(CHOICES)} (default: {','.join(USUAL)}); {' and '.join(ALWAYS)} are always added"
     add("--source", type=some_of(CHOICES), default=USUAL, metavar="LIST", help=text)
-    add("--compare", type=Path, metavar="MODEL", help="another model, which is evaluated on the same documents")
+    add("--compare", type=Path, metavar="MODEL", help="another model, to be evaluated on the same documents")
     add("--limit", type=at_least(1), metavar="N", help="draw N of the documents (default: all)")
-    add("--seed", type=at_least(0), default=1, metavar="N", help="of documents, random scores and LIME (default: 1)")
-    text = "random scores of each document, whose mean AUPRC is reported (default: 10)"
+    add("--seed", type=at_least(0), default=1, metavar="N", help="seed of draws, random scores and LIME (default: 1)")
+    text = "draws of random scores per document, whose mean AUPRC is reported (default: 10)"
     add("--draws", type=at_least(1), default=10, metavar="N", help=text)
-    text = "shortened texts of each document that LIME reads (default: 500)"
+    text = "shortened texts per document that LIME reads (default: 500)"
     add("--lime-samples", type=at_least(2), default=500, metavar="N", help=text)
     text = "score of a word by its pieces' scores: sum or max (default: sum)"
     add("--word-score", choices=WORD_SCORES, default="sum", help=text)

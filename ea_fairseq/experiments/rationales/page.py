@@ -1,4 +1,4 @@
-"""A page of documents with human and predicted rationales, which needs nothing beside itself and loads nothing."""
+"""A self-contained page of documents with human and predicted rationales."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -10,7 +10,7 @@ from ea_fairseq.experiments.rationales.evaluation import METRICS, Explanation, E
 from ea_fairseq.experiments.rationales.metrics import PERCENTS, erasures
 from ea_fairseq.explorer.template import EXPLORER, filled
 
-MOST_DOCUMENTS = 200  # of Movies' length they have 3 MB
+MOST_DOCUMENTS = 200  # with documents as long as those of Movies, 3 MB
 TITLE = "Rationales"
 HERE = files(__package__)
 
@@ -21,8 +21,8 @@ def rationales_page(
     """The page.
 
     Args:
-        documents: of which the first MOST_DOCUMENTS are shown.
-        models: by name, predictions and what each source says of the documents; the same sources for all.
+        documents: the first MOST_DOCUMENTS of them are shown.
+        models: by name, predictions and each source's explanations; all models have the same sources.
     """
     shown = documents[:MOST_DOCUMENTS]
     data = {
@@ -51,7 +51,7 @@ def rationales_page(
 
 
 def record(found: Explanation) -> dict[str, object]:
-    """What the page has of a document's explanation: its quality, and a digit for each word.
+    """The page's data of a document's explanation: its quality, and a digit for each word.
 
     The digit is the number of PERCENTS whose best words include the word.
     """

@@ -1,4 +1,4 @@
-"""rationales.json: what ea-fairseq rationales finds of models, and report makes tables of."""
+"""rationales.json: the results of ea-fairseq rationales, from which ea-fairseq report makes tables."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -18,14 +18,14 @@ METRICS = ("auprc", "comprehensiveness", "sufficiency")
 
 @dataclass(frozen=True)
 class ExplainedModel:
-    """What was found of a model.
+    """The results of a model.
 
     Args:
         sha256: of the checkpoint.
         seed: of the training.
         family: as in results.json, None for a model without a mechanism.
-        performance: of the model itself, those of PERFORMANCE.
-        sources: of each source of scores the means of METRICS over documents; None if no document has the metric.
+        performance: the scores named in PERFORMANCE of the model itself.
+        sources: for each source, the means of METRICS over documents; None if no document has the metric.
     """
 
     checkpoint: str
@@ -36,7 +36,7 @@ class ExplainedModel:
     sources: dict[str, dict[str, float | None]]
 
     def check(self) -> None:
-        """Raises ValueError if tables cannot be made of what was found."""
+        """Raises ValueError if tables cannot be made from these results."""
         if self.performance.keys() != {*PERFORMANCE}:
             raise ValueError(f"'performance' must have {' and '.join(PERFORMANCE)}")
         if any(means.keys() != {*METRICS} for means in self.sources.values()):
@@ -48,14 +48,14 @@ class ExplainedModel:
 
 @dataclass(frozen=True)
 class RationaleResults:
-    """What was found of one or two models on the same documents.
+    """The results of one or two models on the same documents.
 
     Args:
         dataset: the name of the models' data, such as ``movies``.
         documents: the file.
-        documents_sha256: of those that were explained.
-        count: how many these are.
-        drawn_from: how many the file has.
+        documents_sha256: of the documents that were explained.
+        count: number of documents that were explained.
+        drawn_from: number of documents in the file.
         models: by name.
         versions: of Python and packages.
         commit: of this project, with ``+`` if files were changed.
@@ -75,7 +75,7 @@ class RationaleResults:
     def read(cls, path: Path) -> "RationaleResults":
         """
         Raises:
-            UserError: naming the file, if it is not what ea-fairseq rationales writes.
+            UserError: naming the file, if ea-fairseq rationales did not write it.
         """
         file = own_file(path, MEGABYTE)
         with written_by("ea-fairseq rationales", path, "run the command again"):

@@ -17,7 +17,7 @@ class Decision:
 
     Args:
         chosen: the class that the classifier predicts, given the whole document.
-        draw: random numbers of this document.
+        draw: random number generator for this document.
         word_score: ``sum`` or ``max`` over the pieces of a word.
         lime_samples: the number of shortened texts that LIME reads.
     """
@@ -48,7 +48,7 @@ def rollout(decision: Decision) -> np.ndarray:
 
 
 def by_maps(decision: Decision, row: Callable[[list[np.ndarray]], np.ndarray]) -> np.ndarray:
-    """Scores of words by the attention maps of each window.
+    """Scores words by the attention maps of each window.
 
     Args:
         row: the scores of a window's tokens (S,), given the layers' probabilities (S, S), mean over heads.
@@ -83,17 +83,17 @@ def lime(decision: Decision) -> np.ndarray:
 
 
 def gold(decision: Decision) -> np.ndarray:
-    """1 for the words of human rationales, else 0: what people would reach."""
+    """1 for the words of human rationales, else 0; the scores that people would reach."""
     return decision.document.gold.astype(float)
 
 
 def position(decision: Decision) -> np.ndarray:
-    """The earlier a word, the higher."""
+    """A higher score for an earlier word."""
     return -np.arange(len(decision.document.words), dtype=float)
 
 
 def random(decision: Decision) -> np.ndarray:
-    """Random scores: chance."""
+    """Random scores, for chance level."""
     return decision.draw.random(len(decision.document.words))
 
 

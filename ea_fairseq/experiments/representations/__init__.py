@@ -1,1 +1,1 @@
-"""Representations: what the last layers of trained models read, how compact its classes are, and t-SNE's view of it."""
+"""Representations: the inputs of trained models' last layers, how compact their classes are, and their t-SNE plot."""

@@ -1,4 +1,4 @@
-"""How far representations are from the centres of their classes, and their view in two dimensions."""
+"""Measures how far representations are from the centres of their classes, and projects them by t-SNE."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,7 +14,7 @@ class Compactness:
 
     Args:
         average_distance: AvgWCD, the mean distance to the centre of the class (CEAN eq. 13).
-        normalised: divided by the mean distance to the centre of all points.
+        normalised: AvgWCD divided by the mean distance to the centre of all points.
     """
 
     average_distance: float
@@ -22,13 +22,13 @@ class Compactness:
 
     @classmethod
     def of(cls, points: np.ndarray, classes: np.ndarray) -> Self:
-        """Measures points (N, D), which are not all equal, given the number of each one's class (N,)."""
+        """Measures points (N, D), which must not all be equal, given the number of each point's class (N,)."""
         within, overall = (average_distance(points, of) for of in (classes, np.zeros(len(points))))
         return cls(within, within / overall)
 
 
 def average_distance(points: np.ndarray, classes: np.ndarray) -> float:
-    """The mean distance of points (N, D) to the centre of their class, by the classes (N,)."""
+    """The mean distance of points (N, D) to the centre of their class, given classes (N,)."""
     total = 0.0
     for number in np.unique(classes):
         members = points[classes == number].astype(np.float64)
@@ -37,17 +37,17 @@ def average_distance(points: np.ndarray, classes: np.ndarray) -> float:
 
 
 def tsne(points: np.ndarray, perplexity: float, seed: int) -> np.ndarray:
-    """Points (N, D) in two dimensions, (N, 2), by t-SNE that starts from the first two principal components.
+    """Projects points (N, D) to (N, 2) by t-SNE, starting from the first two principal components.
 
     Raises:
-        UserError: if there are too few points, they are all equal, or have values that are no numbers.
+        UserError: if there are too few points, all points are equal, or a value is not finite.
     """
-    from sklearn.manifold import TSNE  # takes a second
+    from sklearn.manifold import TSNE  # importing takes a second
     from threadpoolctl import threadpool_limits
 
     if len(points) <= perplexity:
         raise UserError(
-            f"t-SNE needs more examples than --perplexity {perplexity:g}, and there are {len(points)}: lower it."
+            f"t-SNE needs more examples than --perplexity {perplexity:g}, but there are {len(points)}: lower it."
         )
     if not np.isfinite(points).all():
         raise UserError("the representations have values that are infinite or not a number.")

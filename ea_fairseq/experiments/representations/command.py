@@ -1,4 +1,4 @@
-"""``ea-fairseq representations``: how compact classes are in what models' last layers read, and how t-SNE shows it."""
+"""``ea-fairseq representations``: how compact classes are in the inputs of models' last layers, with t-SNE plots."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ class Represented:
         sha256: of the checkpoint.
         points: N, the number of examples.
         channels: D of a representation.
-        after_tsne: the same measures in two dimensions.
+        after_tsne: the same measures after t-SNE, in two dimensions.
     """
 
     checkpoint: str
@@ -85,14 +85,14 @@ def main() -> None:
 
 
 def drawn(examples: int, most: int, seed: int) -> np.ndarray:
-    """The numbers of the examples that are shown, ascending: all, or as many of them as are allowed."""
+    """Draws the numbers of the examples that are shown, ascending: all, or ``most`` of them."""
     if examples <= most:
         return np.arange(examples)
     return np.sort(np.random.default_rng(seed).choice(examples, most, replace=False))
 
 
 def represented(name: str, examples: "Examples", chosen: np.ndarray, args: Namespace) -> tuple[Represented, np.ndarray]:
-    """Measures the chosen examples, and computes their points in two dimensions, (N, 2).
+    """Measures the chosen examples, and projects them to two dimensions, (N, 2).
 
     Raises:
         UserError: naming the model, if t-SNE is impossible.
@@ -110,7 +110,7 @@ def represented(name: str, examples: "Examples", chosen: np.ndarray, args: Names
 
 
 def table(found: dict[str, Represented]) -> str:
-    """A row for each model."""
+    """Formats a table with a row for each model."""
     rows = [["model", "points", "channels", "AvgWCD", "normalised", "after t-SNE", "normalised"]]
     for name, one in found.items():
         measures = (*asdict(one.representations).values(), *asdict(one.after_tsne).values())

@@ -21,7 +21,7 @@ from ea_fairseq.hub.time_series import EATimeSeries
 from ea_fairseq.images.folder import ImageFolder
 from ea_fairseq.series.folder import SeriesFolder
 
-NO_CLASSES = "{} has no classes, by which representations are shown: give data that has some."
+NO_CLASSES = "{} has no classes, by which representations are shown: give data with classes."
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Examples:
 
 
 def nodes(files: ModelFiles, subset: str, cpu: bool) -> Examples:
-    """The nodes of a graph: the outputs of the last layer but one."""
+    """The nodes of a graph, represented by the outputs of the last layer but one."""
     hub, graph = EAGraph.from_pretrained(files.folder, files.names), Graph.read(files.data)
     on_device(hub.model, cpu)
     found = graph.splits.get(subset)
@@ -60,7 +60,7 @@ def nodes(files: ModelFiles, subset: str, cpu: bool) -> Examples:
 
 
 def series(files: ModelFiles, subset: str, cpu: bool) -> Examples:
-    """Time series: all steps that the output layer reads."""
+    """Time series, represented by all steps that the output layer reads."""
     hub, file = EATimeSeries.from_pretrained(files.folder, files.names), SeriesFolder(files.data).read(subset)
     on_device(hub.model, cpu)
     if file.labels is None or file.targets is None:
@@ -73,7 +73,7 @@ def series(files: ModelFiles, subset: str, cpu: bool) -> Examples:
 
 
 def sentences(files: ModelFiles, subset: str, cpu: bool) -> Examples:
-    """Sentences or pairs: the class token, or the mean over tokens of a model that classifies by it."""
+    """Sentences or pairs, represented by the class token, or by the mean over tokens if the model classifies by it."""
     hub = load_encoder(files, cpu)
     if hub.task.cfg.regression_target:
         raise UserError(NO_CLASSES.format(files.data))
@@ -92,7 +92,7 @@ def sentences(files: ModelFiles, subset: str, cpu: bool) -> Examples:
 
 
 def images(files: ModelFiles, subset: str, cpu: bool) -> Examples:
-    """Images: the vectors that the linear layer to the classes reads."""
+    """Images, represented by the vectors that the linear layer to the classes reads."""
     hub, file = EAImage.from_pretrained(files.folder, files.names), ImageFolder(files.data).read(subset)
     on_device(hub.model, cpu)
 
@@ -113,7 +113,7 @@ def read_examples(model: Path, data: Path, subset: str, cpu: bool) -> Examples:
         data: the folder of the data.
 
     Raises:
-        UserError: naming what is not there, does not fit the model, or has no classes.
+        UserError: naming what is missing, does not fit the model, or has no classes.
     """
     files = find_trained(model, data)
     if files.task_name not in KINDS:

@@ -1,4 +1,4 @@
-"""The figure of representations: a panel for each model, in which classes differ by colour and marker."""
+"""The figure of representations: a panel for each model, with a colour and a marker for each class."""
 
 from math import ceil
 from pathlib import Path
@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from ea_fairseq.errors import printable
 from ea_fairseq.experiments.figures import COLUMN, MARKERS, OKABE_ITO, PAGE, PLOTS, literal, looks, save
 
-MOST = len(OKABE_ITO) * len(MARKERS)  # classes that differ
+MOST = len(OKABE_ITO) * len(MARKERS)  # classes that look different
 COLUMNS = 3
-LETTERS, LINE = 15, 0.17  # letters in an inch of the legend, inches of its lines
-LONGEST_TITLE, LONGEST_NAME = 38, 30  # letters of a model's name, whose end is shown, and of a class's
+LETTERS, LINE = 15, 0.17  # of the legend: letters per inch, line height in inches
+LONGEST_TITLE, LONGEST_NAME = 38, 30  # letters shown of a model's name (its end) and of a class's
 BOXES = {"axes.grid": False, "axes.spines.top": True, "axes.spines.right": True}
 
 
@@ -21,7 +21,7 @@ def draw(panels: list[tuple[str, str, np.ndarray]], classes: np.ndarray, names: 
     """Draws points; returns the files.
 
     Args:
-        panels: of each model its name, what stands below it, and points (N, 2).
+        panels: for each model its name, the note below it, and points (N, 2).
         classes: (N,), the number of each point's class.
         names: of the classes; if there are more than 56, looks repeat and there is no legend.
         stem: of the files.
