@@ -1,3 +1,3 @@
-"""A page on which attention maps are explored: layers, heads, stages, two models beside each other."""
+"""Interactive pages of attention maps: layers, heads, stages, and two models side by side."""
 
-import ea_fairseq.plugin  # noqa: F401  before anything here uses fairseq
+import ea_fairseq.plugin  # noqa: F401  must come before anything here uses fairseq

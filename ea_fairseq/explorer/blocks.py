@@ -1,4 +1,4 @@
-"""Maps of series that have more steps than a page shows: means over blocks of steps."""
+"""Reduces maps of series with more steps than a page shows to means over blocks of steps."""
 
 from dataclasses import dataclass, replace
 
@@ -12,30 +12,30 @@ from ea_fairseq.attention.maps import STAGES, AttentionMaps
 
 @dataclass(frozen=True)
 class Blocks:
-    """T steps in blocks of a size, the last of which may be smaller."""
+    """T steps divided into blocks of a size; the last block may be smaller."""
 
     steps: int
     size: int
 
     @classmethod
     def of(cls, steps: int, most: int) -> "Blocks":
-        """The smallest blocks of which there are no more than ``most``."""
+        """The smallest block size that gives at most ``most`` blocks."""
         return cls(steps, -(-steps // most))
 
     @property
     def names(self) -> list[str]:
-        """The number of each step or, of a block, of its first and last."""
+        """The number of each block's step, or of its first and last step."""
         firsts = range(1, self.steps + 1, self.size)
         lasts = [min(first + self.size - 1, self.steps) for first in firsts]
         return [str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)]
 
     def maps(self, maps: AttentionMaps) -> AttentionMaps:
-        """Means over blocks of T queries and T keys of what queries may see; hidden is where they see nothing."""
+        """Means over blocks of T queries and T keys, of visible entries only; a block without any is hidden."""
         if self.size == 1:
             return maps
         seen = maps.own.isfinite()
         shares = self.means(seen)
-        hidden = {"probabilities": 0.0}  # of all other stages -inf
+        hidden = {"probabilities": 0.0}  # -inf in all other stages
 
         def mean(stage: str) -> Tensor:
             sums = self.means(getattr(maps, stage).masked_fill(~seen, 0))
@@ -44,11 +44,11 @@ class Blocks:
         return replace(maps, **{stage: mean(stage) for stage in STAGES}, queries=self.names, keys=self.names)
 
     def means(self, maps: Tensor) -> Tensor:
-        """(K, T, S) to means over blocks, those at the edge over the entries that are there."""
+        """Averages (K, T, S) over blocks; at the edge, over the entries that exist."""
         return avg_pool2d(maps.double().unsqueeze(0), self.size, ceil_mode=True, count_include_pad=False).squeeze(0)
 
     def series(self, values: np.ndarray) -> np.ndarray:
-        """A series (T, C) to the means of its blocks (B, C)."""
+        """Averages a series (T, C) over its blocks, to (B, C)."""
         firsts = np.arange(0, self.steps, self.size)
         counts = np.minimum(self.size, self.steps - firsts)
         return np.add.reduceat(values, firsts) / counts[:, None]

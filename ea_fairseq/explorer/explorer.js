@@ -1,6 +1,6 @@
 "use strict";
 
-// The controls of the page, and what they are set to.
+// The controls of the page, and their state.
 const TITLES = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "encoder-decoder attention" };
 const STAGE_TITLES = {
   own: "own logits",
@@ -8,7 +8,7 @@ const STAGE_TITLES = {
   logits: "logits after convolution",
   probabilities: "probabilities",
 };
-const SECONDS = 1.1, CHANGING = 0.45; // of a layer while it plays, and of a change from one to the next
+const SECONDS = 1.1, CHANGING = 0.45; // per layer while playing, and per transition between layers
 
 const $ = (name) => document.getElementById(name);
 const data = JSON.parse($("data").textContent);
@@ -35,13 +35,13 @@ function heads() {
   return Math.min(...panels.map((panel) => panel.maps[shown.attention].heads));
 }
 
-// A sentence for words that are cut into pieces.
+// A sentence that explains the dot, if words are cut into pieces.
 function pieces() {
   const { queries, keys } = panels[0].maps[shown.attention];
   return [...queries, ...keys].some((word) => word.length > 1 && word.endsWith("·")) ? " A dot ends a piece of a word that continues." : "";
 }
 
-// A sentence for a long series, which is shown in blocks of steps.
+// A sentence that explains the blocks of steps, if a series is long.
 function blocks() {
   const { keys } = panels[0].maps[shown.attention];
   return data.series && keys[0] !== "1" ? ` Entries are means over blocks of steps: ${keys[0]}, ${keys[1]} and so on.` : "";
@@ -51,7 +51,7 @@ function draw(from, part) {
   for (const panel of panels) panel.draw({ ...shown, head: shown.head >= heads() ? panel.maps[shown.attention].heads : shown.head }, from, part);
 }
 
-// Sets the controls to the state, and draws it.
+// Sets the controls to the state, and draws the panels.
 function update() {
   cancelAnimationFrame(frame);
   const count = heads();
@@ -75,7 +75,7 @@ function set(changes) {
   update();
 }
 
-// Goes to a layer, the map changing gradually unless the reader prefers less motion.
+// Goes to a layer; the map changes gradually unless the reader prefers reduced motion.
 function change(layer) {
   const from = shown.layer;
   set({ layer });
@@ -142,7 +142,7 @@ function start() {
   set({ attention: kinds[kinds.length - 1] });
 }
 
-// In a frame of another page, that page learns how high the content is.
+// In a frame of another page, reports the height of the content to that page.
 function fitFrame() {
   document.documentElement.classList.add("framed");
   const report = () => window.parent.postMessage({ height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");

@@ -6,7 +6,7 @@ const SIZE = 320; // pixels of a canvas's longer side
 const ATTENDED = "255, 120, 0", FRAME = "#0b62c4";
 const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
-// The image, once, in its own size.
+// The image, drawn once in its own size.
 const picture = Object.assign(document.createElement("canvas"), { width: data.width, height: data.height });
 const pixels = new ImageData(data.width, data.height), colours = bytes(data.pixels);
 for (let i = 0; i < data.width * data.height; i++) {
@@ -14,7 +14,7 @@ for (let i = 0; i < data.width * data.height; i++) {
 }
 picture.getContext("2d").putImageData(pixels, 0, 0);
 
-const place = { x: 0.5, y: 0.5 }; // of the query, as parts of the image's sides
+const place = { x: 0.5, y: 0.5 }; // of the query, as fractions of the image's sides
 const layers = []; // each with its canvas, its maps and its grid
 
 function queryOf(layer) {
@@ -23,7 +23,7 @@ function queryOf(layer) {
   return layer.leading + row * layer.columns + column;
 }
 
-// Probabilities of the keys, for the query and the head that are chosen.
+// Probabilities of the keys, for the chosen query and head.
 function attended(layer) {
   const tokens = layer.leading + layer.rows * layer.columns;
   const head = $("head").value === "mean" ? layer.heads : Math.min(Number($("head").value), layer.heads - 1);

@@ -1,4 +1,4 @@
-"""A page that shows which pixels of an image each of them attends to, layer after layer."""
+"""A page that shows which pixels of an image each pixel attends to, in every layer."""
 
 import base64
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from ea_fairseq.explorer.fixed_point import FixedPoint
 from ea_fairseq.explorer.template import EXPLORER, filled
 from ea_fairseq.plain.whole_files import write_whole
 
-MOST_TOKENS = 256  # of a map; of so many, six layers of six heads take 7 MB
+MOST_TOKENS = 256  # per map; with so many, six layers of six heads take 7 MB
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image, and which of its pixels the tokens of each attention are.
+    """An image, and how the tokens of each attention divide it.
 
     Args:
         pixels: (H, W, C), uint8.
-        grids: by the name of the attention.
+        grids: of tokens, by the name of the attention.
     """
 
     pixels: np.ndarray
@@ -31,7 +31,7 @@ class Picture:
 
 
 def image_record(name: str, note: str, maps: Mapping[str, AttentionMaps], picture: Picture) -> dict:
-    """What the page's script reads of a model: the grid of each layer, probabilities of its heads, and their mean.
+    """The page's data of a model: the grid of each layer, the probabilities of its heads, and their mean.
 
     Raises:
         UserError: if a map has more tokens than a page holds.
@@ -40,7 +40,7 @@ def image_record(name: str, note: str, maps: Mapping[str, AttentionMaps], pictur
     for place, found in maps.items():
         grid, probabilities = picture.grids[place], found.probabilities.float()
         if grid.tokens > MOST_TOKENS:
-            raise UserError(f"a map has {grid.tokens} tokens, and a page shows {MOST_TOKENS}: take smaller images")
+            raise UserError(f"a map has {grid.tokens} tokens, but a page shows {MOST_TOKENS}: use smaller images")
         rounded = FixedPoint.of(probabilities, probabilities.isnan())
         layers.append(
             {

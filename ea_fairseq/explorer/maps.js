@@ -1,6 +1,6 @@
 "use strict";
 
-// The maps of one attention of one model: values of a layer's stage and head.
+// The maps of one attention of one model: the values of each layer, stage and head.
 const STAGES = ["own", "input", "logits", "probabilities"];
 const HIDDEN = -32768;
 
@@ -43,7 +43,7 @@ class Maps {
     return number === HIDDEN ? null : (number / 10 ** digits).toFixed(Math.max(digits, 0));
   }
 
-  // The largest size of a value over some layers.
+  // The largest absolute value over some layers.
   most(layers, stage, head) {
     let most = 0;
     for (const layer of layers) {

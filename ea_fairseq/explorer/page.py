@@ -1,4 +1,4 @@
-"""One page with attention maps in it, which needs nothing beside itself and loads nothing."""
+"""A self-contained page of attention maps."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ from ea_fairseq.plain.whole_files import write_whole
 STYLES = ("theme.css", "explorer.css")
 SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")
 END = "</s>"
-SERIES_DIGITS = 4  # behind the point
-MOST_WORDS = 120  # of a sentence; of so many a page has 14 MB for a model of the Lite size
+SERIES_DIGITS = 4  # after the decimal point
+MOST_WORDS = 120  # per sentence; with so many, the page of a Lite model has 14 MB
 Maps = Mapping[str, AttentionMaps]  # by the name of the attention, as models return them
 
 
 @dataclass(frozen=True)
 class LayerMaps:
-    """What the page has of one attention of one layer.
+    """The page's data of one attention of one layer.
 
     Args:
-        stages: of STAGES those that differ from the one before.
+        stages: those of STAGES that differ from the stage before.
     """
 
     stages: dict[str, FixedPoint]
 
     @classmethod
     def of(cls, maps: AttentionMaps) -> "LayerMaps":
-        """Rounds the maps; where nothing evolves, the logits are one stage."""
+        """Rounds the maps; stages that equal the one before are left out."""
         masked, stages, before = maps.own.isinf(), {}, None
         for name in STAGES:
             values = getattr(maps, name).float()
@@ -44,20 +44,20 @@ class LayerMaps:
         return cls(stages)
 
     def stage(self, name: str) -> FixedPoint:
-        """A stage, or that which it equals."""
+        """Returns a stage, or the earlier one that it equals."""
         return next(self.stages[one] for one in reversed(STAGES[: STAGES.index(name) + 1]) if one in self.stages)
 
 
 @dataclass(frozen=True)
 class ModelMaps:
-    """What the page has of a model.
+    """The page's data of a model.
 
     Args:
-        layers: of each attention, ``encoder``, ``decoder`` or ``cross``.
-        words: of each attention the T queries and the S keys. A query of the cross-attention is the word that is
+        layers: for each attention, ``encoder``, ``decoder`` or ``cross``.
+        words: for each attention, the T queries and the S keys. A query of the cross-attention is the word that is
             predicted.
-        series: (T, C) of a model of time series, whose words are steps, and blocks of steps where there are many.
-        note: stands below the name, such as what the model predicts.
+        series: (T, C), for a model of time series; its words are steps, or blocks of steps if there are many.
+        note: text below the name, such as the model's prediction.
         unit: what attends: a ``word``, a ``step`` or a ``node``.
     """
 
@@ -74,10 +74,10 @@ class ModelMaps:
     ) -> "ModelMaps":
         """
         Args:
-            series: (T, C) of a model of time series; more than MOST_WORDS steps are shown in blocks.
+            series: (T, C), for a model of time series; more than MOST_WORDS steps are shown in blocks.
 
         Raises:
-            UserError: where there is no map of a Transformer's attention.
+            UserError: if there is no map of a Transformer's attention.
         """
         found = by_layer(dict(maps))
         if not found:
@@ -97,7 +97,7 @@ class ModelMaps:
 
     @property
     def record(self) -> dict:
-        """What the page's script reads."""
+        """The data that the page's script reads."""
         return {
             "name": self.name,
             "note": self.note,
@@ -114,7 +114,7 @@ class ModelMaps:
         }
 
     def rows(self) -> Iterator[tuple]:
-        """Attention, stage, layer, head, query, its word, key, its word, value as shown: of each value, from 1."""
+        """Yields attention, stage, layer, head, query, its word, key, its word and displayed value; counts from 1."""
         for kind, layers in self.layers.items():
             queries, keys = self.words[kind]
             for stage in STAGES:
@@ -127,17 +127,17 @@ class ModelMaps:
 
 
 def require_few(words: Mapping[str, tuple[list[str], list[str]]]) -> None:
-    """Raises UserError where a map has more words than a page holds."""
+    """Raises UserError if a map has more words than a page holds."""
     longest = max(len(side) for sides in words.values() for side in sides)
     if longest > MOST_WORDS:
-        raise UserError(f"a sentence has {longest} tokens, and a page shows {MOST_WORDS}: shorten it")
+        raise UserError(f"a sentence has {longest} tokens, but a page shows {MOST_WORDS}: shorten it")
 
 
 def attention_page(models: list[ModelMaps], title: str) -> str:
-    """The page, of one model or of two that read the same words.
+    """Returns the page of one model, or of two that read the same words.
 
     Raises:
-        UserError: where two models have no attention in common whose words are the same.
+        UserError: if two models have no attention in common that reads the same words.
     """
     first = models[0]
     common = [kind for kind in first.words if all(model.words.get(kind) == first.words[kind] for model in models)]

@@ -1,10 +1,10 @@
 "use strict";
 
-// One model's drawing: its maps as a grid of entries, or as links between words.
+// The panel of one model: its maps as a grid of entries, or as links between words.
 const FONT = 12, GAP = 6, LEAST_CELL = 12, MOST_CELL = 48, LEAST_STEP = 3, MOST_STEP = 24, LINK_ROW = 24, LINK_SPAN = 220;
 
 class Panel {
-  // `series` are the channels of a time series, whose steps are the queries and keys; of sentences it is null.
+  // `series` has the channels of a time series, whose steps are the queries and keys; it is null for sentences.
   constructor(model, place, series) {
     this.name = model.name;
     this.series = series;
@@ -13,7 +13,7 @@ class Panel {
     this.section.className = "panel";
     this.section.append(this.heading(), this.note(model.note), this.drawing(), this.legend(), this.entry());
     place.append(this.section);
-    this.picked = null; // [query, key] that is kept
+    this.picked = null; // the [query, key] that was clicked
     this.hovered = null;
   }
 
@@ -65,7 +65,7 @@ class Panel {
     return this.maps[this.shown.attention];
   }
 
-  // Draws what the state says; `from` and `part` while a map changes into the next layer's.
+  // Draws the state; `from` and `part` are for a map that is changing from layer `from` to the current one.
   draw(shown, from = shown.layer, part = 1) {
     this.shown = shown;
     const { map } = this;
@@ -91,7 +91,7 @@ class Panel {
     this.write();
   }
 
-  // A canvas of this size in CSS pixels, sharp on every screen.
+  // Resizes the canvas, in CSS pixels, for sharp drawing on every screen; returns its context.
   sized(width, height) {
     const dense = window.devicePixelRatio || 1;
     const { canvas } = this;
@@ -233,7 +233,7 @@ class Panel {
     this.section.dispatchEvent(new CustomEvent("pointed", { bubbles: true, detail: { entry, keep } }));
   }
 
-  // Arrows go from entry to entry.
+  // Arrow keys move from entry to entry.
   step(event) {
     const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!move) return;

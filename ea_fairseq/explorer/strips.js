@@ -1,9 +1,9 @@
 "use strict";
 
-// A series drawn along the axes of a map: a line for each of its channels, all on one scale.
+// Draws a series along the axes of a map: a line for each channel, all on one scale.
 const STRIP = 48; // pixels across
 const CHANNEL_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
-const LISTED = 2 * CHANNEL_COLOURS.length; // channels that look different: those after the sixth are dashed
+const LISTED = 2 * CHANNEL_COLOURS.length; // channels that look different; lines after the sixth are dashed
 
 // The colour of a channel, and whether its line is dashed.
 function channelLook(number) {
@@ -24,7 +24,7 @@ function listChannels(place, series) {
   if (series.length > LISTED) place.append(`and ${series.length - LISTED} more in the same colours`);
 }
 
-// Draws the channels, a step in the middle of each cell, from `along` on; across they take a strip that ends at `edge`.
+// Draws the channels from `along` on, a step in the middle of each cell, in a strip that ends at `edge`.
 function drawStrip(pen, series, { along, edge, cell, upright }) {
   const values = series.flat().filter(Number.isFinite);
   const low = values.reduce((least, value) => Math.min(least, value), Infinity);

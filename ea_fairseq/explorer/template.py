@@ -1,4 +1,4 @@
-"""Pages that need nothing besides themselves: styles, scripts and data in one file of HTML."""
+"""Self-contained pages: styles, scripts and data in one HTML file."""
 
 import html
 import json
@@ -9,12 +9,12 @@ EXPLORER = files(__package__)
 
 
 def filled(body: Traversable, title: str, styles: list[Traversable], scripts: list[Traversable], data: object) -> str:
-    """Frames a page's body; puts title, styles, scripts and data, as JSON, where it has ``{{title}}`` and so on."""
+    """Frames a page's body, and replaces ``{{title}}`` and so on by title, styles, scripts, and data as JSON."""
     parts = {
         "title": html.escape(title),
         "style": "\n".join(map(text_of, styles)),
         "script": "\n".join(map(text_of, scripts)),
-        "data": json.dumps(data).replace("<", "\\u003c"),  # so that no word ends the script
+        "data": json.dumps(data).replace("<", "\\u003c"),  # so that no word can end the script element
     }
     page = text_of(EXPLORER / "frame.html").replace("{{body}}", text_of(body))
     before, *rest = page.split("{{")

@@ -222,6 +222,6 @@ def test_bertviz_takes_the_maps():
 
 def test_more_words_than_a_page_shows_are_refused(tmp_path):
     maps = draw_maps(1, words(300, "s"), words(3, "t"), layers=1)
-    with pytest.raises(UserError, match="a sentence has 300 tokens, and a page shows 120: shorten it"):
+    with pytest.raises(UserError, match="a sentence has 300 tokens, but a page shows 120: shorten it"):
         maps.to_html(tmp_path / "page.html")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Serves the demo."""
+"""``ea-fairseq demo``: serves the demo on this machine."""
 
 import logging
 import socket
@@ -25,7 +25,7 @@ ABOUT = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises UserError where the port is taken or the address is not this machine's."""
+    """Opens a listening socket; raises UserError if the port is taken or the address is not this machine's."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(kind, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def main() -> None:
-    """Loads the models, listens, and tells the address."""
+    """Loads the models, prints the address and serves the page."""
     parser = Parser(
         "demo",
         "Opens a page on this machine that translates what is typed there and shows the attention of the translation,\n"
@@ -48,9 +48,9 @@ def main() -> None:
         "ea-fairseq demo runs/multi30k-deen/ea_transformer_lite/seed-1 runs/multi30k-deen/transformer_lite/seed-1",
     )
     add = parser.add_argument
-    text = "one or two trained models (default: those released)"
+    text = "one or two trained models (default: the released ones)"
     add("folders", type=Path, nargs="*", metavar="MODEL_DIR", help=text)
-    add("--tag", metavar="NAME", help="of all sentences, if the models were trained with tags, such as a domain")
+    add("--tag", metavar="NAME", help="tag of all sentences, such as a domain, if the models were trained with tags")
     add("--port", type=at_least(0), default=8000, metavar="N", help="port; 0 chooses a free one (default: 8000)")
     text = f"address to listen at; any other than the default serves other machines, too (default: {LOCAL})"
     add("--host", default=LOCAL, metavar="ADDRESS", help=text)
@@ -71,7 +71,7 @@ def main() -> None:
 
         vocabulary = {*words(embedded_corpus.unpack()["train.de"].decode())} if about else None
         translators = Translators(folders, args.cpu, vocabulary, args.tag)
-        translators.answer(examples[0] if examples else ".")  # so that the first one to ask need not wait
+        translators.answer(examples[0] if examples else ".")  # warm-up, so that the first user need not wait
     import uvicorn
 
     from ea_fairseq.experiments.demo.server import application
@@ -82,7 +82,7 @@ def main() -> None:
     hosts = [LOCAL, "localhost"] if local else ["*"]
     port = listening.getsockname()[1]
     if not local:
-        print(printable(f"whoever reaches {args.host} can translate here and read what was translated last"))
+        print(printable(f"everyone who can reach {args.host} can translate here and read the last translations"))
     print(printable(f"open http://{args.host}:{port} in a browser; Ctrl-C stops this"), flush=True)
     server = uvicorn.Server(
         uvicorn.Config(

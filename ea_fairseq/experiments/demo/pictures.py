@@ -1,4 +1,4 @@
-"""Pictures of the demo and of the page on which attention is explored, from the released models."""
+"""Takes pictures of the demo and of the attention explorer, with the released models."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ WIDTH = 1100
 
 
 class Browser:
-    """A page of its own; ends with its context."""
+    """A headless browser with one page, which ends with its context."""
 
     def __init__(self, width: int = 1280, height: int = 1000, *flags: str):
         if not (CHROMIUM and CHROMEDRIVER):
@@ -37,7 +37,7 @@ class Browser:
         self.address += "/" + self.send("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
 
     def send(self, path: str, body: dict | None = None, method: str = "POST") -> Any:
-        """What chromedriver answers to a command."""
+        """Sends a command to chromedriver; returns the answer."""
         content = None if method == "GET" else json.dumps(body or {}).encode()
         request = Request(self.address + path, content, {"Content-Type": "application/json"}, method=method)
         with urlopen(request, timeout=60) as answer:
@@ -47,14 +47,14 @@ class Browser:
         self.send("/url", {"url": address})
 
     def run(self, script: str, *arguments: object) -> Any:
-        """What a script returns."""
+        """Runs a script; returns its result."""
         return self.send("/execute/sync", {"script": script, "args": arguments})
 
     def text(self, selector: str) -> str:
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
     def wait_for(self, script: str, seconds: float = 30.0) -> Any:
-        """What a script returns, once that is true."""
+        """Runs a script until its result is true; returns the result."""
         end = time.monotonic() + seconds
         while not (found := self.run(script)):
             assert time.monotonic() < end, script
@@ -62,7 +62,7 @@ class Browser:
         return found
 
     def choose(self, name: str, value: str) -> None:
-        """Chooses in a control, as a user's choice is told to the page."""
+        """Sets a control, with the same events as a user's choice."""
         script = (
             "const found = document.getElementById(arguments[0]); found.value = arguments[1];"
             "for (const kind of ['input', 'change']) found.dispatchEvent(new Event(kind, { bubbles: true }));"
@@ -77,14 +77,14 @@ class Browser:
         self.send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def move_to(self, selector: str) -> None:
-        """Moves the mouse to the middle of an element that is in sight."""
+        """Moves the mouse to the middle of a visible element."""
         script = "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
         x, y = self.run(f"{script} return [box.x + box.width / 2, box.y + box.height / 2].map(Math.round)", selector)
         moves = [{"type": "pointerMove", "x": x + apart, "y": y, "duration": 50} for apart in (-2, 0)]
         self.send("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": moves}]})
 
     def resize(self, width: int, height: int) -> None:
-        """Makes the page as large, narrower than a window can be, too."""
+        """Resizes the page, which may be narrower than a window can be."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.send("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics})
 
@@ -94,11 +94,11 @@ class Browser:
         self.settle()
 
     def complaints(self) -> list[str]:
-        """What the page has written to the console so far."""
+        """Returns what the page has written to the console so far."""
         return [entry["message"] for entry in self.send("/se/log", {"type": "browser"})]
 
     def settle(self, seconds: float = 1.5) -> None:
-        """Waits until what moves has come to rest."""
+        """Waits until animations have ended."""
         time.sleep(seconds)
 
     def screenshot(self, path: Path) -> None:
@@ -116,7 +116,7 @@ class Browser:
 
 
 def first_match(process: subprocess.Popen[str], pattern: str) -> str:
-    """What the first line of a program's output that matches has in the parentheses of the pattern."""
+    """Returns the pattern's group in the first matching line of a program's output."""
     matches = (re.search(pattern, line) for line in process.stdout or ())
     return next(match[1] for match in matches if match)
 
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def draw(address: str, out: Path) -> None:
-    """Takes the pictures of a demo that is being served."""
+    """Takes the pictures of a running demo."""
     with Browser() as browser:
         browser.resize(WIDTH, 1000)
         browser.open(address)
@@ -149,6 +149,6 @@ def draw(address: str, out: Path) -> None:
         browser.screenshot(out / "demo.png")
         browser.open(page)
         browser.run("document.querySelector('canvas').focus()")
-        browser.press(*["down"] * 5, *["right"] * 8)  # to the verb, which ends the German clause
+        browser.press(*["down"] * 5, *["right"] * 8)  # to the verb at the end of the German clause
         browser.fit(WIDTH)
         browser.screenshot(out / "explorer.png")

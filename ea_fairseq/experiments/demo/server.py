@@ -1,4 +1,4 @@
-"""The demo's server: a page, translations of what is typed there, and pages of their attention."""
+"""The demo's server: its page, the translations of sentences typed there, and pages of their attention."""
 
 import asyncio
 import json
@@ -20,10 +20,10 @@ from ea_fairseq.experiments.demo.translators import Answer
 from ea_fairseq.plain.project import PACKAGE
 
 HERE = Path(__file__).parent
-MOST_BYTES = 8192  # of a request
-WAITING = 8  # requests at once, with the one that is translated
+MOST_BYTES = 8192  # per request
+WAITING = 8  # maximum of requests at once, including the one being translated
 KEPT = 4  # pages of attention
-BUSY = "Others are being translated: try again in a few seconds."
+BUSY = "Other sentences are being translated: try again in a few seconds."
 SAFE = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -34,11 +34,11 @@ OF_MAPS = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 
 
 class Demo:
-    """What the routes share.
+    """The state that the routes share.
 
     Args:
-        answer: translates a raw sentence, in a thread, one at a time.
-        facts: what the page says of the models.
+        answer: translates a raw sentence; it is called in a thread, for one sentence at a time.
+        facts: what the page says about the models.
     """
 
     def __init__(self, answer: Callable[[str], Answer], facts: dict):
@@ -47,7 +47,7 @@ class Demo:
         self.pages: OrderedDict[str, str] = OrderedDict()
 
     async def translate(self, request: Request) -> Response:
-        """``{"text": ...}`` -> translations, and the address of the page of their attention."""
+        """Answers ``{"text": ...}`` with translations and the address of a page of their attention."""
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return refusal(415, "Send JSON.")
         if self.waiting >= WAITING:
@@ -77,19 +77,19 @@ class Demo:
         return JSONResponse(answer, headers=SAFE)
 
     async def attention(self, request: Request) -> Response:
-        """A page of attention that is still kept."""
+        """Serves a page of attention that is still kept."""
         page = self.pages.get(request.path_params["name"])
         if page is None:
             return PlainTextResponse("This page is no longer kept: translate the sentence again.", 404, headers=SAFE)
         return HTMLResponse(page, headers=SAFE | {"Content-Security-Policy": OF_MAPS})
 
     async def models(self, request: Request) -> Response:
-        """What the page says of the models."""
+        """Serves the facts about the models."""
         return JSONResponse(self.facts, headers=SAFE)
 
 
 async def text_of(request: Request) -> str:
-    """The text of a request; raises UserError where it is too long or none."""
+    """Reads the text of a request; raises UserError if it is too long or not text."""
     body = b""
     async for part in request.stream():
         body += part
@@ -104,12 +104,12 @@ async def text_of(request: Request) -> str:
 
 
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    """A sentence for the reader of the page."""
+    """An error response with a sentence for the reader of the page."""
     return JSONResponse({"error": sentence}, status, headers=SAFE | (headers or {}))
 
 
 def asset(path: Path, kind: str) -> Route:
-    """A file of the page."""
+    """The route of a file of the page."""
     content = path.read_text(encoding="utf-8")
     headers = SAFE | {"Content-Security-Policy": OF_PAGE}
 
@@ -120,7 +120,7 @@ def asset(path: Path, kind: str) -> Route:
 
 
 def application(answer: Callable[[str], Answer], facts: dict, hosts: list[str]) -> Starlette:
-    """The server for hosts by these names; others, which a browser may have been led to, are refused."""
+    """The server for these host names; requests for others, as after DNS rebinding, are refused."""
     demo = Demo(answer, facts)
     routes = [
         asset(HERE / "demo.html", "text/html"),

@@ -1,4 +1,4 @@
-"""What the demo says of a sentence: translations with scores by each model, and the page of their attention."""
+"""The demo's answer to a sentence: translations with scores by each model, and a page of their attention."""
 
 import re
 from collections.abc import Container
@@ -18,7 +18,7 @@ BEAM, SHOWN = 5, 3
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation as raw text, and its mean log-probability of a token, in nats."""
+    """A translation as raw text, and its mean log-probability per token, in nats."""
 
     text: str
     score: float
@@ -26,12 +26,12 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of a sentence.
+    """The answer to a sentence.
 
     Args:
         translations: by the name of the model, the best first.
         unknown: words of the sentence that the models did not learn.
-        page: on which the attention is explored, while the models read the sentence and the first one's translation.
+        page: for exploring the attention of all models to the sentence and the first model's translation.
     """
 
     translations: dict[str, list[Hypothesis]]
@@ -40,14 +40,14 @@ class Answer:
 
 
 class Translators:
-    """One or two models of the same languages and words.
+    """One or two models of the same languages and vocabularies.
 
     Args:
-        vocabulary: the words of the training text; if not given, a word is unknown if a piece of it is ``<unk>``.
+        vocabulary: the words of the training text; without it, a word is unknown if a piece of it is ``<unk>``.
         tag: of all sentences, if the models were trained with tags.
 
     Raises:
-        UserError: naming a model that is not there, one of other languages or words than the first, or an unknown tag.
+        UserError: naming a missing model, one of other languages or vocabularies than the first, or an unknown tag.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Translators:
         self.vocabulary, self.tag = vocabulary, tag
         if tag is not None:
             for model in models:
-                model.tag_id(tag)  # refuses one that a model does not know
+                model.tag_id(tag)  # raises UserError if a model does not know the tag
 
     def answer(self, text: str) -> Answer:
         """Translates a raw sentence.
 
         Raises:
-            UserError: where it is empty or too long, or has no word that a model reads.
+            UserError: if it is empty or too long, or has no word that a model reads.
         """
         text = tidy(text)
         if not text:
@@ -85,7 +85,7 @@ class Translators:
             raise UserError(f"{sentence[0].upper()}{sentence[1:]}.") from None
 
     def unknown(self, text: str) -> list[str]:
-        """The words of a raw sentence that the models did not learn, each once."""
+        """Returns the words of a raw sentence that the models did not learn, each once."""
         found = dict.fromkeys(words(text))
         if self.vocabulary is not None:
             return [word for word in found if word not in self.vocabulary]
@@ -106,5 +106,5 @@ class Translators:
 
 
 def words(text: str) -> list[str]:
-    """The words and the punctuation marks of a raw text."""
+    """Splits raw text into words and punctuation marks."""
     return re.findall(r"\w+|[^\w\s]", text)

@@ -15,7 +15,7 @@ def parse_arguments() -> argparse.Namespace:
         "representations",
         "Measures and draws trained models' representations of examples before the last layer. AvgWCD is the mean\n"
         "distance of a representation to the centre of its class; normalised, it is divided by the mean distance to\n"
-        "the centre of all. The figure has a panel for each model with its representations in two dimensions by t-SNE.\n"
+        "the centre of all. The figure has a panel for each model with representations in two dimensions by t-SNE.\n"
         "For models that classify sentences, time series, images or nodes of a graph.",
         EXAMPLE,
         usage="%(prog)s MODEL [MODEL ...] DATA_BIN --out DIR [options]",
