@@ -1,4 +1,4 @@
-"""How figures look and how they are saved: legible at half a page, to colour-blind readers and in grey."""
+"""The style of figures, and saving them: legible at half a page, for colour-blind readers and in grey."""
 
 from itertools import cycle
 from pathlib import Path

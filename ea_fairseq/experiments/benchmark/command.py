@@ -107,7 +107,7 @@ def parse_arguments() -> Namespace:
     known = (*parts_known(args), MEMORY)
     args.only, args.sizes = args.only or known, args.encoders or args.sizes or SIZES
     if unknown := [part for part in args.only if part not in known]:
-        parser.error(f"--only: {unknown[0]} is none of {', '.join(known)}")
+        parser.error(f"--only: {unknown[0]} is not one of {', '.join(known)}")
     if args.out.is_dir():
         parser.error(f"--out: {args.out} is a folder: give a file")
     return args

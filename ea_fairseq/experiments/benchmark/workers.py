@@ -99,7 +99,7 @@ class Worker:
     def _ended(self) -> UserError:
         last = last_line(self._log)
         if not last or last.startswith(" "):  # a line of code that belongs to a warning
-            last = "often for want of memory"
+            last = "often because memory ran out"
         return UserError(
             f"the process that measures {self.variant.name} has ended ({last}): measure less with --tokens, --sizes, "
             "--lengths or --only."

@@ -21,7 +21,7 @@ PROCESSES = 12  # maximum at once
 
 @dataclass(frozen=True)
 class Settings:
-    """What is checked, and where.
+    """The device and the data of the check.
 
     Args:
         device: ``cuda`` or ``cpu``; a CPU is slower, so it has fewer cases.

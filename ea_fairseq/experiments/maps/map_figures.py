@@ -149,8 +149,8 @@ def draw_series_maps(title: str, rows: list[Row], series: np.ndarray, stem: Path
             if layer:
                 strip.set_xticks([])
         figure.suptitle(literal(title), x=0.01, ha="left")
-        figure.supxlabel("step that is read")
-        figure.supylabel("step that asks")
+        figure.supxlabel("step that is attended to")
+        figure.supylabel("step that attends")
         return laid_out(figure, stem)
 
 
