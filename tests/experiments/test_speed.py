@@ -36,7 +36,7 @@ from ea_fairseq.experiments.benchmark.samples import Sample
 from ea_fairseq.experiments.benchmark.tables import exponents, tables, time_table
 from ea_fairseq.experiments.benchmark.workers import LeftOutError, Worker
 from ea_fairseq.experiments.reports import report
-from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from fake_benchmarks import fake_benchmark, fake_measurement
 from fake_results import write_results
 
@@ -160,10 +160,10 @@ def test_what_cannot_run_is_left_out_and_what_fails_is_named(processes):
 
 @pytest.mark.parametrize("tuned", [True, False])
 def test_a_process_has_the_threads_and_the_allocator_of_its_variant(tuned, monkeypatch):
-    monkeypatch.setattr(os, "environ", {"MALLOC_TOP_PAD_": "1", "MALLOC_ARENA_MAX": "1", "HOME": "/"})
+    monkeypatch.setattr(os, "environ", dict.fromkeys((*MEMORY_SETTINGS, "MALLOC_ARENA_MAX"), "1") | {"HOME": "/"})
     monkeypatch.setattr(ForkServer, "set_forkserver_preload", lambda *_: None)
     context = workers.prepare_processes(tuned, threads=3)
-    assert os.environ == {"HOME": "/", "OMP_NUM_THREADS": "3"} | (HUGE_PAGES if tuned else {})
+    assert os.environ == {"HOME": "/", "OMP_NUM_THREADS": "3"} | (MEMORY_SETTINGS if tuned else {})
     assert context.get_start_method() == ("forkserver" if tuned else "spawn")
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from forked import run_forked
 from warm_python import folder_of_python
 
@@ -56,7 +56,7 @@ def environment() -> dict[str, str]:
 def warm_environment() -> dict[str, str]:
     """One for commands whose processes nobody kills, limits or measures: they take half the time."""
     env = environment()
-    return env | HUGE_PAGES | {"PATH": f"{folder_of_python()}{os.pathsep}{env['PATH']}"}
+    return env | MEMORY_SETTINGS | {"PATH": f"{folder_of_python()}{os.pathsep}{env['PATH']}"}
 
 
 def run_prepare(data_set: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess:

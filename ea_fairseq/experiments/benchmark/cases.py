@@ -66,7 +66,7 @@ class Variant:
         backend: EA_BACKEND.
         bf16: whether torch.autocast uses bfloat16; if the criterion has ``--autocast``, with ``--fast-dropout``, too.
         criterion: used in training.
-        tuned: whether the allocator settings of plain/huge_pages.py are used.
+        tuned: whether the allocator settings of plain/memory.py are used.
         family: its name in ea_fairseq.attention.registry.
         model: the folder of a trained model.
         peer: CTranslate2's compute type if that engine runs the model, else empty.

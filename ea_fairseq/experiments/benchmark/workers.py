@@ -16,10 +16,10 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.results import Measurement
 from ea_fairseq.experiments.benchmark.samples import take_rounds
-from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from ea_fairseq.plain.processes import last_line
 
-ALLOCATOR = ("GLIBC_TUNABLES", "MALLOC_")
+ALLOCATOR = ("GLIBC_TUNABLES", "MALLOC_", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 PATIENCE = 2.0  # seconds to wait for a process to end by itself
 BENCH = "ea_fairseq.experiments.benchmark.bench"
 
@@ -36,7 +36,7 @@ def prepare_processes(tuned: bool, threads: int) -> ForkServerContext | SpawnCon
     """
     for name in [name for name in os.environ if name.startswith(ALLOCATOR)]:
         del os.environ[name]
-    os.environ.update({"OMP_NUM_THREADS": str(threads)} | (HUGE_PAGES if tuned else {}))
+    os.environ.update({"OMP_NUM_THREADS": str(threads)} | (MEMORY_SETTINGS if tuned else {}))
     if not tuned:
         return get_context("spawn")
     forks = get_context("forkserver")

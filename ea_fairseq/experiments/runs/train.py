@@ -14,7 +14,7 @@ from ea_fairseq.experiments.runs.recipe import RECIPE, Recipe, described, last_v
 from ea_fairseq.experiments.runs.training_run import TrainingRun, record
 from ea_fairseq.plain.commands import PROGRAM, Parser
 from ea_fairseq.plain.fairseq_path import require_path
-from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from ea_fairseq.plain.output_folder import say, wait_for_lock
 from ea_fairseq.plain.processes import program
 from ea_fairseq.plain.project import PACKAGE, PROJECT, portable
@@ -96,7 +96,7 @@ def main() -> None:
             return
         with replacing(out / RECIPE) as unfinished:
             unfinished.write_bytes(recipe.text.encode("utf-8", "surrogateescape"))
-        os.execve(fairseq_train, [str(fairseq_train), *command[1:]], os.environ | HUGE_PAGES)
+        os.execve(fairseq_train, [str(fairseq_train), *command[1:]], os.environ | MEMORY_SETTINGS)
 
 
 def require_own_criterion(flags: list[str]) -> None:

@@ -21,7 +21,7 @@ from ea_fairseq.experiments.runs.training_run import require_dictionaries
 from ea_fairseq.experiments.scoring import comet, results
 from ea_fairseq.experiments.scoring.evaluation_options import named_checkpoints, options_of
 from ea_fairseq.plain.commands import imported_user_dir
-from ea_fairseq.plain.huge_pages import HUGE_PAGES
+from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.processes import last_line, own_command, own_environment, program
 from ea_fairseq.plain.project import PACKAGE
@@ -40,8 +40,8 @@ RAW = (results.SOURCE, results.TRANSLATION, results.REFERENCE)
 
 def main() -> None:
     """Evaluates a model; restarts itself first to set glibc's settings, which a process only reads at its start."""
-    if not HUGE_PAGES.items() <= os.environ.items():
-        os.execve(sys.executable, own_command(*sys.argv), own_environment() | HUGE_PAGES)
+    if not MEMORY_SETTINGS.items() <= os.environ.items():
+        os.execve(sys.executable, own_command(*sys.argv), own_environment() | MEMORY_SETTINGS)
     evaluate(sys.argv[1:])
 
 
@@ -135,7 +135,7 @@ def generate(args: Namespace, data: DataBin, out: OutputFolder, output: Path) ->
     command += ["--required-batch-size-multiple", 1, "--results-path", output]
     command += ["--remove-bpe", remove_bpe] if remove_bpe else []
     command += ["--cpu"] if args.cpu else []
-    run_logged(command, os.environ | HUGE_PAGES, out, "generate", f"translating with a beam of {args.beam}")
+    run_logged(command, os.environ | MEMORY_SETTINGS, out, "generate", f"translating with a beam of {args.beam}")
 
 
 def score_by_comet(args: Namespace, data: DataBin, out: OutputFolder, output: Path) -> None:
