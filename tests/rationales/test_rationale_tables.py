@@ -126,11 +126,23 @@ def test_sources_of_one_model_in_several_files_are_put_together(folder):
         rationale_tables(rationale_files([folder]))
 
 
-def test_other_documents_and_settings_are_not_compared(folder):
-    for number, change in enumerate(({"documents_sha256": "e" * 64}, {"settings": replace(SETTINGS, draws=2)})):
-        other = write(folder.parent / str(number), found((POOLED, explained(POOLED, 2, {"pooling": 0.4})), **change))
-        with pytest.raises(UserError, match=r"are of other documents of movies, or differ in settings"):
-            rationale_tables([*rationale_files([folder]), other])
+@pytest.mark.parametrize(
+    "change", [{"documents_sha256": "e" * 64}, {"settings": replace(SETTINGS, word_score="max")}], ids=str
+)
+def test_other_documents_and_settings_are_not_compared(folder, change):
+    write(folder / "other", found((POOLED, explained(POOLED, 2, {"pooling": 0.4})), **change))
+    with pytest.raises(UserError, match=r"are of other documents of movies, or differ in settings"):
+        rationale_tables(rationale_files([folder]))
+
+
+def test_settings_of_a_source_count_for_files_that_have_it(folder):
+    few, fewer = (replace(SETTINGS, lime_samples=number) for number in (100, 50))
+    write(folder / "lime", found((PLAIN, explained(PLAIN, 1, {"lime": 0.3})), settings=few))
+    table = rationale_tables(rationale_files([folder]))["movies"]
+    assert "lime: 100 texts for each document." in table.notes
+    write(folder / "lime-2", found((PLAIN, explained(PLAIN, 2, {"lime": 0.3})), settings=fewer))
+    with pytest.raises(UserError, match=r"differ in settings"):
+        rationale_tables(rationale_files([folder]))
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,12 @@ class Comparison:
     Args:
         results: the files' contents.
         models: what was found for each model, by name and by seed, in the order of seeds.
+        settings: that the scores of each source depend on.
     """
 
     results: list[RationaleResults]
     models: dict[str, dict[int, ExplainedModel]]
+    settings: dict[str, dict[str, int | str]]
 
     @classmethod
     def of(cls, found: dict[Path, RationaleResults]) -> "Comparison":
@@ -52,8 +54,11 @@ class Comparison:
         first, *_ = found
         models: dict[str, dict[int, ExplainedModel]] = {}
         places: dict[tuple[str, int], Path] = {}
+        settings: dict[str, dict[str, int | str]] = {}
         for path, results in found.items():
-            if kind(results) != kind(found[first]):
+            used = {source: results.settings.of(source) for source in sources(results.models.values())}
+            settings = used | settings
+            if kind(results) != kind(found[first]) or any(settings[source] != used[source] for source in used):
                 raise UserError(
                     f"{first} and {path} are of other documents of {results.dataset}, or differ in settings: report "
                     "them apart."
@@ -65,7 +70,7 @@ class Comparison:
                     raise UserError(f"{place} and {path} both have {name} with seed {model.seed}: leave one out.")
                 seeds[model.seed] = replace(model, sources=other.sources | model.sources)
         ordered = sorted(models.items(), key=lambda item: (has_mechanism(item[1].values()), item[0]))
-        return cls(list(found.values()), {name: dict(sorted(seeds.items())) for name, seeds in ordered})
+        return cls(list(found.values()), {name: dict(sorted(seeds.items())) for name, seeds in ordered}, settings)
 
     def baseline_of(self, name: str, chosen: str | None) -> str | None:
         """The model to compare with: the chosen one or, for a model with a mechanism, a plain one in a file with it."""
@@ -133,16 +138,15 @@ class Comparison:
         """Sentences about the documents and what was computed."""
         one = self.results[0]
         some = "" if one.count == one.drawn_from else f" of {one.drawn_from:,}, drawn with seed {one.settings.seed}"
-        every = {source for seeds in self.models.values() for source in sources(seeds.values())}
         computed = {
-            "lime": f"lime: {one.settings.lime_samples} texts for each document.",
-            "random": f"random: AUPRC is the mean of {one.settings.draws} draws, the other columns are of the first.",
+            "lime": "lime: {lime_samples} texts for each document.",
+            "random": "random: AUPRC is the mean of {draws} draws, the other columns are of the first.",
         }
         return [
             *([f"All models were trained with{self.shared_flags}."] if self.shared_flags else []),
             f"{one.dataset}: {one.count:,} documents{some}, SHA-256 {one.documents_sha256}. The score of a word is the "
             f"{one.settings.word_score} of its subwords'.",
-            *(sentence for source, sentence in computed.items() if source in every),
+            *(text.format(**self.settings[source]) for source, text in computed.items() if source in self.settings),
             f"Commit of this project: {listed(found.commit or 'unknown' for found in self.results)}; versions: "
             f"{listed(', '.join(map(' '.join, found.versions.items())) for found in self.results)}.",
         ]
@@ -176,9 +180,9 @@ def rationale_tables(files: Sequence[Path], baseline: str | None = None) -> dict
     return tables
 
 
-def kind(results: RationaleResults) -> tuple[object, ...]:
-    """What files must have in common for one table."""
-    return results.documents_sha256, results.settings
+def kind(results: RationaleResults) -> tuple[str, int, str]:
+    """What all files must have in common for one table."""
+    return results.documents_sha256, results.settings.seed, results.settings.word_score
 
 
 def has_mechanism(models: Iterable[ExplainedModel]) -> bool:
