@@ -19,8 +19,8 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.checkpoint.config import require_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
-from ea_fairseq.models.aa_resnet import LAYOUTS, Layout
 from ea_fairseq.models.image_options import ResNetOptions
+from ea_fairseq.models.resnet_layout import LAYOUTS, Layout
 from ea_fairseq.options import flag
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from images import HEAD, IMAGES, TINY, build, build_tiny, classes, describe, draw
