@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from commands import PLUGIN, ROOT, run_well
 from ea_fairseq import EAGraph, EAImage, UserError
 from ea_fairseq.experiments.maps.map_quality import maps_of
 from ea_fairseq.experiments.maps.map_reader import MapReader
+from ea_fairseq.experiments.sample import drawn
 from ea_fairseq.experiments.scoring.task_scores import task_score
 from ea_fairseq.images.folder import ImageFolder
 from hostile_watch import watching
@@ -119,12 +121,21 @@ def test_the_quality_of_maps_is_that_of_readers_of_one_query(home, model, tmp_pa
         assert len(scores) == 2 and min(scores) > 2 * found["most frequent class"]
 
 
+def test_a_limit_draws_images_of_all_classes_from_sets_that_are_sorted_by_class(home, model):
+    images = ImageFolder(home / "digits/data-bin").read("test")
+    order = images.targets.argsort()
+    ordered = replace(images, images=images.images[order], targets=images.targets[order])
+    _, targets = maps_of(model, ordered, limit=100)
+    assert len(targets) == 100 and len(targets.unique()) == len(images.labels)
+
+
 def test_readers_read_what_the_hub_shows(home, model):
     images = ImageFolder(home / "digits/data-bin").read("test")
     maps, targets = maps_of(model, images, limit=3)
-    assert [images.labels[number] for number in targets] == [images.labels[number] for number in images.targets[:3]]
-    for number in range(3):
-        for name, shown in model.attention(images.images[number]).items():
+    chosen = drawn(len(images.targets), 3, seed=1)
+    assert [images.labels[number] for number in targets] == [images.labels[number] for number in images.targets[chosen]]
+    for number, image in enumerate(images.images[chosen]):
+        for name, shown in model.attention(image).items():
             expected = shown.probabilities[:, 0, 1:].unflatten(1, (4, 4))  # of the class token, for all patches
             torch.testing.assert_close(maps[name][number], expected)
     assert sum(parameter.numel() for parameter in MapReader(8, 10).parameters()) == 89_266

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ea_fairseq.images.image_set import ImageSet
 
 STEM = "map-quality"
+SEED = 1  # by which images are drawn
 BATCH = 256  # images whose maps are computed at once
 
 
@@ -83,7 +84,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--out", type=Path, metavar="DIR", required=True, help=f"for {STEM}.json")
     add("--epochs", type=at_least(1), default=30, metavar="N", help="training epochs of a reader (default: 30)")
     add("--seeds", type=at_least(1), default=5, metavar="N", help="train readers with seeds 1 to N (default: 5)")
-    add("--limit", type=at_least(1), metavar="N", help="read the first N images of each set (default: all)")
+    add(
+        "--limit", type=at_least(1), metavar="N", help="read N images of each set, drawn by a fixed seed (default: all)"
+    )
     parser.add_user_dir()
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     return parser.parse_args()
@@ -104,12 +107,14 @@ def maps_of(hub: "EAImage", images: "ImageSet", limit: int | None) -> "tuple[dic
     import torch
 
     from ea_fairseq.attention.recording import recording
+    from ea_fairseq.experiments.sample import drawn
 
     labels = [hub.description.labels.index(label) for label in images.labels]
-    targets = torch.tensor(labels)[torch.from_numpy(images.targets[:limit])]
+    chosen = drawn(len(images.targets), limit, SEED)
+    targets = torch.tensor(labels)[torch.from_numpy(images.targets[chosen])]
     parts: dict[str, list[Tensor]] = {}
     for start in range(0, len(targets), BATCH):
-        pixels = list(map(hub.read, images.images[start : min(start + BATCH, len(targets))]))
+        pixels = list(map(hub.read, images.images[chosen[start : start + BATCH]]))
         with torch.no_grad(), recording(hub.model) as records:
             hub.outputs(pixels)
         for name, record in records.items():

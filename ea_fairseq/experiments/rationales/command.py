@@ -55,11 +55,12 @@ def main() -> None:
     args = parse_arguments()
     from ea_fairseq.data.documents import read_documents
     from ea_fairseq.experiments.rationales.page import rationales_page
+    from ea_fairseq.experiments.sample import drawn
 
     logging.disable(logging.INFO)
     warnings.simplefilter("ignore")
     documents = read_documents(args.documents)
-    chosen = drawn(documents, args.limit, args.seed)
+    chosen = [documents[number] for number in drawn(len(documents), args.limit, args.seed)]
     settings = Settings(args.seed, args.draws, args.lime_samples, args.word_score)
     with OutputFolder(args.out, "rationales").opened() as out:
         models = [explain_all(out, *model, chosen, (*args.source, *ALWAYS), settings) for model in load(args)]
@@ -68,16 +69,6 @@ def main() -> None:
         write_whole(out.path / PAGE, rationales_page(chosen, shown))
         print(f"\n{table(models, chosen, settings)}\n")
         out.say(f"written to {out.path}: {NAME}, {PAGE}")
-
-
-def drawn(documents: "list[Document]", limit: int | None, seed: int) -> "list[Document]":
-    """Draws at most ``limit`` documents, and returns them in their original order."""
-    import numpy as np
-
-    if limit is None or limit >= len(documents):
-        return documents
-    numbers = np.random.default_rng(seed).choice(len(documents), limit, replace=False)
-    return [documents[number] for number in sorted(numbers)]
 
 
 def load(args: argparse.Namespace) -> "list[tuple[str, Path, DocumentClassifier]]":

@@ -15,6 +15,7 @@ from ea_fairseq.errors import UserError, printable
 from ea_fairseq.experiments.environment import commit, require_matplotlib, versions
 from ea_fairseq.experiments.representations.clusters import Compactness, tsne
 from ea_fairseq.experiments.representations.options import parse_arguments
+from ea_fairseq.experiments.sample import drawn
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import installed_version
 from ea_fairseq.plain.output_folder import OutputFolder
@@ -82,13 +83,6 @@ def main() -> None:
         written = draw(panels, classes[chosen], read[0].names, out.path / STEM)
         print(f"\n{table(found)}\n")
         out.say(f"written to {out.path}: {STEM}.json, {', '.join(path.name for path in written)}")
-
-
-def drawn(examples: int, most: int, seed: int) -> np.ndarray:
-    """Draws the numbers of the examples that are shown, ascending: all, or ``most`` of them."""
-    if examples <= most:
-        return np.arange(examples)
-    return np.sort(np.random.default_rng(seed).choice(examples, most, replace=False))
 
 
 def represented(name: str, examples: "Examples", chosen: np.ndarray, args: Namespace) -> tuple[Represented, np.ndarray]:
