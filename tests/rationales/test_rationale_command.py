@@ -17,6 +17,7 @@ from ea_fairseq.experiments.rationales.metrics import auprc
 from ea_fairseq.experiments.rationales.options import ALWAYS, CHOICES
 from ea_fairseq.experiments.rationales.results import RationaleResults
 from ea_fairseq.experiments.rationales.sources import SOURCES
+from ea_fairseq.experiments.sample import drawn
 from rationales import POOLED, drawn_document, save_classifier, write_documents
 
 SIZES = (5, 23, 40)
@@ -130,13 +131,10 @@ def test_only_what_depends_on_a_setting_is_made_anew(show, tmp_path):
     assert "predictions.json: making" in show(*flags, "--limit", "2")
 
 
-def test_a_limit_draws_documents_by_the_seed(home):
-    documents = read_documents(home / "test.jsonl")
-    draws = {tuple(one.name for one in command.drawn(documents, 2, seed)) for seed in range(20)}
-    names = [one.name for one in documents]
-    assert draws == {tuple(names[:2]), tuple(names[1:]), (names[0], names[2])}
-    assert command.drawn(documents, 2, 5) == command.drawn(documents, 2, 5)
-    assert command.drawn(documents, 9, 1) == documents
+def test_a_limit_draws_examples_by_the_seed():
+    assert {tuple(drawn(3, 2, seed).tolist()) for seed in range(20)} == {(0, 1), (1, 2), (0, 2)}
+    assert drawn(3, 2, 5).tolist() == drawn(3, 2, 5).tolist()
+    assert drawn(3, 9, 1).tolist() == drawn(3, None, 1).tolist() == [0, 1, 2]
 
 
 def test_what_cannot_be_explained_is_refused_in_a_sentence(show, home, tmp_path):
