@@ -141,7 +141,7 @@ def test_settings_of_a_source_count_for_files_that_have_it(folder):
     table = rationale_tables(rationale_files([folder]))["movies"]
     assert "lime: 100 texts for each document." in table.notes
     write(folder / "lime-2", found((PLAIN, explained(PLAIN, 2, {"lime": 0.3})), settings=fewer))
-    with pytest.raises(UserError, match=r"differ in settings"):
+    with pytest.raises(UserError, match=r"lime/rationales.json and .*lime-2/rationales.json .* differ in settings"):
         rationale_tables(rationale_files([folder]))
 
 

@@ -1,6 +1,6 @@
 """Checks whether results may be in one table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.results import REFERENCE, Results
@@ -15,11 +15,16 @@ def require_score(result: Results, score: str) -> None:
         )
 
 
-def require_same_data(results: Iterable[Results]) -> None:
-    """Raises UserError if results of a data set are of different sentences."""
+def with_first_of_data(results: Iterable[Results]) -> Iterator[tuple[Results, Results]]:
+    """Yields each result after the first one of its data set."""
     first: dict[str, Results] = {}
     for result in results:
-        other = first.setdefault(result.dataset.name, result)
+        yield first.setdefault(result.dataset.name, result), result
+
+
+def require_same_data(results: Iterable[Results]) -> None:
+    """Raises UserError if results of a data set are of different sentences."""
+    for other, result in with_first_of_data(results):
         data, known = result.dataset, other.dataset
         if data.subset != known.subset:
             raise UserError(
@@ -34,9 +39,7 @@ def require_same_data(results: Iterable[Results]) -> None:
 
 def require_same_scores(results: Iterable[Results]) -> None:
     """Raises UserError if encoders have different tasks or, because of their training flags, different scores."""
-    first: dict[str, Results] = {}
-    for result in results:
-        other = first.setdefault(result.dataset.name, result)
+    for other, result in with_first_of_data(results):
         if other.task != result.task or (result.is_encoder and list(result.scores) != list(other.scores)):
             raise UserError(
                 f"{other.folder} has {', '.join(other.scores)} on {other.dataset.name}, and {result.folder} has "
@@ -64,9 +67,8 @@ def require_same_models(results: Iterable[Results]) -> None:
 
 def require_same_references(results: Iterable[Results]) -> None:
     """Raises UserError if translations of a data set were scored against different raw references."""
-    first: dict[str, Results] = {}
-    for result in (result for result in results if not result.is_encoder and result.has(REFERENCE)):
-        other = first.setdefault(result.dataset.name, result)
+    translations = (result for result in results if not result.is_encoder and result.has(REFERENCE))
+    for other, result in with_first_of_data(translations):
         if result is not other and result.raw()[1] != other.raw()[1]:
             raise UserError(
                 f"{other.folder} and {result.folder} are scored against different references: evaluate both with the "

@@ -54,14 +54,17 @@ class Comparison:
         first, *_ = found
         models: dict[str, dict[int, ExplainedModel]] = {}
         places: dict[tuple[str, int], Path] = {}
-        settings: dict[str, dict[str, int | str]] = {}
+        origins: dict[str, Path] = {}  # the first file with each source
         for path, results in found.items():
-            used = {source: results.settings.of(source) for source in sources(results.models.values())}
-            settings = used | settings
-            if kind(results) != kind(found[first]) or any(settings[source] != used[source] for source in used):
+            unlike = [first] * (kind(results) != kind(found[first]))
+            for source in sources(results.models.values()):
+                origin = origins.setdefault(source, path)
+                if results.settings.of(source) != found[origin].settings.of(source):
+                    unlike.append(origin)
+            if unlike:
                 raise UserError(
-                    f"{first} and {path} are of other documents of {results.dataset}, or differ in settings: report "
-                    "them apart."
+                    f"{unlike[0]} and {path} are of other documents of {results.dataset}, or differ in settings: "
+                    "report them apart."
                 )
             for name, model in results.models.items():
                 seeds, place = models.setdefault(name, {}), places.setdefault((name, model.seed), path)
@@ -69,6 +72,7 @@ class Comparison:
                 if model.sha256 != other.sha256:
                     raise UserError(f"{place} and {path} both have {name} with seed {model.seed}: leave one out.")
                 seeds[model.seed] = replace(model, sources=other.sources | model.sources)
+        settings = {source: found[path].settings.of(source) for source, path in origins.items()}
         ordered = sorted(models.items(), key=lambda item: (has_mechanism(item[1].values()), item[0]))
         return cls(list(found.values()), {name: dict(sorted(seeds.items())) for name, seeds in ordered}, settings)
 
