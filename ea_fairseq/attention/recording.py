@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
+from ea_fairseq.errors import UserError
 
 
 @contextmanager
@@ -17,6 +18,9 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
     Each record has the tensors ``own``, ``input``, ``logits`` and ``probabilities``, all (B, K, T, S), of the last
     pass and ``masked``, true where a query must not see a key. fairseq's own attentions compute as always, and a
     shadow of each, with the same parameters and inputs, records. A compiled model runs uncompiled until then.
+
+    Raises:
+        UserError: if the model has no attention.
     """
     records = {}
     with ExitStack() as end:
@@ -29,6 +33,8 @@ def recording(model: nn.Module) -> Iterator[dict[str, dict[str, Tensor | None]]]
                 attention = shadow
             end.callback(setattr, attention, "recorded", None)
             records[name] = attention.recorded = {}
+        if not records:
+            raise UserError("this model has no attention: there is no map to show.")
         with torch.compiler.set_stance("force_eager"):
             yield records
 

@@ -168,7 +168,7 @@ def parse_arguments() -> argparse.Namespace:
     text = "lines to read before translating them (default: 1000; from a terminal 1)"
     add("--buffer-size", type=count, metavar="N", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     return parser.parse_args()
 
 

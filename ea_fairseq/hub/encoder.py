@@ -19,25 +19,13 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.files import ModelFiles, completed, require_subword_file
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.models.pooled_head import PooledHead
 from ea_fairseq.text.preparation import Preparation
 
 MASK = "<mask>"
 BATCH = 32  # sentences, unless the configuration has another number
 Text = str | tuple[str, str]  # a raw sentence, or a pair
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The class of a sentence, a pair of sentences, a time series, a node or an image.
-
-    Args:
-        label: the most probable class.
-        probabilities: the probability of each class, by its name in the data.
-    """
-
-    label: str
-    probabilities: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -176,9 +164,7 @@ class EncoderHub(nn.Module):
             if names is None:
                 found += scores[:, 0].tolist()
                 continue
-            for row in scores.softmax(dim=-1).tolist():
-                probabilities = dict(zip(names, row, strict=True))
-                found.append(Prediction(max(probabilities, key=probabilities.__getitem__), probabilities))
+            found += [Prediction.of(row, names) for row in scores]
         return found[0] if isinstance(sentence, str) else found
 
     @property
@@ -302,8 +288,6 @@ class EncoderHub(nn.Module):
         for tokens, lengths in self.batches(sentences):
             with recording(self.model) as records:
                 self.run(tokens, features_only=True)
-            if not records:
-                raise UserError("this model has no attention whose maps can be recorded: there is no map to show.")
             yield {"id": torch.arange(len(lengths)), "net_input": {"src_tokens": tokens}}, records
 
     def subset(self, name: str) -> list[Tensor]:

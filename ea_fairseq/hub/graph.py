@@ -12,8 +12,8 @@ from ea_fairseq.attention.maps import STAGES, AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.graph import Graph
-from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionTask
 
@@ -100,8 +100,7 @@ class EAGraph:
 
 def prediction(outputs: Tensor) -> Prediction:
     """Converts a node's logits (C,) into a prediction."""
-    probabilities = {str(label): value for label, value in enumerate(outputs.softmax(-1).tolist())}
-    return Prediction(str(int(outputs.argmax())), probabilities)
+    return Prediction.of(outputs, map(str, range(len(outputs))))
 
 
 def neighbourhood(edges: Tensor, node: int) -> list[int]:

@@ -11,10 +11,9 @@ from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.image_page import Picture
-from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.hub.prediction import Prediction, sentence_of
 from ea_fairseq.hub.single_model import load_single
-from ea_fairseq.hub.time_series import sentence_of
 from ea_fairseq.images.archive import decode
 from ea_fairseq.tasks.image_prediction import HEAD, ImagePredictionTask
 
@@ -70,8 +69,6 @@ class EAImage:
         read = self.read(image)
         with recording(self.model) as records:
             (outputs,) = self.outputs([read])
-        if not records:
-            raise UserError("this model has no attention: there is no map to show")
         found, grids = {}, {}
         for layer, (name, record) in enumerate(records.items()):
             grid, place = self.model.get_submodule(name).grid, f"encoder.layers.{layer}.self_attn"
@@ -97,8 +94,7 @@ class EAImage:
 
     def prediction(self, outputs: torch.Tensor) -> Prediction:
         """Converts an image's logits (outputs,) into a prediction."""
-        labels = self.description.labels
-        return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
+        return Prediction.of(outputs, self.description.labels)
 
     def read(self, image: Image) -> np.ndarray:
         """Returns an image (H, W, C) that the model can read; raises UserError if it cannot."""

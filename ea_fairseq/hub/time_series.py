@@ -12,8 +12,8 @@ from torch import Tensor
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
-from ea_fairseq.hub.encoder import Prediction
 from ea_fairseq.hub.maps import AttentionByName
+from ea_fairseq.hub.prediction import Prediction, sentence_of
 from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
@@ -84,8 +84,6 @@ class EATimeSeries:
         read = self.read(series, 0)
         with recording(self.model) as records:
             (outputs,) = self.outputs([read])
-        if not records:
-            raise UserError("this model has no attention: there is no map to show")
         steps = [str(step) for step in range(1, len(read) + 1)]
         found = {name: AttentionMaps.from_record(record, steps, steps) for name, record in records.items()}
         note = sentence_of(self.prediction(outputs.double().cpu()))
@@ -116,9 +114,7 @@ class EATimeSeries:
     def prediction(self, outputs: Tensor) -> Prediction | float:
         """Converts a model's outputs for one series into a prediction."""
         labels = self.description.labels
-        if labels is None:
-            return outputs.item()
-        return Prediction(labels[outputs.argmax()], dict(zip(labels, outputs.softmax(-1).tolist(), strict=True)))
+        return outputs.item() if labels is None else Prediction.of(outputs, labels)
 
     def read(self, series: np.ndarray, number: int) -> np.ndarray:
         """Checks a series and converts it as if read from a file; ``number`` is for messages."""
@@ -137,10 +133,3 @@ class EATimeSeries:
         if np.isinf(values).any():
             raise UserError(f"series {number} has an infinite value: use NaN for missing values")
         return values
-
-
-def sentence_of(prediction: Prediction | float) -> str:
-    """Returns a sentence with a predicted class and its probability, or with a predicted number."""
-    if isinstance(prediction, float):
-        return f"Predicted value: {prediction:g}."
-    return f"Predicted class: {prediction.label} (probability {prediction.probabilities[prediction.label]:.2f})."

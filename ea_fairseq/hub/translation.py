@@ -318,8 +318,6 @@ class TranslationHub(hub_utils.GeneratorHubInterface):
         for batch in self._pair_batches(sources, targets):
             with recording(self.models[model]) as records:
                 self.models[model](**batch["net_input"])
-            if not records:
-                raise UserError("this model has no attention whose maps can be recorded: there is no map to show.")
             yield batch, records
 
     def _build_batches(self, tokens: list[Tensor], skip_invalid_size_inputs: bool) -> Iterator[dict]:

@@ -70,6 +70,10 @@ class Parser(argparse.ArgumentParser):
             help="your own user-dir, if it defines the model's architecture",
         )
 
+    def add_cpu(self) -> None:
+        """Adds ``--cpu``."""
+        self.add_argument("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+
     def error(self, message: str) -> NoReturn:
         """Ends the program with one sentence, which names the flag."""
         for words, ours in SENTENCES.items():

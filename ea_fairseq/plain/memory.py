@@ -11,5 +11,5 @@ MEMORY_SETTINGS = {
     "MALLOC_MMAP_THRESHOLD_": "4000000000",
     "MALLOC_TRIM_THRESHOLD_": "8000000000",
     "MALLOC_TOP_PAD_": "500000000",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32",  # the sizes in one update, which layers share
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32",  # the sizes of a layer, which the others share
 }

@@ -60,7 +60,7 @@ def test_a_part_that_crashes_keeps_its_rows_and_says_what_it_said_last(tmp_path)
 def test_a_part_ends_with_the_time_and_so_does_all_that_it_started(tmp_path):
     program = f"import subprocess; print({GOOD.to_line()!r}, flush=True); subprocess.run(['sleep', '1000.5'])"
     begin = time.monotonic()
-    part = run_part(program, tmp_path, seconds=1.5)
+    part = run_part(program, tmp_path, seconds=4)
     assert time.monotonic() - begin < 20
     assert part.rows == [GOOD]
     assert (part.state, part.agrees) == ("out of time", False)

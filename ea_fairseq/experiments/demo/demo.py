@@ -55,7 +55,7 @@ def main() -> None:
     text = f"address to listen at; any other than the default serves other machines, too (default: {LOCAL})"
     add("--host", default=LOCAL, metavar="ADDRESS", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     args = parser.parse_args()
     if len(args.folders) > 2:
         parser.error("MODEL_DIR: give one or two models")

@@ -55,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     text = "output folder (default: attention_maps next to the checkpoint; for a model in checkpoints/: runs/MODEL)"
     add("--out", type=Path, metavar="DIR", help=text)
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     add = parser.add_argument_group(
         "with --source; also --html with --series and --image, --heads and --stages with --series"
     ).add_argument

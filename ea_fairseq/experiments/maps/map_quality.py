@@ -9,7 +9,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
@@ -88,7 +87,7 @@ def parse_arguments() -> argparse.Namespace:
         "--limit", type=at_least(1), metavar="N", help="read N images of each set, drawn by a fixed seed (default: all)"
     )
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     return parser.parse_args()
 
 
@@ -123,6 +122,4 @@ def maps_of(hub: "EAImage", images: "ImageSet", limit: int | None) -> "tuple[dic
             query = 0 if grid.leading else grid.rows // 2 * grid.columns + grid.columns // 2
             row = probabilities.expand(len(pixels), -1, -1, -1)[:, :, query, grid.leading :]
             parts.setdefault(name, []).append(row.unflatten(2, (grid.rows, grid.columns)).float().cpu())
-    if not parts:
-        raise UserError("this model has no attention: there is no map to read.")
     return {name: torch.cat(part) for name, part in parts.items()}, targets

@@ -64,5 +64,5 @@ def parse_arguments() -> argparse.Namespace:
     add("--word-score", choices=WORD_SCORES, default="sum", help=text)
     add("--data", type=Path, metavar="DIR", help="folder of the models' binarised data (default: the models' own)")
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     return parser.parse_args()

@@ -31,7 +31,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--perplexity", type=at_least(1, float), default=30.0, metavar="F", help="perplexity of t-SNE (default: 30)")
     add("--seed", type=at_least(0), default=1, metavar="N", help="seed of t-SNE and sampling (default: 1)")
     parser.add_user_dir()
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    parser.add_cpu()
     args = parser.parse_args()
     if args.seed > MAX_SEED:
         parser.error(f"--seed needs a whole number of at most {MAX_SEED}, not {args.seed}")

@@ -74,7 +74,7 @@ def parser() -> Parser:
     add("--comet", type=Path, metavar="DIR", help=text)
     add("--user-dir", type=Path, metavar="DIR", help="your own user-dir, if it defines the model's architecture")
     add("--model", metavar="LABEL", help="name of the model in tables (default: the one given by train)")
-    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    options.add_cpu()
     add("--out", type=Path, metavar="DIR", help="folder of the results (default: CHECKPOINT_DIR/evaluation)")
     return options
 
