@@ -8,6 +8,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.flags import flag_of
 
 
 def option(
@@ -97,7 +98,7 @@ class Options:
                 kind = {"type": argument_type(opt), "metavar": opt.metadata["metavar"]}
                 if opt.metadata["alone"]:
                     kind |= {"nargs": "?", "const": opt.metadata["alone"]}
-            parser.add_argument(flag(opt), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
+            parser.add_argument(flag_of(opt.name), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -105,21 +106,11 @@ class Options:
         return {}
 
 
-def flag(opt: Field) -> str:
-    """Returns the flag of an option."""
-    return name_of_flag(opt.name)
-
-
-def name_of_flag(name: str) -> str:
-    """``ea_alpha`` -> ``--ea-alpha``"""
-    return "--" + name.replace("_", "-")
-
-
 def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:
     """Raises UserError if an option (by default any) does not have its default value."""
     for opt in fields(options):
         if (names is None or opt.name in names) and getattr(options, opt.name) != opt.default:
-            raise UserError(f"{reason} for {flag(opt)} to act on")
+            raise UserError(f"{reason} for {flag_of(opt.name)} to act on")
 
 
 def check(opt: Field, value: Any) -> Any:
@@ -127,7 +118,7 @@ def check(opt: Field, value: Any) -> Any:
     try:
         return opt.metadata["parse"](value)
     except (OverflowError, TypeError, ValueError):
-        raise UserError(f"{flag(opt)} must be {opt.metadata['wanted']}, not {value!r}") from None
+        raise UserError(f"{flag_of(opt.name)} must be {opt.metadata['wanted']}, not {value!r}") from None
 
 
 def argument_type(opt: Field) -> Callable[[str], Any]:

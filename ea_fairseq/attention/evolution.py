@@ -7,7 +7,8 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.window import WINDOWS, Window
-from ea_fairseq.options import Options, fraction, name_of_flag, odd, one_of, option, whole
+from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
+from ea_fairseq.plain.flags import flag_of
 
 STARTS = ("auto", "identity", "random")
 
@@ -114,7 +115,7 @@ class EvolutionOptions(Options):
             raise UserError("--ea-learned and --ea-warmup-updates cannot be combined: leave out one of them")
         for name in ("ea_alpha", "ea_beta") if learns else ():
             if torch.tensor(getattr(self, name)) == 1:  # as float32 rounds it
-                raise UserError(f"{name_of_flag(name)} must be below 1 with --ea-learned, which starts there")
+                raise UserError(f"{flag_of(name)} must be below 1 with --ea-learned, which starts there")
 
     def of(self, kind: str, layer: int = 1) -> Evolution:
         """Returns how the logits of an attention of a kind evolve: ``encoder``, ``decoder`` or ``cross``."""

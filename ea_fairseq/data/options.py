@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ea_fairseq.data.archives import TABLE, Sources, accepted_checksums, read_table
 from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.flags import flag_of
 
 
 class Option(NamedTuple):
@@ -32,7 +33,7 @@ class Option(NamedTuple):
 
     def add_to(self, parser: _ActionsContainer) -> None:
         """Adds it to a parser, or a group of one, whose default for it is set."""
-        flag, default = f"--{self.name.replace('_', '-')}", parser.get_default(self.name)
+        flag, default = flag_of(self.name), parser.get_default(self.name)
         if not self.metavar:
             parser.add_argument(flag, action="store_true", help=self.help + (" (default)" if default else ""))
             return

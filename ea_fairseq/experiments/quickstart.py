@@ -20,6 +20,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.recipe import names, recipe_text
 from ea_fairseq.plain.commands import Parser, at_least
 from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.output_folder import LOGS, OutputFolder
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
@@ -57,7 +58,7 @@ def options() -> Parser:
     texts = {"merges": "BPE merges", "max_update": "updates of each training", "max_tokens": "target tokens in a batch"}
     for name, what in texts.items():
         text = f"{what} (default: {OF_EMBEDDED[name]}; for --corpus {OF_OTHERS[name]})"
-        add(f"--{name.replace('_', '-')}", type=count, metavar="N", help=text)
+        add(flag_of(name), type=count, metavar="N", help=text)
     add("--seed", type=count, default=1, metavar="N", help="seed of both trainings (default: 1)")
     text = (
         "folder for everything this writes (default: runs/quickstart; for --corpus runs/NAME-xx-yy; with a --seed "

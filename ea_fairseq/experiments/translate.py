@@ -19,8 +19,9 @@ from tqdm import tqdm
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.trained_model import find_model, load_translation
 from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.model_folder import CHECKPOINTS
-from ea_fairseq.plain.precisions import PRECISIONS, about_precision, flag_of
+from ea_fairseq.plain.precisions import PRECISIONS, about_precision
 from ea_fairseq.plain.text_lines import tidy
 
 if TYPE_CHECKING:

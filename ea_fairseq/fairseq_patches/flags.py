@@ -22,6 +22,7 @@ from fairseq.data.encoders import TOKENIZER_REGISTRY
 
 from ea_fairseq.checkpoint.config import shown
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.flags import flag_of
 
 CHOICE = re.compile(r"(argument [^:]+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 fairseq_parse = options.parse_args_and_arch
@@ -68,7 +69,7 @@ def flaws(args: Namespace, command: str) -> Iterator[str]:
         text = getattr(args, name, None)
         read, is_right, wanted = FORMS[name]
         if isinstance(text, str) and not is_valid(text, read, is_right):
-            yield f"--{name.replace('_', '-')} must be {wanted}, not {shown(text)}"
+            yield f"{flag_of(name)} must be {wanted}, not {shown(text)}"
     if getattr(args, "eval_bleu", False):
         known = sorted(TOKENIZER_REGISTRY)
         if args.eval_bleu_detok not in known:

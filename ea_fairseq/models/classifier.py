@@ -25,7 +25,8 @@ from ea_fairseq.models.encoder_options import CLASS_TOKEN, ClassifierOptions
 from ea_fairseq.models.mechanism_model import architecture, class_name
 from ea_fairseq.models.roberta import MODELS, MechanismRoberta, MechanismRobertaEncoder
 from ea_fairseq.models.sentence_encoder import SentenceEncoder
-from ea_fairseq.options import Options, name_of_flag
+from ea_fairseq.options import Options
+from ea_fairseq.plain.flags import flag_of
 
 DEFAULTS = {  # PA, section B.1; three blocks as in table 1
     "encoder_layers": 3,
@@ -145,7 +146,7 @@ class SentenceClassifier(MechanismRoberta):
         super().check_args(args, *sides)
         for name, default in HEAD_OPTIONS.items():
             if getattr(args, name, default) != default:
-                raise UserError(f"{name_of_flag(name)} is for RoBERTa's heads, but --arch {args.arch} has none of them")
+                raise UserError(f"{flag_of(name)} is for RoBERTa's heads, but --arch {args.arch} has none of them")
         if ClassifierOptions.from_namespace(args).dense_connections and getattr(args, "encoder_layerdrop", None):
             raise UserError("--dense-connections need all layers, which --encoder-layerdrop drops")
 

@@ -26,7 +26,8 @@ from ea_fairseq.models.state_dict import (
     refuse_mismatch,
     remove_unused_projections,
 )
-from ea_fairseq.options import Options, flag
+from ea_fairseq.options import Options
+from ea_fairseq.plain.flags import flag_of
 
 DASHBOARDS = ("tensorboard_logdir", "wandb_project")
 LOG_PRIORITY = 10_000  # fairseq logs metrics in the order of their priorities; ours come last
@@ -146,7 +147,7 @@ class MechanismModel(BaseFairseqModel):
         """
         for opt in fields(cls.family.attention.options):
             if any(kind in opt.name.split("_") for kind in ("decoder", "cross")) and getattr(args, opt.name, False):
-                raise UserError(f"{flag(opt)} is a flag of decoders, but an encoder-only model has none: leave it out")
+                raise UserError(f"{flag_of(opt.name)} is a flag of decoders, and this model has none: leave it out")
         terms = TermOptions.from_namespace(args)
         if terms.no_content_scores and terms.attention_type != "dot":
             raise UserError(

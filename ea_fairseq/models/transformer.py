@@ -24,7 +24,8 @@ from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, architecture, class_name, class_of_name
 from ea_fairseq.models.roberta import register_encoders
 from ea_fairseq.models.vit import register_vit
-from ea_fairseq.options import Options, name_of_flag
+from ea_fairseq.options import Options
+from ea_fairseq.plain.flags import flag_of
 
 MODELS: dict[str, type["MechanismTransformer"]] = {}  # by the mechanism's name
 LITE = {"embed_dim": 160, "ffn_embed_dim": 160, "attention_heads": 4}  # Transformer-Lite in EA, table 5
@@ -76,7 +77,7 @@ class MechanismTransformer(MechanismModel, TransformerModel):
         """
         for name, reason in UNSUPPORTED.items():
             if getattr(args, name, None):
-                raise UserError(f"{cls.family.name} does not support {name_of_flag(name)}: {reason}")
+                raise UserError(f"{cls.family.name} does not support {flag_of(name)}: {reason}")
         cls.check_args(args, "encoder", "decoder")
         with flags_refused():
             model = super().build_model(args, task)

@@ -5,11 +5,6 @@ REDUCED = ("bfloat16", "int8")
 PRECISIONS = {"native_bf16": ("bfloat16",), "native_int8": ("int8",), "native_fast": REDUCED}
 
 
-def flag_of(name: str) -> str:
-    """Returns the flag of an option."""
-    return f"--{name.replace('_', '-')}"
-
-
 def about_precision(name: str) -> str:
     """Returns the help of an option."""
     precisions = PRECISIONS[name]

@@ -10,7 +10,8 @@ from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu import native_library
-from ea_fairseq.plain.precisions import PRECISIONS, about_precision, flag_of
+from ea_fairseq.plain.flags import flag_of
+from ea_fairseq.plain.precisions import PRECISIONS, about_precision
 from ea_fairseq.search.shortlist import Shortlist
 
 fairseq_build_generator = FairseqTask.build_generator

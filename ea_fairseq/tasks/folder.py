@@ -11,7 +11,7 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import name_of_flag
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.tasks.described import D, DescribedTask
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class FolderTask(DescribedTask[D]):
         for name, (lowest, highest) in cls.ranges.items():
             value = getattr(cfg, name)
             if value is not None and not lowest <= value <= highest:
-                raise UserError(f"{name_of_flag(name)} must be a number from {lowest:,} to {highest:,}, not {value}")
+                raise UserError(f"{flag_of(name)} must be a number from {lowest:,} to {highest:,}, not {value}")
 
     def indices(self, name: str) -> np.ndarray:
         """Returns the indices of a split's examples in their file: ``train``, ``valid`` or ``test``.

@@ -14,7 +14,7 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.experiments.scoring.encoder_outcome import REPORTED
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
-from ea_fairseq.options import flag
+from ea_fairseq.plain.flags import flag_of
 from projects import make_project, refusal, succeed
 from recipes import flags_of, recipe_texts, section
 from tiny import dictionary
@@ -127,7 +127,7 @@ def test_a_model_differs_from_the_plain_one_in_nothing_but_what_makes_it(recipe)
     data, model = recipe.split("/")
     plain = PLAIN[SIZES[data]]
     makes, makes_plain = model_flags(model), model_flags(plain)
-    own = {flag(opt) for kind in (TermOptions, EncoderOptions, ClassifierOptions) for opt in fields(kind)}
+    own = {flag_of(opt.name) for kind in (TermOptions, EncoderOptions, ClassifierOptions) for opt in fields(kind)}
     flags = {word for word in makes if word.startswith("--")} - own
     assert {name for name in flags if not name.startswith(MECHANISMS)} == {"--arch"}
     assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]

@@ -16,7 +16,7 @@ from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.experiments.runs.recipe import model_flags, models
 from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.state_dict import MECHANISM
-from ea_fairseq.options import flag
+from ea_fairseq.plain.flags import flag_of
 from recipes import flags_of, recipe_texts, section
 from tiny import dictionary
 
@@ -124,7 +124,7 @@ def test_a_model_differs_from_the_plain_one_of_its_size_in_nothing_but_what_make
     makes, makes_plain = model_flags(model), model_flags(plain)
     family = family_of(makes[makes.index("--arch") + 1])
     kinds = (TermOptions, LayerOptions, *([family.attention.options] if family else []))
-    options = {flag(opt) for kind in kinds for opt in fields(kind)}
+    options = {flag_of(opt.name) for kind in kinds for opt in fields(kind)}
     assert {word for word in makes if word.startswith("--")} - options == {"--arch"}
     assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
     for name in ("data", "evaluate"):

@@ -21,7 +21,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.kernels import dispatch
 from ea_fairseq.models.image_options import ResNetOptions
 from ea_fairseq.models.resnet_layout import LAYOUTS, Layout
-from ea_fairseq.options import flag
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from images import HEAD, IMAGES, TINY, build, build_tiny, classes, describe, draw
 from laws import assert_close, reverse_heads, reverse_mechanism, reverse_terms
@@ -332,5 +332,7 @@ def test_defaults_are_the_papers_and_every_flag_is_in_the_help():
         ARCH_CONFIG_REGISTRY[f"ea_{arch}"](args)
         assert (args.ea_alpha, args.ea_beta, args.ea_kernel_size, args.ea_start) == (*expected, 3, "conv")
         model.add_args(parser)
-        assert all(flag(opt) in parser.format_help() for options in model.option_classes() for opt in fields(options))
+        assert all(
+            flag_of(opt.name) in parser.format_help() for options in model.option_classes() for opt in fields(options)
+        )
     assert ResNetOptions(resnet_depth="50").resnet_depth == 50

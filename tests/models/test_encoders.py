@@ -16,7 +16,7 @@ from ea_fairseq.attention.registry import FAMILIES, LAYOUTS
 from ea_fairseq.attention.term_options import TermOptions
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.encoder_options import EncoderOptions
-from ea_fairseq.options import flag
+from ea_fairseq.plain.flags import flag_of
 from encoders import LAWS, PAD, TINY, assert_equals_loops, build, build_encoder, draw, features, louder
 from laws import assert_close
 from mechanisms import ROWS
@@ -228,4 +228,4 @@ def test_every_flag_is_in_the_help():
     parser = argparse.ArgumentParser()
     ARCH_MODEL_REGISTRY["ea_roberta"].add_args(parser)
     classes = EncoderOptions, EvolutionOptions, TermOptions, ConvolutionOptions
-    assert all(flag(opt) in parser.format_help() for options in classes for opt in fields(options))
+    assert all(flag_of(opt.name) in parser.format_help() for options in classes for opt in fields(options))

@@ -18,7 +18,7 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.models.time_series import StepNorm
 from ea_fairseq.models.time_series_options import DCTransformerOptions
-from ea_fairseq.options import flag
+from ea_fairseq.plain.flags import flag_of
 from laws import assert_close
 from loops import Oracle, attend
 from mechanisms import ROWS
@@ -330,7 +330,7 @@ def test_defaults_are_the_papers_best_on_uwave_and_every_flag_is_in_the_help():
     assert (model.args.ea_alpha, model.args.ea_beta, model.args.ea_kernel_size) == (0.5, 0.3, 3)
     parser = argparse.ArgumentParser()
     ARCH_MODEL_REGISTRY["ea_dc_transformer"].add_args(parser)
-    assert all(flag(opt) in parser.format_help() for opt in fields(DCTransformerOptions))
+    assert all(flag_of(opt.name) in parser.format_help() for opt in fields(DCTransformerOptions))
 
 
 def test_each_mechanism_that_brings_no_branch_has_a_model():

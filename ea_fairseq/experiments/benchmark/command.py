@@ -33,7 +33,8 @@ from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import cores
 from ea_fairseq.plain.commands import Parser, at_least, some_of
-from ea_fairseq.plain.precisions import about_precision, flag_of
+from ea_fairseq.plain.flags import flag_of
+from ea_fairseq.plain.precisions import about_precision
 
 COMMAND = "ea-fairseq benchmark"
 DESCRIPTION = """\

@@ -22,7 +22,7 @@ from ea_fairseq.experiments.costs.built_model import (
 )
 from ea_fairseq.models.dc_transformer import LAYERS_PER_BLOCK, MODELS, DCLayer, DCTransformer
 from ea_fairseq.models.roberta import SIZE_OPTIONS, SIZES
-from ea_fairseq.options import name_of_flag
+from ea_fairseq.plain.flags import flag_of
 
 CHANNELS, CLASSES = 3, 8  # of series, as in UWaveGestureLibrary; encoders also have 8 classes
 
@@ -46,7 +46,7 @@ class EncoderWorkload(Workload):
         if not self.variant.evolving:
             arch = ["roberta"]
             for option, value in zip(SIZE_OPTIONS, SIZES[size], strict=True):
-                arch += [name_of_flag(option), str(value)]
+                arch += [flag_of(option), str(value)]
         elif family in FAMILIES:
             arch = [f"{FAMILIES[family].encoder('roberta')}_{size}"]
         else:

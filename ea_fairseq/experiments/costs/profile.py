@@ -4,6 +4,7 @@ import logging
 from argparse import Namespace
 
 from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.flags import flag_of
 
 LENGTH = 30  # of the papers' convention
 VOCABULARY = 10_000
@@ -62,6 +63,6 @@ def main() -> None:
     for name in OF_TEXT if of_series else OF_SERIES:
         if getattr(args, name) is not None:
             kind = "time series" if of_series else "text"
-            parser.error(f"--{name.replace('_', '-')}: {args.arch} reads {kind}")
+            parser.error(f"{flag_of(name)}: {args.arch} reads {kind}")
     profile = series if of_series else sentence if is_encoder(args.arch) else translation
     print("\n\n".join(profile(args, flags, parser)))

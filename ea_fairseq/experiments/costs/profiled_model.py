@@ -27,6 +27,7 @@ from ea_fairseq.experiments.costs.profile import LENGTH, OF_SERIES, VOCABULARY
 from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
 from ea_fairseq.experiments.tables import short, text_table
 from ea_fairseq.plain.commands import Parser
+from ea_fairseq.plain.flags import flag_of
 
 WIDTH = 100
 TOLERANCE = 1.0  # per cent of FLOPs
@@ -91,7 +92,7 @@ def sentence(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
     """The costs of an encoder with a classification head for one sentence, also in the papers' convention."""
     for name in ("tgt_len", "tgt_vocab"):
         if getattr(args, name):
-            parser.error(f"--{name.replace('_', '-')}: {args.arch} has no target side")
+            parser.error(f"{flag_of(name)}: {args.arch} has no target side")
     types, length = args.vocab or VOCABULARY, args.src_len or LENGTH
     with building():
         options = parse(["--arch", args.arch, *flags], parser)

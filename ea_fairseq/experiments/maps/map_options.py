@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ea_fairseq.plain.commands import Parser, at_least, some_of
+from ea_fairseq.plain.flags import flag_of
 
 ATTENTIONS = ("encoder", "decoder", "cross")
 STAGES = ("own", "input", "logits", "probabilities")
@@ -77,7 +78,7 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     for option, needed in NEEDED.items():
         if getattr(args, option) is not None and not any(getattr(args, other) for other in needed):
-            parser.error(f"--{option.replace('_', '-')} goes with --{' or --'.join(needed)}")
+            parser.error(f"{flag_of(option)} goes with --{' or --'.join(needed)}")
     if args.html is not None and any((args.attention, args.heads, args.stages, args.out)):
         parser.error("--html: the page shows everything: leave out --attention, --heads, --stages and --out")
     if args.image is not None and args.html is None:

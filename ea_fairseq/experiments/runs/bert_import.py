@@ -16,6 +16,7 @@ from ea_fairseq.experiments.runs.checkpoint import Checkpoint
 from ea_fairseq.experiments.runs.imported import checkpoint_state, require_new, written_whole
 from ea_fairseq.models.roberta import MODELS, SIZE_OPTIONS, SIZES
 from ea_fairseq.plain.commands import Parser, at_least
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.subwords.wordpiece import SYMBOLS, read_vocabulary
 
 ARCH = "ea_bert"
@@ -69,7 +70,7 @@ def checkpoint(bert: Bert, pieces: list[str]) -> dict[str, Any]:
     """
     flags = ["--arch", ARCH, "--task", "masked_lm", "--criterion", "masked_lm", "--ea-alpha", "0", "--ea-beta", "0"]
     for name, value in bert.options().items():
-        flags += [f"--{name.replace('_', '-')}", str(value)]
+        flags += [flag_of(name), str(value)]
     parser = fairseq_options.get_training_parser(default_task="masked_lm")
     args = fairseq_options.parse_args_and_arch(parser, [".", *flags])
     parameters = bert.state(pieces)
@@ -100,7 +101,7 @@ def describe(bert: Bert, out: Path) -> None:
     flags = [f"--arch {ARCH}_{size}" if size else f"--arch {ARCH}"]
     named = {} if size else dict(zip(SIZE_OPTIONS, sizes, strict=True))
     named |= {name: options[name] for name, usual in USUAL.items() if options[name] != usual}
-    flags += [f"--{name.replace('_', '-')} {value}" for name, value in named.items()]
+    flags += [f"{flag_of(name)} {value}" for name, value in named.items()]
     head = "the language model's head" if bert.has_head else "no language model's head: it starts as the identity"
     print(f"{out}: a BERT of {sizes[0]} layers and {sizes[1]} numbers a token, {head}")
     print(f"train it with {' '.join(flags)} --restore-file {out / CHECKPOINT}")

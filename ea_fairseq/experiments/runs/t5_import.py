@@ -15,6 +15,7 @@ from ea_fairseq.experiments.runs.imported import checkpoint_state, require_new, 
 from ea_fairseq.experiments.runs.t5 import T5
 from ea_fairseq.models.t5 import MODELS, SIZES, options_of_size
 from ea_fairseq.plain.commands import Parser
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.text.preparation import PREPARATION
 from ea_fairseq.text.t5_pieces import LANGUAGES, OF_FAIRSEQ, read_pieces
 
@@ -75,7 +76,7 @@ def checkpoint(t5: T5, pieces: list[str], words: Dictionary) -> dict[str, Any]:
     arch, options = named(t5)
     source, target = LANGUAGES
     flags = ["--arch", arch, "--task", "translation", "--source-lang", source, "--target-lang", target]
-    flags += [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    flags += [part for name, value in options.items() for part in (flag_of(name), str(value))]
     parser = fairseq_options.get_training_parser(default_task="translation")
     args = fairseq_options.parse_args_and_arch(parser, [".", *flags])
     parameters = t5.state(pieces, words.symbols)
@@ -105,7 +106,7 @@ def named(t5: T5) -> tuple[str, dict[str, object]]:
 def describe(t5: T5, out: Path) -> None:
     """Prints what was imported, and the flags that train it."""
     arch, options = named(t5)
-    flags = [f"--arch {arch}", *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())]
+    flags = [f"--arch {arch}", *(f"{flag_of(name)} {value}" for name, value in options.items())]
     layers = f"{t5.sizes['num_layers']} and {t5.sizes['num_decoder_layers']} layers"
     print(f"{out}: a T5 of {layers}, {t5.sizes['d_model']} numbers a token")
     print(f"tune it with {' '.join(flags)} --finetune-from-model {out / CHECKPOINT}, or with ea_{arch}")

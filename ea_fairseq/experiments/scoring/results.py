@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import writing
@@ -78,11 +79,6 @@ class Point:
     seconds: float
     loss: float
     bleu: float | None = None
-
-
-def flag(setting: str) -> str:
-    """Returns the flag of fairseq-train for an option."""
-    return f"--{setting.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ class Results:
         differing = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
         for one, beside in ((self, other), (other, self)):
             flags = (one.training_command or "").split()
-            differing += [name for name in one.settings.keys() - beside.settings.keys() if flag(name) in flags]
+            differing += [name for name in one.settings.keys() - beside.settings.keys() if flag_of(name) in flags]
         return differing
 
     @property
