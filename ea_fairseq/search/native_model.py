@@ -18,6 +18,7 @@ from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.mechanisms.sinks import SinkAttention
+from ea_fairseq.mechanisms.value_residual import ValueResidualAttention
 
 ACTIVATIONS = ("plain", "swiglu", "geglu")  # by the enum in translation.h
 PANEL = 64  # outputs of a linear layer that are stored side by side, as in translation.h
@@ -123,6 +124,8 @@ class NativeModel:
         device = query.weight.device
         if isinstance(attention, SinkAttention):
             struct.sinks = self.address(attention.sink_logits(query.weight))
+        if isinstance(attention, ValueResidualAttention) and attention.lambdas is not None:
+            struct.value_weights = self.address(attention.lambdas)
         if fused.has_skip:
             struct.mix = self.address(by_head(heads, device, fused.own_weight, fused.previous_weight))
         if fused.conv is not None:

@@ -17,6 +17,7 @@ from ea_fairseq.kernels import dispatch
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.mechanisms.sinks import SinkAttention
+from ea_fairseq.mechanisms.value_residual import ValueResidualAttention
 from ea_fairseq.models.decoder import MechanismDecoder
 from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
@@ -112,7 +113,8 @@ def is_supported(attention: Attention) -> bool:
     projects = all(type(getattr(attention, f"{part}_proj")) is nn.Linear for part in ("q", "k", "v", "out"))
     return (
         projects
-        and (attention_class.receive, attention_class.project) == (Attention.receive, Attention.project)
+        and attention_class.receive == Attention.receive
+        and attention_class.project in (Attention.project, ValueResidualAttention.project)
         and attention.dot_product_only
         and attention.convolutions is None
         and attention.width("q") == attention.width("v") == attention.embed_dim

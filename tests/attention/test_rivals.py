@@ -217,7 +217,7 @@ RIVALS = sorted({family for family, _, _ in SETTINGS.values()} | {"exclusive_att
 def test_native_search_translates_with_those_that_it_knows_and_gives_a_reason_for_others(family):
     title = FAMILIES[family].attention.title
     reason = f"native code does not support {title} with these options"
-    known = {"exclusive_attention", "gated_attention", "sink_attention"}
+    known = {"exclusive_attention", "gated_attention", "sink_attention", "ea_value_residual"}
     assert (reason in {*unsupported_reasons(build(family, **TINY))}) is (family not in known)
 
 

@@ -24,6 +24,8 @@ MODELS = {
     "sinks": {"arch": "sink_attention", **TINY},
     "sinks of one": {"arch": "sink_attention", "sink": "one", **TINY},
     "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
+    "value residual": {"arch": "value_residual", **sizes(embed_dim=36, ffn_embed_dim=20)},
+    "evolving and value residual": {"arch": "ea_value_residual", **TINY, **SKIPS},
     "modern": {"arch": "modern_transformer", **TINY},
     "modern, evolving, heads of 22": {
         **SKIPS,
@@ -43,8 +45,9 @@ def model_of(name: str = "evolving"):
     model = make_varied(build(**options) if "arch" in options else build_loud(**options))
     with torch.no_grad():
         model.decoder.output_projection.weight[WORDS.eos()] *= 4  # so that it is likely here and unlikely there
-        for parameter in (parameter for name, parameter in model.named_parameters() if name.endswith(".sinks")):
-            parameter.normal_()
+        for name, parameter in model.named_parameters():
+            if name.endswith((".sinks", ".lambdas")):
+                parameter.normal_()
     model.make_generation_fast_(need_attn=False)
     return model
 

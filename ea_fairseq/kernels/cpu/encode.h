@@ -87,7 +87,7 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
     const struct stack *encoder = &args->encoder;
     int64_t width = encoder->width, from = args->source_offsets[first], tokens = args->source_offsets[end] - from;
     float *normalized = x + tokens * width, *attended = normalized + tokens * width;
-    float *inner = attended + tokens * width;
+    float *first_values = attended + tokens * width, *inner = first_values + tokens * width;
     for (int64_t sentence = first; sentence < end; sentence++)
         for (int64_t i = args->source_offsets[sentence]; i < args->source_offsets[sentence + 1]; i++)
             embed(encoder, args->source_tokens[i], i - args->source_offsets[sentence], x + (i - from) * width);
@@ -98,6 +98,7 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
         const struct attention *self = &layer->self_attention;
         const float *input = sublayer_input(&states, &self->norm);
         apply_linear(&self->in_proj, input, tokens, NULL, inner);
+        mix_values(self, !l, tokens, width, 3 * width, inner + 2 * width, first_values);
         float *map = maps;
         for (int64_t sentence = first; sentence < end; sentence++) {
             int64_t count = source_length(args, sentence), begin = args->source_offsets[sentence] - from;
@@ -119,7 +120,9 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
         float *keys = cross_memory(batch, l, 0, first);
         apply_linear(&cross->k_proj, x, tokens, NULL, keys);
         turn_heads(&cross->key_norm, NULL, tokens * cross->heads, width / cross->heads, keys);
-        apply_linear(&cross->v_proj, x, tokens, NULL, cross_memory(batch, l, 1, first));
+        float *values = cross_memory(batch, l, 1, first);
+        apply_linear(&cross->v_proj, x, tokens, NULL, values);
+        mix_values(cross, 0, tokens, width, width, values, cross_memory(batch, 0, 1, first));
     }
     return 0;
 }
@@ -142,7 +145,7 @@ static int encode_group(const void *argument, int64_t sentences_per_group) {
         maps += 2 * heads * count * count;
         longest = max_int(longest, count);
     }
-    int64_t size = tokens * (3 * width + inner), discarded = heads * longest;
+    int64_t size = tokens * (4 * width + inner), discarded = heads * longest;
     float *memory = malloc(4 * (size + maps + discarded) + relu_mask_size(heads, longest));
     if (!memory) return 1;
     float *logsumexp = memory + size + maps;

@@ -92,6 +92,17 @@ static void apply_gates(enum activation activation, int64_t rows, int64_t width,
         }
 }
 
+// Mixes a layer's values, which lie `stride` floats apart, with those of the first layer, (rows, width), or stores
+// them if this is the first layer.
+static void mix_values(const struct attention *attention, int is_first, int64_t rows, int64_t width, int64_t stride,
+                       float *values, float *of_first) {
+    const float *weights = attention->value_weights;
+    for (int64_t row = 0; row < rows; row++, values += stride, of_first += width) {
+        if (is_first) memcpy(of_first, values, 4 * width);
+        for (int64_t i = 0; weights && i < width; i++) values[i] = weights[0] * of_first[i] + weights[1] * values[i];
+    }
+}
+
 // Gates outputs of attention y (rows, width) by the tokens x that queries are projected from, or removes their part
 // along their own values, which lie `stride` floats apart. `buffer` is (rows, outputs of the gates); it may be where
 // the values are, because no attention does both.

@@ -15,7 +15,7 @@ struct translator {
     struct beam *beams;
     int64_t count;  // sentences
     struct candidate *candidates;
-    float *x, *normalized, *attended, *inner, *scores;  // buffers for the hypotheses of a step
+    float *x, *normalized, *attended, *first_values, *inner, *scores;  // buffers for the hypotheses of a step
 };
 
 // Starts new sentences until the thread has as many as it may have; returns whether there was not enough memory.
@@ -58,6 +58,9 @@ static int decoder_step(struct translator *translator) {
             float *query = translator->inner, *attended = translator->attended;
             const float *input = sublayer_input(&states, &attention->norm);
             apply_linear(&attention->in_proj, input, states.rows, NULL, translator->inner);
+            if (!is_cross)
+                mix_values(attention, !l, states.rows, states.width, 3 * states.width,
+                           translator->inner + 2 * states.width, translator->first_values);
             for (struct beam *beam = translator->beams; beam < translator->beams + translator->count; beam++) {
                 for (int64_t row = 0; row < beam->rows; row++) {
                     float *projected = query + row * attention->in_proj.outputs;
@@ -118,12 +121,13 @@ static int translate_task(const void *argument, int64_t task) {
     for (int64_t l = 0; l < args->decoder.layers; l++) inner = max_int(inner, args->decoder.layer[l].fc1.outputs);
     struct translator translator = {.batch = batch, .beams = calloc(batch->max_sentences, sizeof *translator.beams)};
     translator.candidates = malloc(2 * args->beam_size * sizeof *translator.candidates);
-    translator.x = malloc(4 * rows * (3 * width + inner + args->output_projection.outputs));
+    translator.x = malloc(4 * rows * (4 * width + inner + args->output_projection.outputs));
     int failed = 1;
     if (translator.beams && translator.candidates && translator.x) {
         translator.normalized = translator.x + rows * width;
         translator.attended = translator.normalized + rows * width;
-        translator.inner = translator.attended + rows * width;
+        translator.first_values = translator.attended + rows * width;
+        translator.inner = translator.first_values + rows * width;
         translator.scores = translator.inner + rows * inner;
         failed = translate_sentences(&translator);
     }

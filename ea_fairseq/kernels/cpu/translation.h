@@ -37,6 +37,7 @@ struct attention {
 #include "evolution_fields.h"
     struct linear in_proj;      // to queries, keys and values; in encoder-decoder attention to queries
     struct linear k_proj, v_proj;  // of the encoder's output; only in encoder-decoder attention
+    const float *value_weights;  // (2): of the first layer's values and of its own, which are mixed; or NULL
     struct linear gates;        // of each head or channel of the output; no weight: none
     int64_t is_exclusive;       // whether outputs have no part along the token's own value
     struct linear out_proj;
