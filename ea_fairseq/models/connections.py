@@ -1,6 +1,6 @@
 """Connections of sub-layers other than sums: sub-layers read and write a state of several vectors per word.
 
-A state is (n, T, B, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm, and a residual)
+A state is (T, B, n, C). Each sub-layer has a connection, with ``read`` (state -> x, before its norm, and a residual)
 and ``write`` (residual, its output y -> state); a stack has a :class:`Stack`, which begins and ends the state.
 
 - ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
@@ -22,6 +22,18 @@ from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.models.mudd import WAYS, MultiwayMixture
 
 
+class Mixture(nn.Module):
+    """Weighted sums of a word's vectors; a module, so that their cost is counted where it belongs.
+
+    Autocast does not round them, because a model has as many in a row as it has sub-layers.
+    """
+
+    def forward(self, state: Tensor, weights: Tensor) -> Tensor:
+        """(T, B, n, C), (T, B, m, n) -> (T, B, m, C)"""
+        with torch.autocast(state.device.type, enabled=False):
+            return weights.type_as(state) @ state
+
+
 class AttentionResidual(nn.Module):
     """A sub-layer reads a mean of the embedding and all outputs s_i before it: h = sum_i p_i s_i,
 
@@ -33,43 +45,40 @@ class AttentionResidual(nn.Module):
 
     def __init__(self, width: int, layer: int = 0, streams: int = 1):
         super().__init__()
-        self.query, self.norm = nn.Parameter(torch.zeros(width)), RMSNorm(width)
+        self.query, self.norm, self.mix = nn.Parameter(torch.zeros(width)), RMSNorm(width), Mixture()
+
+    def forward(self, state: Tensor) -> Tensor:
+        """(T, B, n, C) -> p (T, B, 1, n), not rounded by autocast."""
+        with torch.autocast(state.device.type, enabled=False):
+            return (self.norm(state) @ self.query.unsqueeze(-1)).softmax(-2).transpose(-1, -2)
 
     def mean(self, state: Tensor) -> Tensor:
-        """(n, T, B, C) -> (T, B, C)"""
-        weights = (self.norm(state) * self.query).sum(-1, keepdim=True).softmax(0)
-        return (weights * state).sum(0)
+        """(T, B, n, C) -> (T, B, C)"""
+        return self.mix(state, self(state)).squeeze(-2)
 
     def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, T, B, C) -> (T, B, C), and the state."""
+        """(T, B, n, C) -> (T, B, C), and the state."""
         return self.mean(state), state
 
     def write(self, state: Tensor, y: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, C) -> (n + 1, T, B, C); (n, T, B, C) within a block."""
+        """(T, B, n, C), (T, B, C) -> (T, B, n + 1, C); (T, B, n, C) within a block."""
+        y = y.unsqueeze(-2)
         if self.begins_block:
-            return torch.cat([state, y.unsqueeze(0)])
-        return torch.cat([state[:-1], state[-1:] + y])
+            return torch.cat([state, y], dim=-2)
+        return torch.cat([state[..., :-1, :], state[..., -1:, :] + y], dim=-2)
 
 
 class DeltaResidual(AttentionResidual):
     """A sub-layer reads the sum of all s_i before it plus, from the second sub-layer on, their mean as above."""
 
     def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, T, B, C) -> (T, B, C), and the state."""
-        return state.sum(0) + (len(state) > 1) * self.mean(state), state
-
-
-class Mixture(nn.Module):
-    """Weighted sums of streams; a module, so that their cost is counted where it belongs."""
-
-    def forward(self, state: Tensor, weights: Tensor) -> Tensor:
-        """(n, T, B, C), (T, B, m, n) -> (m, T, B, C)"""
-        return (weights @ state.permute(1, 2, 0, 3)).permute(2, 0, 1, 3)
+        """(T, B, n, C) -> (T, B, C), and the state."""
+        return self.mix(state, 1 + (state.size(-2) > 1) * self(state)).squeeze(-2), state
 
 
 def spread_over_streams(y: Tensor, weights: Tensor) -> Tensor:
-    """Multiplies an output y (T, B, C) by the weight of each stream, (T, B, n), to (n, T, B, C)."""
-    return weights.permute(2, 0, 1).unsqueeze(-1) * y
+    """Multiplies an output y (T, B, C) by the weight of each stream, (T, B, n), to (T, B, n, C)."""
+    return weights.unsqueeze(-1) * y.unsqueeze(-2)
 
 
 class HyperConnection(nn.Module):
@@ -90,19 +99,19 @@ class HyperConnection(nn.Module):
         self.scales, self.mix = nn.Parameter(torch.full((2,), 0.01)), Mixture()
 
     def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(n, T, B, C) -> (T, B, C), and mixed streams (n, T, B, C) with their b (T, B, n)."""
+        """(T, B, n, C) -> (T, B, C), and mixed streams (T, B, n, C) with their b (T, B, n)."""
         # Weights a (T, B, 1, n), M (T, B, n, n), to and from streams, and b.
-        dynamic = self.dynamic(F.layer_norm(state, state.shape[-1:])).tanh().permute(1, 2, 3, 0)
-        read, mixing, write = dynamic.split([1, len(state), 1], dim=-2)
+        dynamic = self.dynamic(F.layer_norm(state, state.shape[-1:])).tanh().transpose(-1, -2)
+        read, mixing, write = dynamic.split([1, state.size(-2), 1], dim=-2)
         reading = self.read_weights + self.scales[0] * read
         mixing = self.stream_weights + self.scales[0] * mixing
         writing = self.write_weights + self.scales[1] * write[..., 0, :]
         # One product for what the sub-layer reads and for the streams that it will write to.
-        mixed = self.mix(state, torch.cat([reading, mixing], dim=-2))
-        return mixed[0], (mixed[1:], writing)
+        x, streams = self.mix(state, torch.cat([reading, mixing], dim=-2)).split([1, state.size(-2)], dim=-2)
+        return x.squeeze(-2), (streams, writing)
 
     def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """Mixed streams (n, T, B, C) with their b, and (T, B, C) -> (n, T, B, C)"""
+        """Mixed streams (T, B, n, C) with their b, and (T, B, C) -> (T, B, n, C)"""
         streams, writing = residual
         return streams + spread_over_streams(y, writing)
 
@@ -124,8 +133,8 @@ class StreamGates(nn.Module):
         self.bias, self.scales = nn.Parameter(torch.zeros(sum(groups))), nn.Parameter(torch.ones(len(groups)))
 
     def forward(self, state: Tensor) -> Sequence[Tensor]:
-        """(n, T, B, C) -> (T, B, numbers) of each group."""
-        flat = state.permute(1, 2, 0, 3).flatten(2)
+        """(T, B, n, C) -> (T, B, numbers) of each group."""
+        flat = state.flatten(-2)
         numbers = F.linear(F.rms_norm(flat, flat.shape[-1:], eps=self.EPSILON), self.weight)
         scales = torch.cat([scale.expand(size) for scale, size in zip(self.scales, self.groups, strict=True)])
         return ((numbers * scales + self.bias).sigmoid() + self.EPSILON).split(self.groups, dim=-1)
@@ -144,19 +153,20 @@ class ManifoldConnection(nn.Module):
         self.gates, self.mix = StreamGates(width, streams, streams, streams, streams**2), Mixture()
 
     def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(n, T, B, C) -> (T, B, C), and mixed streams (n, T, B, C) with their post (T, B, n)."""
+        """(T, B, n, C) -> (T, B, C), and mixed streams (T, B, n, C) with their post (T, B, n)."""
         # Weights pre (T, B, n) and post, and M (T, B, n, n), whose rows and columns are normalized in turn.
         pre, post, mixing = self.gates(state)
-        mixing = mixing.unflatten(-1, (len(state), -1))
+        mixing = mixing.unflatten(-1, (state.size(-2), -1))
         for _ in range(self.ROUNDS):
             mixing = mixing / (mixing.sum(-1, keepdim=True) + StreamGates.EPSILON)
             mixing = mixing / (mixing.sum(-2, keepdim=True) + StreamGates.EPSILON)
         # One product for what the sub-layer reads and for the streams that it will write to.
-        mixed = self.mix(state, torch.cat([pre.unsqueeze(-2), mixing], dim=-2))
-        return mixed[0], (mixed[1:], post)
+        weights = torch.cat([pre.unsqueeze(-2), mixing], dim=-2)
+        x, streams = self.mix(state, weights).split([1, state.size(-2)], dim=-2)
+        return x.squeeze(-2), (streams, post)
 
     def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """Mixed streams (n, T, B, C) with their post, and (T, B, C) -> (n, T, B, C)"""
+        """Mixed streams (T, B, n, C) with their post, and (T, B, C) -> (T, B, n, C)"""
         streams, post = residual
         return streams + spread_over_streams(y, post)
 
@@ -196,7 +206,7 @@ class Stack(nn.Module):
         """Returns the first state, from embeddings x (T, B, C)."""
         if self.name not in CONNECTIONS:
             return x
-        return x.expand(self.streams if self.name in ("hyper", "mhc") else 1, -1, -1, -1)
+        return x.unsqueeze(-2).repeat(1, 1, self.streams if self.name in ("hyper", "mhc") else 1, 1)
 
     def layer_input(self, states: list[Tensor]) -> Tensor:
         """Returns the next layer's input from the embedding and the layers' outputs so far; MUDD's (4, T, B, C)."""
@@ -215,7 +225,7 @@ class Stack(nn.Module):
         if self.name == "attention":
             return self.reader.mean(state)
         if self.name == "mhc":
-            return self.mix(state, self.reader(state)[0].unsqueeze(-2))[0]
+            return self.mix(state, self.reader(state)[0].unsqueeze(-2)).squeeze(-2)
         if self.name == "mudd" and len(states) > 1:
             return state[0]
-        return state.sum(0) if self.name in CONNECTIONS else state
+        return state.sum(-2) if self.name in CONNECTIONS else state

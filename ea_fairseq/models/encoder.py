@@ -69,7 +69,7 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
             padding_mask: (B, S), true at padding, where embeddings are set to zero.
 
         Returns:
-            The input of the first layer and the output of each, (S, B, C), or states (n, S, B, C).
+            The input of the first layer and the output of each, (S, B, C), or states (S, B, n, C).
         """
         # Set embeddings to zero at padding, and put the time dimension first.
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)

@@ -123,7 +123,7 @@ class MechanismLayer(nn.Module):
         """Returns a sub-layer's input, normalized in pre-norm layers (``--encoder-normalize-before``), and residual.
 
         Args:
-            x: (T, B, C); or a state (n, T, B, C) of connections; or what MUDD mixes for queries, keys, values and the
+            x: (T, B, C); or a state (T, B, n, C) of connections; or what MUDD mixes for queries, keys, values and the
                 residual, (4, T, B, C).
 
         Returns:
