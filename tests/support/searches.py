@@ -26,6 +26,13 @@ MODELS = {
     "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "value residual": {"arch": "value_residual", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "evolving and value residual": {"arch": "ea_value_residual", **TINY, **SKIPS},
+    "value residual and QK-norm, sides of two widths": {
+        **TINY,
+        "arch": "value_residual",
+        "decoder_embed_dim": 12,
+        "decoder_output_dim": 12,
+        "qk_norm": True,
+    },
     "modern": {"arch": "modern_transformer", **TINY},
     "modern, evolving, heads of 22": {
         **SKIPS,

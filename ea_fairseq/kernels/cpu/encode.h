@@ -115,14 +115,14 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
         feed_forward(layer, &states, inner);
     }
     apply_norm(&encoder->final_norm, width, tokens, x, x);
+    int64_t memory_width = args->decoder.width;
     for (int64_t l = 0; l < args->decoder.layers; l++) {
         const struct attention *cross = &args->decoder.layer[l].cross_attention;
-        float *keys = cross_memory(batch, l, 0, first);
+        float *keys = cross_memory(batch, l, 0, first), *values = cross_memory(batch, l, 1, first);
         apply_linear(&cross->k_proj, x, tokens, NULL, keys);
-        turn_heads(&cross->key_norm, NULL, tokens * cross->heads, width / cross->heads, keys);
-        float *values = cross_memory(batch, l, 1, first);
+        turn_heads(&cross->key_norm, NULL, tokens * cross->heads, memory_width / cross->heads, keys);
         apply_linear(&cross->v_proj, x, tokens, NULL, values);
-        mix_values(cross, 0, tokens, width, width, values, cross_memory(batch, 0, 1, first));
+        mix_values(cross, 0, tokens, memory_width, memory_width, values, cross_memory(batch, 0, 1, first));
     }
     return 0;
 }
