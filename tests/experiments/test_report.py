@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 
 from commands import ROOT
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.reports.comparison import Comparison, find_results
-from ea_fairseq.experiments.reports.comparison_table import ONE_SEED, OTHER_SEEDS, comparison_table, notes
+from ea_fairseq.experiments.reports.comparison import Comparison, Spread, find_results
+from ea_fairseq.experiments.reports.comparison_table import (
+    ONE_SEED,
+    OTHER_SEEDS,
+    comparison_table,
+    notes,
+    signed,
+    spread,
+)
 from ea_fairseq.experiments.reports.seed_range import seed_range
 from ea_fairseq.experiments.scoring.results import COUNTS, NAME, REFERENCE, TRANSLATION, Dataset, Results
 from ea_fairseq.experiments.scoring.significance import p_value
@@ -153,6 +160,11 @@ def test_scores_against_other_references_are_not_compared(tmp_path):
     (tmp_path / "b" / REFERENCE).write_text(text.replace("dog", "cat"))
     with pytest.raises(UserError, match=r"scored against different references: evaluate both with"):
         Comparison.of(find_results([tmp_path]), SCORE)
+
+
+@given(st.floats(-0.01, 0.01))
+def test_zero_has_no_minus(mean):
+    assert (spread(Spread.of([mean])) == "0.00") == (signed(Spread.of([mean])) == "+0.00") == (round(mean, 2) == 0)
 
 
 @pytest.mark.parametrize(

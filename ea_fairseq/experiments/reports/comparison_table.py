@@ -136,12 +136,12 @@ def bootstrap_cell(pair: Pair) -> str:
 def spread(value: Spread, digits: int = 2) -> str:
     """Mean ± deviation as text, with this number of decimals."""
     deviation = "" if value.deviation is None else f" ± {value.deviation:.{digits}f}"
-    return f"{value.mean:.{digits}f}{deviation}"
+    return f"{value.mean:z.{digits}f}{deviation}"
 
 
 def signed(value: Spread, digits: int = 2) -> str:
     """A difference as text: with its sign, ± its deviation."""
-    mean = f"{value.mean:+.{digits}f}".replace("-", MINUS)
+    mean = f"{value.mean:+z.{digits}f}".replace("-", MINUS)
     return mean if value.deviation is None else f"{mean} ± {value.deviation:.{digits}f}"
 
 

@@ -34,7 +34,7 @@ def cells_of(rows: list[list[float | None]], count: Callable[[Sequence[Sequence[
     """Returns a cell for each row: what ``count`` finds from the columns of all rows that have no gap."""
     whole = [row for row in rows if None not in row]
     found = iter(count(list(zip(*whole, strict=True))) if whole else ())
-    return [NONE if None in row else f"{next(found):.2f}".replace("-", MINUS) for row in rows]
+    return [NONE if None in row else f"{next(found):z.2f}".replace("-", MINUS) for row in rows]
 
 
 def mean_score(comparison: Comparison, model: str, dataset: str) -> float | None:

@@ -46,7 +46,7 @@ def main() -> None:
         begin = time.perf_counter()
         bleu[precision] = bleu_of(hub, sources, targets, args.beam, precision)
         seconds, difference = time.perf_counter() - begin, bleu[precision] - bleu["float32"]
-        rows.append([precision, f"{bleu[precision]:.2f}", f"{difference:+.2f}", f"{seconds:.1f}"])
+        rows.append([precision, f"{bleu[precision]:.2f}", f"{difference:+z.2f}", f"{seconds:.1f}"])
     found = PrecisionBleu(digest(files.path), args.subset, bleu)
     write_whole(files.folder / NAME, json.dumps(asdict(found), indent=2) + "\n")
     print(text_table(rows))
