@@ -1,5 +1,6 @@
 """The terms of an attention's scores."""
 
+import torch
 from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
@@ -23,3 +24,9 @@ class Term(nn.Module):
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """Returns an addend of the attention's output, (B, K, T, d), from the weights of the values, (B, K, T, S)."""
         raise NotImplementedError
+
+
+def weights_by_head(heads: int, inputs: int, outputs: int) -> nn.Parameter:
+    """Returns a matrix for each head, (K, inputs, outputs), each initialized by ``nn.init.xavier_uniform_``."""
+    bound = (6 / (inputs + outputs)) ** 0.5
+    return nn.Parameter(torch.empty(heads, inputs, outputs).uniform_(-bound, bound))

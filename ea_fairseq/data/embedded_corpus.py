@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.commands import PROGRAM, Parser
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 ARCHIVE = Path(__file__).with_name("embedded-corpus.tar.bz2")
 SHA256 = "854451ae39bb3d283b78655480e02205f4941fb6255e3977afba53d0315b845f"

@@ -13,9 +13,8 @@ import numpy as np
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.commands import Parser, at_least
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import replacing, require_path
 from ea_fairseq.plain.text_lines import progress, writing
-from ea_fairseq.plain.whole_files import replacing
 
 AT_ONCE = 2_000  # sentence pairs
 ITERATIONS = 5  # of expectation maximization; the order of a word's best translations hardly changes afterwards

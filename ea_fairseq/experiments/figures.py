@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 COLUMN, PAGE = 3.4, 7.0  # widths in inches
 OKABE_ITO = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")

@@ -19,7 +19,7 @@ from ea_fairseq.data.manifest import sha256
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.recipe import names, recipe_text
 from ea_fairseq.plain.commands import Parser, at_least
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.plain.flags import flag_of
 from ea_fairseq.plain.output_folder import LOGS, OutputFolder
 from ea_fairseq.plain.processes import die_with_parent, last_line, own_command, own_environment

@@ -12,7 +12,7 @@ from ea_fairseq.attention.mechanism import Grid
 from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.fixed_point import FixedPoint
 from ea_fairseq.explorer.template import EXPLORER, filled
-from ea_fairseq.plain.whole_files import write_whole
+from ea_fairseq.plain.files import write_whole
 
 MOST_TOKENS = 256  # per map; with so many, six layers of six heads take 7 MB
 

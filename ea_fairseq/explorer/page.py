@@ -12,7 +12,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.blocks import Blocks
 from ea_fairseq.explorer.fixed_point import HIDDEN, FixedPoint
 from ea_fairseq.explorer.template import EXPLORER, filled
-from ea_fairseq.plain.whole_files import write_whole
+from ea_fairseq.plain.files import write_whole
 
 STYLES = ("theme.css", "explorer.css")
 SCRIPTS = ("colours.js", "maps.js", "strips.js", "panel.js", "explorer.js")

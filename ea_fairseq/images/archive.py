@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from ea_fairseq.errors import UserError, printable
 from ea_fairseq.images.description import MAX_LABELS, MAX_SIDE
-from ea_fairseq.images.image_set import ImageSet
 from ea_fairseq.plain.containers import Entry, check_safe, read_entries, refusing_damage
 from ea_fairseq.plain.descriptions import is_label
 from ea_fairseq.plain.text_lines import progress
@@ -24,6 +24,26 @@ HEADERS = 2048  # bytes of headers that a member may have: its own, and one of P
 MAX_IMAGES = 1 << 20
 MAX_FILE = 1 << 24  # bytes of an image's file
 MAX_BYTES = 1 << 31  # of all images, decoded
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """N images of one size, and their classes.
+
+    Args:
+        path: the file, for messages.
+        images: (N, H, W, C), uint8.
+        labels: names of classes.
+        targets: index in ``labels`` of each image's class.
+    """
+
+    path: str | Path
+    images: np.ndarray
+    labels: tuple[str, ...]
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.images)
 
 
 def read_archive(path: Path, split: str) -> ImageSet:

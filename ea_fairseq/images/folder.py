@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.images.archive import read_archive
-from ea_fairseq.images.image_set import ImageSet
+from ea_fairseq.images.archive import ImageSet, read_archive
+from ea_fairseq.plain.files import replacing
 from ea_fairseq.plain.output_folder import wait_for_lock
-from ea_fairseq.plain.whole_files import replacing
 
 logger = logging.getLogger(__name__)
 

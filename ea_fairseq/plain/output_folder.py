@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path, write_whole
 from ea_fairseq.plain.project import PROJECT
-from ea_fairseq.plain.whole_files import write_whole
 
 STAMPS, LOGS, LOCK, MAKER = ".stages", "logs", "lock", "made-by"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file
 from ea_fairseq.plain.records import MEGABYTE, as_record, read_json, written_by
 
 NAME = "precisions.json"  # in the folder of the checkpoint

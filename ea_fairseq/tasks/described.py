@@ -3,6 +3,7 @@
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from fairseq.criterions import CRITERION_REGISTRY, FairseqCriterion
+from fairseq.data import Dictionary
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
 
@@ -75,3 +76,11 @@ class DescribedTask(FairseqTask, Generic[D]):
         """None: the examples have no tokens."""
 
     target_dictionary = source_dictionary
+
+
+def numbered_classes(count: int) -> Dictionary:
+    """Returns a dictionary of class indices as text, which fairseq's ``sentence_prediction`` reads as integers."""
+    numbers = Dictionary()
+    for number in range(count):
+        numbers.add_symbol(str(number))
+    return numbers

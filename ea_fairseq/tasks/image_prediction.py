@@ -15,12 +15,12 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.images.archive import ImageSet
 from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.images.folder import ImageFolder
-from ea_fairseq.images.image_set import ImageSet
+from ea_fairseq.tasks.described import numbered_classes
 from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labels
-from ea_fairseq.tasks.numbered_classes import numbered_classes
 
 HEAD = SentencePredictionConfig.classification_head_name
 BEST = 5  # classes that count for top-5 accuracy

@@ -20,8 +20,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.dataset import NodeDataset
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.graphs.graph import SPLITS, Graph
-from ea_fairseq.tasks.described import DescribedTask
-from ea_fairseq.tasks.numbered_classes import numbered_classes
+from ea_fairseq.tasks.described import DescribedTask, numbered_classes
 
 logger = logging.getLogger(__name__)
 HEAD = SentencePredictionConfig.classification_head_name

@@ -14,8 +14,8 @@ from fairseq.tasks import register_task
 from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.series.ts_file import SeriesFile
+from ea_fairseq.tasks.described import numbered_classes
 from ea_fairseq.tasks.folder import require_known_labels
-from ea_fairseq.tasks.numbered_classes import numbered_classes
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
 
 HEAD = SentencePredictionConfig.classification_head_name

@@ -4,8 +4,7 @@ from torch import Tensor
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import LayerContext
-from ea_fairseq.attention.term import Term
-from ea_fairseq.terms.weights import weights_by_head
+from ea_fairseq.attention.term import Term, weights_by_head
 
 
 class Additive(Term):

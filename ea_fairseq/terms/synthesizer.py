@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import LayerContext
-from ea_fairseq.attention.term import Term
+from ea_fairseq.attention.term import Term, weights_by_head
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.attend import split_heads
-from ea_fairseq.terms.weights import weights_by_head
 
 
 class Synthesizer(Term):

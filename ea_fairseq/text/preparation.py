@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ea_fairseq.errors import FileError, UserError, printable
-from ea_fairseq.plain.fairseq_path import require_path
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file, require_path
 from ea_fairseq.plain.records import MEGABYTE, FileName, Language, Tag, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import tidy
 from ea_fairseq.text.subwords import PIECES, WORDPIECE, join, make_segmenter

@@ -9,6 +9,7 @@ import torch
 import loops
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import LayerContext
+from ea_fairseq.attention.term import weights_by_head
 from ea_fairseq.attention.term_options import CONVOLUTIONS, POSITIONS, TermOptions
 from ea_fairseq.attention.widened import widen
 from ea_fairseq.errors import UserError
@@ -18,7 +19,6 @@ from ea_fairseq.terms.image_positions import IMAGE_POSITIONS
 from ea_fairseq.terms.mixture import Mixture
 from ea_fairseq.terms.quadratic import QuadraticPositions
 from ea_fairseq.terms.t5 import T5Positions
-from ea_fairseq.terms.weights import weights_by_head
 from laws import FURTHER_LAWS, LAWS, assert_causal, draw_padded, scores
 from mechanisms import ROWS, build_family
 from model_checks import assert_equals_loops, assert_kernels_agree, assert_torch_counts_the_same, native_only

@@ -7,7 +7,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.results import Benchmark, is_benchmark
 from ea_fairseq.experiments.benchmark.tables import heading, tables
 from ea_fairseq.experiments.page import page, picture
-from ea_fairseq.plain.whole_files import write_whole
+from ea_fairseq.plain.files import write_whole
 
 TITLE = "Evolving attention: speed and memory"
 

@@ -8,8 +8,8 @@ from typing import Any
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.samples import Round, Sample, Spread, disturbance, speed
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.records import MEGABYTE, read_json
-from ea_fairseq.plain.whole_files import write_whole
 
 MADE_BY = "scripts/benchmark.py"
 LARGEST = 100 * MEGABYTE

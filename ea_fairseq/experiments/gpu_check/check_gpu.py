@@ -18,10 +18,9 @@ from ea_fairseq.data import embedded_corpus
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.gpu_check.rows import Part, Row, page
 from ea_fairseq.plain.commands import Parser, at_least
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path, write_whole
 from ea_fairseq.plain.processes import own_command, own_environment
 from ea_fairseq.plain.project import PROJECT
-from ea_fairseq.plain.whole_files import write_whole
 
 COMMAND = "ea-fairseq check-gpu"
 DESCRIPTION = """\

@@ -20,7 +20,7 @@ from ea_fairseq.experiments.maps.image_centres import draw_pixel_heads, is_of_pi
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
 from ea_fairseq.experiments.runs.averaging import ANY
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 from ea_fairseq.terms.quadratic import QuadraticPositions
 
 CENTRE = ".centre"

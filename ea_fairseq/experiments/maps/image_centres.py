@@ -18,7 +18,7 @@ from matplotlib.patches import Ellipse
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.figures import PAGE, PLOTS, looks, save
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 TERM = re.compile(r"encoder\.layers\.(\d+)\.self_attn\.(?:mechanism\.)?terms\.\d+\.centre")
 SHARES = {0.5: 0.35, 0.9: 0.12}  # probability inside an ellipse, and the opacity of the ellipse

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
-from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ea_fairseq.hub.image import EAImage
-    from ea_fairseq.images.image_set import ImageSet
+    from ea_fairseq.images.archive import ImageSet
 
 STEM = "map-quality"
 SEED = 1  # by which images are drawn

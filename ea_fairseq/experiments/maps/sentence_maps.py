@@ -13,7 +13,7 @@ from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
 from ea_fairseq.experiments.maps.subwords import labels
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 STAGES = {
     "own": "own logits",

@@ -15,7 +15,7 @@ from torch import Tensor
 from ea_fairseq.experiments.figures import PAGE, PLOTS, literal, looks, save
 from ea_fairseq.experiments.maps.map_statistics import DEFINITIONS, Statistics
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
-from ea_fairseq.plain.whole_files import replacing, write_whole
+from ea_fairseq.plain.files import replacing, write_whole
 
 UNITS = {"entropy": "entropy, bits", "similarity": "cosine to next layer", "alignment error": "alignment error rate"}
 

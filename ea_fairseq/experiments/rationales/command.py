@@ -16,9 +16,9 @@ from ea_fairseq.experiments.environment import commit, versions
 from ea_fairseq.experiments.rationales.options import ALWAYS, Settings, parse_arguments
 from ea_fairseq.experiments.rationales.results import NAME, ExplainedModel, RationaleResults
 from ea_fairseq.experiments.tables import text_table
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.records import FileName
-from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
     from ea_fairseq.data.documents import Document

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ea_fairseq.experiments.rationales.options import Settings
 from ea_fairseq.experiments.scoring.results import shown
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file, write_whole
 from ea_fairseq.plain.records import MEGABYTE, FileName, as_record, read_json, written_by
-from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "rationales.json"
 PERFORMANCE = ("F1", "accuracy")

@@ -7,7 +7,7 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Pair
 from ea_fairseq.experiments.scoring.results import PREDICTIONS
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file
 from ea_fairseq.plain.records import MEGABYTE, as_record, read_json
 
 NAME = "p_value.json"  # next to the folders of a model's seeds

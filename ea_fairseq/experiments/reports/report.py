@@ -18,7 +18,7 @@ from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME
 from ea_fairseq.experiments.tables import Table
 from ea_fairseq.plain.commands import Parser
-from ea_fairseq.plain.whole_files import write_whole
+from ea_fairseq.plain.files import write_whole
 
 TITLE = "Evolving attention: results"
 PAGE = "report.html"

@@ -27,8 +27,8 @@ from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rat
 from ea_fairseq.experiments.reports.task_table import tables_of
 from ea_fairseq.experiments.scoring.results import NAME, Results
 from ea_fairseq.experiments.tables import NONE, Table, markdown
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.records import is_file_name
-from ea_fairseq.plain.whole_files import write_whole
 
 SECTION = "section.md"
 DETAILS = "<!-- details -->"  # a line of section.md

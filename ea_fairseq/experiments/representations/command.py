@@ -18,8 +18,8 @@ from ea_fairseq.experiments.representations.options import parse_arguments
 from ea_fairseq.experiments.sample import drawn
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.installation import installed_version
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.output_folder import OutputFolder
-from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
     from ea_fairseq.experiments.representations.examples import Examples

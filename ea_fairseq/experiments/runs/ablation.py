@@ -8,7 +8,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.jobs import Jobs, add_options, split_flags
 from ea_fairseq.experiments.runs.recipe import Recipe, ablation
 from ea_fairseq.plain.commands import PROGRAM, Parser
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import PROJECT
 

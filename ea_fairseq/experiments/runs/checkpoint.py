@@ -10,7 +10,7 @@ from ea_fairseq.checkpoint.config import entries, require_known
 from ea_fairseq.checkpoint.file import read_checkpoint, refusing
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import Binarised, GraphData, ImageData, SentenceData, SeriesData, TextData
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 SIDES = ("source", "target")
 OF_ENCODERS = (SentenceData.task, TextData.task, SeriesData.task, GraphData.task, ImageData.task)

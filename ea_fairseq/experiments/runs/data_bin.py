@@ -8,7 +8,7 @@ from pathlib import Path
 from ea_fairseq.data.manifest import MANIFEST, Layout, dictionary_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.runs.binarised import Binarised, GraphData, ImageData, SentenceData, SeriesData, TextData
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file
 from ea_fairseq.plain.records import MEGABYTE, FileName, Language, as_record, read_json, written_by
 from ea_fairseq.text.preparation import PREPARATION, Preparation
 

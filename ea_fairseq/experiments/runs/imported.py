@@ -12,7 +12,7 @@ from torch import Tensor
 from ea_fairseq.checkpoint.file import refusing
 from ea_fairseq.checkpoint.released import read_tensors
 from ea_fairseq.errors import UserError, printable
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.plain.records import as_record, read_json
 from ea_fairseq.plain.text_lines import named_in_errors
 

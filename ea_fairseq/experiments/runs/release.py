@@ -22,7 +22,7 @@ from ea_fairseq.experiments.scoring.results import COUNTS, NAME, RELEASED, Resul
 from ea_fairseq.experiments.tables import Code, Table
 from ea_fairseq.hub.files import recorded_data
 from ea_fairseq.plain.commands import PROGRAM, Parser
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.plain.project import portable
 from ea_fairseq.plain.records import Command
 from ea_fairseq.text.preparation import PREPARATION, Preparation

@@ -13,13 +13,12 @@ from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionarie
 from ea_fairseq.experiments.runs.recipe import RECIPE, Recipe, described, last_value
 from ea_fairseq.experiments.runs.training_run import TrainingRun, record
 from ea_fairseq.plain.commands import PROGRAM, Parser
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import replacing, require_path
 from ea_fairseq.plain.memory import MEMORY_SETTINGS
 from ea_fairseq.plain.output_folder import say, wait_for_lock
 from ea_fairseq.plain.processes import program
 from ea_fairseq.plain.project import PACKAGE, PROJECT, portable
 from ea_fairseq.plain.records import Command
-from ea_fairseq.plain.whole_files import replacing
 
 # Flags of the seed, the code, the device, the speed and the log, which are not part of a run's name.
 NOT_IN_NAMES = (

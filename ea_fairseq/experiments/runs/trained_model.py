@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.text.preparation import Preparation
 
 if TYPE_CHECKING:

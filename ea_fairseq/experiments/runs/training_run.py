@@ -14,9 +14,8 @@ from ea_fairseq.experiments.environment import commit, gpus, processor, versions
 from ea_fairseq.experiments.runs.data_checksum import data_checksum, dictionaries, is_same
 from ea_fairseq.experiments.runs.training_log import NAME as LOG
 from ea_fairseq.experiments.runs.training_log import length
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file, write_whole
 from ea_fairseq.plain.records import MEGABYTE, Command, as_record, read_json, written_by
-from ea_fairseq.plain.whole_files import write_whole
 
 NAME, LAST = "run.json", "checkpoint_last.pt"
 LENGTHS = ("--max-update", "--max-epoch")

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.results import LARGEST_TEXT, Score
-from ea_fairseq.plain.own_file import own_file
+from ea_fairseq.plain.files import own_file, write_whole
 from ea_fairseq.plain.records import as_record, read_json, written_by
-from ea_fairseq.plain.whole_files import write_whole
 
 NAME, FILE = "COMET", "comet.json"
 PROGRAM, VARIABLE = "comet-score", "COMET_SCORE"

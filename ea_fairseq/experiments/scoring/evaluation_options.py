@@ -13,7 +13,7 @@ from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.comet import CometModel
 from ea_fairseq.experiments.scoring.results import RELEASED
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
-from ea_fairseq.plain.fairseq_path import require_path
+from ea_fairseq.plain.files import require_path
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.project import portable
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.tables import text_table
 from ea_fairseq.plain.commands import PROGRAM, Parser, at_least
+from ea_fairseq.plain.files import write_whole
 from ea_fairseq.plain.precisions import PRECISIONS, REDUCED
-from ea_fairseq.plain.whole_files import write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor

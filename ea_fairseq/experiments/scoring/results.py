@@ -8,11 +8,10 @@ from math import isfinite
 from pathlib import Path
 
 from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.files import own_file, write_whole
 from ea_fairseq.plain.flags import flag_of
-from ea_fairseq.plain.own_file import own_file
 from ea_fairseq.plain.records import MEGABYTE, Command, FileName, as_record, read_json, written_by
 from ea_fairseq.plain.text_lines import writing
-from ea_fairseq.plain.whole_files import write_whole
 
 NAME = "results.json"
 RELEASED = "released"  # folder of the evaluation of a released model, next to that of its training

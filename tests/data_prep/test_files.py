@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from ea_fairseq.plain.whole_files import replacing
+from ea_fairseq.plain.files import replacing
 
 
 def test_a_file_is_replaced_when_all_is_written(tmp_path):
