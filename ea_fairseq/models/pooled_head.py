@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models.roberta import RobertaClassificationHead
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pad_sequence
 
 HIDDEN = 128  # width of the LSTM in each direction, and of the layer before the classes
 INSIDE = "##"  # prefix of each piece of a word but the first, in WordPiece
@@ -65,10 +65,10 @@ class PooledHead(RobertaClassificationHead):
         words = self.begins[tokens]
         words[:, 0] |= ~words.any(dim=1)
         lengths = words.sum(dim=1)
-        # LSTM over the words of each text, (B, W, 2 HIDDEN).
-        packed = pack_sequence(features[words].split(lengths.tolist()), enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        states = self.dropout(states)
+        # LSTM over the words of each text, (B, W, 2 HIDDEN). oneDNN computes one text at a time seven times as fast as
+        # PyTorch computes packed ones.
+        texts = features[words].split(lengths.tolist())
+        states = self.dropout(pad_sequence([self.lstm(text)[0] for text in texts], batch_first=True))
         # Additive attention, (B, W).
         scores = self.score_proj(torch.tanh(self.query_proj(self.query) + self.key_proj(states))).squeeze(-1)
         inside = torch.arange(states.size(1), device=tokens.device) < lengths.unsqueeze(1)
