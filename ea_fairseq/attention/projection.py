@@ -24,7 +24,7 @@ def project(x: Tensor, *layers: nn.Module) -> Tensor:
     # torch.jit.trace does not trace an autograd.Function, and autocast does not act on its backward pass.
     simple = torch.jit.is_tracing() or torch.is_autocast_enabled(x.device.type)
     if simple or not torch.is_grad_enabled() or not all(map(is_exactly, layers)):
-        return joined(*layers)(x)
+        return joined(*layers)(x.contiguous())  # by frozen weights, PyTorch multiplies strided tokens one by one
     biases = [layer.bias for layer in layers if layer.bias is not None]
     return Projection.apply(x, len(layers), *(layer.weight for layer in layers), *biases)
 
