@@ -105,14 +105,24 @@ def test_one_seed_shows_no_difference_and_another_baseline_can_be_chosen(folder)
         rationale_tables(rationale_files([folder]), "magic")
 
 
-@pytest.mark.parametrize("flags", [(" --lr 1e-4", " --lr 1e-4"), (" --lr 1e-4", "")], ids=["all", "one"])
-def test_flags_that_all_models_have_stand_below_the_table_instead_of_in_each_row(tmp_path, flags):
-    names = [f"{name}{flag}" for name, flag in zip((EVOLVING, PLAIN), flags, strict=True)]
+@pytest.mark.parametrize(
+    ("names", "shown", "notes"),
+    [
+        (("a --lr 1", "b --lr 1"), ("a", "b"), ["All models were trained with --lr 1."]),
+        (
+            ("a --lr 1", "b --lr 1", "c --lr 2", "d"),
+            ("a", "b", "c", "d"),
+            ["a, b: trained with --lr 1.", "c: trained with --lr 2."],
+        ),
+        (("a --lr 1", "a"), ("a --lr 1", "a"), []),
+    ],
+    ids=["all", "some", "one model"],
+)
+def test_flags_that_distinguish_no_rows_stand_below_the_table(tmp_path, names, shown, notes):
     write(tmp_path / "runs", found(*((name, explained(name, 1, {"lime": 0.3})) for name in names)))
     table = rationale_tables(rationale_files([tmp_path / "runs"]))["movies"]
-    are_shared = len(set(flags)) == 1
-    assert {row[0] for row in table.rows[:2]} == ({EVOLVING, PLAIN} if are_shared else set(names))
-    assert ("All models were trained with --lr 1e-4." in table.notes) == are_shared
+    assert [row[0] for row in table.rows if not row[0].endswith("(printed)")] == sorted(shown)
+    assert [note for note in table.notes if "trained with" in note] == notes
 
 
 def test_sources_of_one_model_in_several_files_are_put_together(folder):

@@ -85,15 +85,17 @@ class Comparison:
         together = (other for results in self.results if name in results.models for other in results.models)
         return next((other for other in together if not has_mechanism(self.models[other].values())), None)
 
-    @property
-    def shared_flags(self) -> str:
-        """The flags that the names of all models end in, to leave out of rows; empty if their flags differ."""
-        flags = {"".join(name.partition(" --")[1:]) for name in self.models}
-        return flags.pop() if len(flags) == 1 else ""
-
     def shown(self, name: str) -> str:
-        """A model's name without the flags that all have."""
-        return name.removesuffix(self.shared_flags)
+        """A model's name without its flags, which are below the table, unless another model has the same name."""
+        return name if [*map(bare, self.models)].count(bare(name)) > 1 else bare(name)
+
+    def flags(self) -> list[str]:
+        """Sentences with the flags that rows leave out."""
+        models: dict[str, list[str]] = {}
+        for name in self.models:
+            models.setdefault(name.removeprefix(self.shown(name)), []).append(self.shown(name))
+        whose = "All models were" if len(models) == 1 else "{}:"
+        return [f"{whose.format(', '.join(names))} trained with{flags}." for flags, names in models.items() if flags]
 
     def table(self) -> Table:
         """A row for each model and source, then those that the papers print."""
@@ -147,7 +149,7 @@ class Comparison:
             "random": "random: AUPRC is the mean of {draws} draws, the other columns are of the first.",
         }
         return [
-            *([f"All models were trained with{self.shared_flags}."] if self.shared_flags else []),
+            *self.flags(),
             f"{one.dataset}: {one.count:,} documents{some}, SHA-256 {one.documents_sha256}. The score of a word is the "
             f"{one.settings.word_score} of its subwords'.",
             *(text.format(**self.settings[source]) for source, text in computed.items() if source in self.settings),
@@ -192,6 +194,11 @@ def kind(results: RationaleResults) -> tuple[str, int, str]:
 def has_mechanism(models: Iterable[ExplainedModel]) -> bool:
     """Whether models of one name have an active mechanism."""
     return any(model.family is not None for model in models)
+
+
+def bare(name: str) -> str:
+    """A model's name without flags."""
+    return name.partition(" --")[0]
 
 
 def sources(models: Iterable[ExplainedModel]) -> list[str]:
