@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
@@ -73,6 +74,8 @@ class MechanismEncoder(MechanismStack, TransformerEncoderBase):
         """
         # Set embeddings to zero at padding, and put the time dimension first.
         x = x.masked_fill(padding_mask.unsqueeze(-1), 0).transpose(0, 1)
+        if torch.is_autocast_enabled(x.device.type):  # by frozen weights, PyTorch multiplies strided tokens one by one
+            x = x.contiguous()
         states, passed, padding = [self.connections.begin(x)], (), none_if_empty(padding_mask)
         masks = AttentionMasks(padding, padding)
         # Each layer takes what the one below passes on.

@@ -4,6 +4,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from torch.profiler import profile
 
 from ea_fairseq import EARobertaModel
 from ea_fairseq.analysis.cost import count_encoder_macs
@@ -103,6 +104,15 @@ def test_of_a_frozen_encoder_the_head_alone_gets_gradients():
     tuned = build_pooled().train()
     tuned(tokens, classification_head_name="head")[0].cos().sum().backward()
     assert tuned.encoder.sentence_encoder.layers[0].fc1.weight.grad.ne(0).any()
+
+
+def test_under_autocast_a_frozen_encoder_copies_no_weights_for_each_token():
+    model, (_, tokens) = build_pooled(freeze_encoder=True, ea_alpha=0.0, ea_beta=0.0), draw(1)
+    with torch.autocast("cpu", torch.bfloat16), profile(record_shapes=True) as profiled:
+        classes(model, tokens)
+    width = TINY["encoder_embed_dim"]
+    for event in profiled.events():
+        assert event.name != "aten::bmm" or list(event.input_shapes[1]) != [tokens.size(1), width, width]
 
 
 def test_its_multiplications_are_those_of_its_matrices():
