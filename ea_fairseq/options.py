@@ -11,24 +11,58 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.plain.flags import flag_of
 
 
-def option(
-    default: Any,
-    parse: Callable[[Any], Any],
-    description: str,
-    wanted: str = "",
-    metavar: str | None = None,
-    alone: str | None = None,
-) -> Any:
-    """Returns a dataclass field for one flag.
+@dataclass(frozen=True)
+class Values:
+    """The values that an option may have.
 
     Args:
-        parse: returns the parsed value, and raises ValueError if it is out of range.
+        parse: returns the parsed value, and raises ValueError for any other.
+        wanted: these values in words, for error messages.
+        metavar: stands for the value in the list of flags.
+    """
+
+    parse: Callable[[Any], Any]
+    wanted: str
+    metavar: str = ""
+
+
+def option(default: Any, values: Values, description: str, alone: str | None = None) -> Any:
+    """Returns a dataclass field for a flag with a value.
+
+    Args:
         description: the help text.
-        wanted: a description of valid values, for the error message.
         alone: the value of the flag without one, if it may be given alone.
     """
-    metadata = {"parse": parse, "help": description, "wanted": wanted, "metavar": metavar, "alone": alone}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"values": values, "help": description, "alone": alone})
+
+
+def switch(description: str) -> Any:
+    """Returns a dataclass field for a flag without a value, which is off by default; ``description`` is its help."""
+    return option(False, Values(bool, "true or false"), description)
+
+
+def whole(lowest: int, highest: int | None = None) -> Values:
+    """Returns whole numbers in [lowest, highest]."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if number != float(text) or number < lowest or (highest is not None and number > highest):
+            raise ValueError(text)
+        return number
+
+    span = "" if (lowest, highest) == (0, None) else f" from {lowest}" + (f" to {highest:,}" if highest else " up")
+    return Values(parse, f"a whole number{span}", "N")
+
+
+def one_of(*names: str, metavar: str = "NAME") -> Values:
+    """Returns names to choose from."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return Values(parse, " or ".join(names) if len(names) < 3 else f"one of {', '.join(names)}", metavar)
 
 
 def fraction(text: str) -> float:
@@ -47,27 +81,8 @@ def odd(text: str) -> int:
     return number
 
 
-def whole(lowest: int, highest: int | None = None) -> Callable[[str], int]:
-    """Returns a parser for whole numbers in [lowest, highest], which raises ValueError for others."""
-
-    def parse(text: str) -> int:
-        number = int(text)
-        if number != float(text) or number < lowest or (highest is not None and number > highest):
-            raise ValueError(text)
-        return number
-
-    return parse
-
-
-def one_of(*names: str) -> Callable[[str], str]:
-    """Returns a parser for one of the names, which raises ValueError for other texts."""
-
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ValueError(text)
-        return text
-
-    return parse
+FRACTION, ODD = Values(fraction, "a number from 0 to 1", "F"), Values(odd, "an odd number from 1 up", "N")
+SIZE, DEPTH = whole(1, 1 << 16), whole(1, 1000)  # channels, heads; and layers that a model may have
 
 
 @dataclass(frozen=True)
@@ -95,7 +110,7 @@ class Options:
             if opt.type is bool:
                 kind = {"action": "store_true"}
             else:
-                kind = {"type": argument_type(opt), "metavar": opt.metadata["metavar"]}
+                kind = {"type": argument_type(opt), "metavar": opt.metadata["values"].metavar}
                 if opt.metadata["alone"]:
                     kind |= {"nargs": "?", "const": opt.metadata["alone"]}
             parser.add_argument(flag_of(opt.name), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
@@ -116,9 +131,9 @@ def require_defaults(options: Options, reason: str, names: tuple[str, ...] | Non
 def check(opt: Field, value: Any) -> Any:
     """Returns the parsed value of one option; raises UserError with a sentence that names its flag."""
     try:
-        return opt.metadata["parse"](value)
+        return opt.metadata["values"].parse(value)
     except (OverflowError, TypeError, ValueError):
-        raise UserError(f"{flag_of(opt.name)} must be {opt.metadata['wanted']}, not {value!r}") from None
+        raise UserError(f"{flag_of(opt.name)} must be {opt.metadata['values'].wanted}, not {value!r}") from None
 
 
 def argument_type(opt: Field) -> Callable[[str], Any]:

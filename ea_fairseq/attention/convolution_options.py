@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ea_fairseq.attention.convolutions import Convolutions, DepthwiseConvolution
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import Options, option
+from ea_fairseq.options import Options, Values, option, switch
 
 
 def projections(text: str) -> str:
@@ -26,15 +26,11 @@ class ConvolutionOptions(Options):
         UserError: naming the flag, if a value is invalid.
     """
 
-    depthwise_conv: bool = option(
-        False, bool, "self-attentions add a depthwise convolution of their values to their output"
-    )
+    depthwise_conv: bool = switch("self-attentions add a depthwise convolution of their values to their output")
     conv_projections: str = option(
         "none",
-        projections,
+        Values(projections, "none or some of q,k,v", "PARTS"),
         "which of queries, keys and values half of the heads of self-attentions project from convolved tokens",
-        "none or some of q,k,v",
-        "PARTS",
     )
 
     def build(self, context: LayerContext, width: int, heads: int, width_of_values: int) -> Convolutions | None:

@@ -7,15 +7,16 @@ from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.window import WINDOWS, Window
-from ea_fairseq.options import Options, fraction, odd, one_of, option, whole
+from ea_fairseq.options import FRACTION, ODD, Options, Values, one_of, option, switch, whole
 from ea_fairseq.plain.flags import flag_of
 
 STARTS = ("auto", "identity", "random")
+LEARNED = one_of("no", "head", "input")
 
 
 def learned(value: object) -> str:
     """Parses the value of ``--ea-learned``; old checkpoints may have its former values True and False."""
-    return one_of("no", "head", "input")({False: "no", True: "head"}.get(value, value))  # type: ignore[call-overload]
+    return LEARNED.parse({False: "no", True: "head"}.get(value, value))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -63,50 +64,40 @@ class EvolutionOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    ea_alpha: float = option(
-        0.5, fraction, "weight of the previous layer's logits in the skip connection", "a number from 0 to 1", "F"
-    )
-    ea_beta: float = option(0.1, fraction, "weight of the convolved logits", "a number from 0 to 1", "F")
-    ea_kernel_size: int = option(3, odd, "size of the convolution's square kernel", "an odd number from 1 up", "N")
+    ea_alpha: float = option(0.5, FRACTION, "weight of the previous layer's logits in the skip connection")
+    ea_beta: float = option(0.1, FRACTION, "weight of the convolved logits")
+    ea_kernel_size: int = option(3, ODD, "size of the convolution's square kernel")
     ea_init: str = option(
         "auto",
-        one_of(*STARTS),
+        one_of(*STARTS, metavar="START"),
         "how the convolutions start: at random, as the identity, or (auto) as the identity if the checkpoint of a "
         "plain Transformer is loaded and at random otherwise",
-        "auto, identity or random",
-        "START",
     )
     ea_warmup_updates: int = option(
         0,
         whole(0),
         "updates over which --ea-alpha and --ea-beta grow linearly from 0, so that a trained model changes gradually "
         "(an experiment of ours, in no paper); 0: none",
-        "a whole number",
-        "N",
     )
     ea_learned: str = option(
         "no",
-        learned,
+        Values(learned, "no, head (as without a value) or input", "BY"),
         "learn alpha and beta: each layer and head has its own, which start at --ea-alpha and --ea-beta; with input, "
         "they also depend on the query's word (in no paper)",
-        "no, head (as without a value) or input",
-        "BY",
         alone="head",
     )
     ea_start: str = option(
         "conv",
-        one_of("conv", "plain"),
+        one_of("conv", "plain", metavar="START"),
         "whether the first attention of a stack has a convolution, as in the papers' equation (conv), or passes on its "
         "own scores, as in the authors' code for images and time series (plain)",
-        "conv or plain",
-        "START",
     )
-    no_encoder_conv: bool = option(False, bool, "no convolution in the encoder's self-attention")
-    no_decoder_conv: bool = option(False, bool, "no convolution in the decoder's self-attention")
-    no_cross_conv: bool = option(False, bool, "no convolution in the encoder-decoder attention")
-    no_encoder_skip: bool = option(False, bool, "no skip connection in the encoder's self-attention")
-    decoder_skip: bool = option(False, bool, "skip connection in the decoder's self-attention, too")
-    cross_skip: bool = option(False, bool, "skip connection in the encoder-decoder attention, too")
+    no_encoder_conv: bool = switch("no convolution in the encoder's self-attention")
+    no_decoder_conv: bool = switch("no convolution in the decoder's self-attention")
+    no_cross_conv: bool = switch("no convolution in the encoder-decoder attention")
+    no_encoder_skip: bool = switch("no skip connection in the encoder's self-attention")
+    decoder_skip: bool = switch("skip connection in the decoder's self-attention, too")
+    cross_skip: bool = switch("skip connection in the encoder-decoder attention, too")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from torch import Tensor
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import Options, one_of, option, whole
+from ea_fairseq.options import Options, one_of, option, switch, whole
 from ea_fairseq.terms.additive import Additive
 from ea_fairseq.terms.concatenative import Concatenative
 from ea_fairseq.terms.dot_product import DotProduct
@@ -61,58 +61,42 @@ class TermOptions(Options):
         "dot",
         one_of("dot", *ATTENTION_TYPES),
         "how all attentions score queries and keys: " + ", ".join(("dot", *ATTENTION_TYPES)),
-        "one of " + ", ".join(("dot", *ATTENTION_TYPES)),
-        "NAME",
     )
     synthesizer: str = option(
         "none",
         one_of(*SYNTHESIZERS),
         "scores that replace the dot products of self-attentions, or are mixed with them: from the query alone (dense) "
         "or from no token at all (random): " + ", ".join(SYNTHESIZERS),
-        "one of " + ", ".join(SYNTHESIZERS),
-        "NAME",
     )
     synthesizer_length: int = option(
-        256,
-        whole(1, LONGEST),
-        "the longest sentence, in tokens, that a synthesizer supports",
-        f"a whole number from 1 to {LONGEST:,}",
-        "N",
+        256, whole(1, LONGEST), "the longest sentence, in tokens, that a synthesizer supports"
     )
     relative_positions: str = option(
         "none",
         one_of(*POSITIONS),
         "what self-attentions add to their scores by the distance of two tokens: " + ", ".join(POSITIONS),
-        "one of " + ", ".join(POSITIONS),
-        "NAME",
     )
     shaw_distance: int = option(
         ShawPositions.REACH,
         whole(1, LONGEST),
         "the largest distance, in tokens, with an embedding of its own in --relative-positions shaw",
-        f"a whole number from 1 to {LONGEST:,}",
-        "N",
     )
-    shaw_values: bool = option(
-        False, bool, "--relative-positions shaw adds embeddings of the distance to the values as well as to the scores"
+    shaw_values: bool = switch(
+        "--relative-positions shaw adds embeddings of the distance to the values as well as to the scores"
     )
-    t5_published: bool = option(
-        False,
-        bool,
-        "the table of --relative-positions t5 has all 32 buckets of published weights, one of which is never read",
+    t5_published: bool = switch(
+        "the table of --relative-positions t5 has all 32 buckets of published weights, one of which is never read"
     )
     lightweight_conv: str = option(
         "none",
         one_of(*CONVOLUTIONS),
         "a convolution over 17 tokens that self-attentions add to their scores: " + ", ".join(CONVOLUTIONS),
-        "one of " + ", ".join(CONVOLUTIONS),
-        "NAME",
     )
-    forget_gates: bool = option(
-        False, bool, "in self-attentions, gates of the words between a query and a key lower the key's score"
+    forget_gates: bool = switch(
+        "in self-attentions, gates of the words between a query and a key lower the key's score"
     )
-    no_content_scores: bool = option(
-        False, bool, "self-attentions score by the distance of two tokens alone, without the tokens themselves"
+    no_content_scores: bool = switch(
+        "self-attentions score by the distance of two tokens alone, without the tokens themselves"
     )
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ from ea_fairseq.models.image_options import ConvImageOptions, ConvTransformerIma
 from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.t5_options import T5Options
 from ea_fairseq.models.time_series_options import DCTransformerOptions
+from ea_fairseq.options import Values
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig
 from ea_fairseq.tasks.node_prediction import NodePredictionConfig
@@ -243,11 +244,12 @@ SHARED = {field.name for field in fields(TransformerConfig)}  # names that a mec
 
 
 def rule_for(option: Field) -> Rule:
-    """The rule for a field of a dataclass of options, by its type or, for a mechanism's, by its parser."""
-    if "parse" in option.metadata and option.type is not bool:  # of a mechanism
+    """The rule for a field of a dataclass of options, by its type or, for a mechanism's, by its values."""
+    values: Values | None = option.metadata.get("values")
+    if values is not None and option.type is not bool:  # of a mechanism
         return Rule(
-            option.metadata["wanted"],
-            lambda value: isinstance(value, int | float | str) and parses(option, value),
+            values.wanted,
+            lambda value: isinstance(value, int | float | str) and parses(values, value),
             required=option.type is float and option.name in SHARED,
         )
     kind: Any = next((kind for kind in get_args(option.type) if kind is not type(None)), option.type)
@@ -258,10 +260,10 @@ def rule_for(option: Field) -> Rule:
     )
 
 
-def parses(option: Field, value: object) -> bool:
-    """Whether the parser in a field's metadata accepts a value."""
+def parses(values: Values, value: object) -> bool:
+    """Whether an option may have a value."""
     try:
-        option.metadata["parse"](value)
+        values.parse(value)
     except (OverflowError, TypeError, ValueError):
         return False
     return True

@@ -17,14 +17,14 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.options import Options, option
+from ea_fairseq.options import Options, switch
 
 
 @dataclass(frozen=True)
 class ComposableOptions(Options):
     """The flag of dynamically composable attention."""
 
-    compose_by_key: bool = option(False, bool, "heads are composed by the key's word, too, not only by the query's")
+    compose_by_key: bool = switch("heads are composed by the key's word, too, not only by the query's")
 
 
 class Composition(nn.Module):

@@ -21,13 +21,7 @@ from ea_fairseq.options import Options, option, whole
 class DepthOptions(Options):
     """The flag of Depth-Attention."""
 
-    depth_every: int = option(
-        1,
-        whole(1),
-        "only one layer in N, from the first on, is read by the layers above it",
-        "a whole number from 1 up",
-        "N",
-    )
+    depth_every: int = option(1, whole(1), "only one layer in N, from the first on, is read by the layers above it")
 
 
 @register_mechanism("depth_attention")

@@ -31,13 +31,7 @@ from ea_fairseq.options import Options, option, whole
 class DifferentialOptions(Options):
     """The flag of differential attention."""
 
-    diff_version: int = option(
-        1,
-        whole(1, 2),
-        "1 subtracts maps of pairs of heads, 2 maps of two queries of each head",
-        "1 or 2",
-        "N",
-    )
+    diff_version: int = option(1, whole(1, 2), "1 subtracts maps of pairs of heads, 2 maps of two queries of each head")
 
 
 class SecondQueries(ByWord):

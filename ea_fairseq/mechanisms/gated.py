@@ -22,10 +22,8 @@ class GateOptions(Options):
 
     gate: str = option(
         "head",
-        one_of("head", "channel"),
+        one_of("head", "channel", metavar="OF"),
         "whether the gates of the query's word scale each head's output as a whole, or each channel of it",
-        "head or channel",
-        "OF",
     )
 
 

@@ -11,7 +11,7 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.blocks.lightweight_convolution import LightweightBranch
-from ea_fairseq.options import Options, fraction, option
+from ea_fairseq.options import FRACTION, Options, option
 
 KERNELS = (3, 7, 15, 31, 31, 31)  # by layer; higher layers have the last one
 
@@ -24,9 +24,7 @@ class LightweightOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    weight_dropout: float = option(
-        0.1, fraction, "dropout of the weights of lightweight convolutions", "a number from 0 to 1", "F"
-    )
+    weight_dropout: float = option(0.1, FRACTION, "dropout of the weights of lightweight convolutions")
 
 
 @register_mechanism("lite_transformer")

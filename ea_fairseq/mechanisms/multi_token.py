@@ -21,9 +21,7 @@ from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.errors import UserError
 from ea_fairseq.mechanisms.talking_heads import mix_heads
-from ea_fairseq.options import Options, odd, option, whole
-
-POSITIVE = "a whole number from 1 up"
+from ea_fairseq.options import ODD, Options, option, switch, whole
 
 
 @dataclass(frozen=True)
@@ -34,25 +32,15 @@ class MultiTokenOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    mta_query_kernel: int = option(6, whole(1), "queries that the convolution of logits reads", POSITIVE, "N")
-    mta_key_kernel: int = option(
-        11, odd, "keys that the convolution of logits reads, around each", "an odd number from 1 up", "N"
-    )
-    mta_head_kernel: int = option(
-        2, whole(1), "heads in a group, whose probabilities are mixed; 1: no mixing", POSITIVE, "N"
-    )
-    mta_every: int = option(
-        4,
-        whole(1),
-        "one layer in N has the convolution: with 4, the third, the seventh and so on",
-        POSITIVE,
-        "N",
-    )
-    mta_mix_logits: bool = option(False, bool, "all heads are mixed before the softmax, too")
-    mta_second_conv: bool = option(False, bool, "layers that convolve logits also convolve probabilities")
-    no_mta_norm: bool = option(False, bool, "no normalization of each head's output")
-    no_mta_depth_scale: bool = option(False, bool, "normalized outputs of heads are not scaled by depth")
-    mta_gate: bool = option(False, bool, "each head's output is multiplied by a gate between 0 and 1 computed from it")
+    mta_query_kernel: int = option(6, whole(1), "queries that the convolution of logits reads")
+    mta_key_kernel: int = option(11, ODD, "keys that the convolution of logits reads, around each")
+    mta_head_kernel: int = option(2, whole(1), "heads in a group, whose probabilities are mixed; 1: no mixing")
+    mta_every: int = option(4, whole(1), "one layer in N has the convolution: with 4, the third, the seventh and so on")
+    mta_mix_logits: bool = switch("all heads are mixed before the softmax, too")
+    mta_second_conv: bool = switch("layers that convolve logits also convolve probabilities")
+    no_mta_norm: bool = switch("no normalization of each head's output")
+    no_mta_depth_scale: bool = switch("normalized outputs of heads are not scaled by depth")
+    mta_gate: bool = switch("each head's output is multiplied by a gate between 0 and 1 computed from it")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:

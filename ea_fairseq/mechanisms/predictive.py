@@ -18,7 +18,7 @@ from ea_fairseq.attention.map_convolution import channels_last, norm
 from ea_fairseq.attention.mechanism import LayerContext, Measure
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.kernels.fused_logits import FusedLogits
-from ea_fairseq.options import Options, fraction, odd, option, whole
+from ea_fairseq.options import FRACTION, ODD, Options, option, whole
 
 ENCODER_DEFAULTS = {"pa_alpha": 0.2}  # chosen most often for GLUE (PA, table 7)
 
@@ -36,17 +36,13 @@ class PredictionOptions(Options):
         whole(0, 3),
         "number of convolutions that predict an encoder's attention logits from those of the layer below; 0: the "
         "latter are mixed in unchanged",
-        "a whole number from 0 to 3",
-        "N",
     )
-    pa_kernel_size: int = option(3, odd, "size of these convolutions' square kernels", "an odd number from 1 up", "N")
+    pa_kernel_size: int = option(3, ODD, "size of these convolutions' square kernels")
     pa_alpha: float = option(
         0.1,
-        fraction,
+        FRACTION,
         "weight of the predicted logits, against the layer's own (not --ea-alpha, which weighs evolving attention's "
         "skip connection)",
-        "a number from 0 to 1",
-        "F",
     )
 
     @classmethod

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import register_mechanism
-from ea_fairseq.options import Options, option
+from ea_fairseq.options import Options, switch
 
 DEFAULTS = {"relative_positions": "quadratic", "no_content_scores": True}
 IMAGE_DEFAULTS = {**DEFAULTS, "relative_positions": "quadratic_image"}
@@ -18,8 +18,8 @@ IMAGE_DEFAULTS = {**DEFAULTS, "relative_positions": "quadratic_image"}
 class QuadraticOptions(Options):
     """The flag of quadratic attention."""
 
-    full_width_heads: bool = option(
-        False, bool, "each head of all attentions has as many channels as a word, instead of its share of them"
+    full_width_heads: bool = switch(
+        "each head of all attentions has as many channels as a word, instead of its share of them"
     )
 
 

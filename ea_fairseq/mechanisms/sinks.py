@@ -24,10 +24,8 @@ class SinkOptions(Options):
 
     sink: str = option(
         "learned",
-        one_of("learned", "one"),
+        one_of("learned", "one", metavar="LOGIT"),
         "the logit of the sink: learned for each head, or 0, which adds one to the softmax's sum",
-        "learned or one",
-        "LOGIT",
     )
 
 

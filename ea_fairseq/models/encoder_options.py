@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ea_fairseq.options import Options, fraction, one_of, option, whole
+from ea_fairseq.options import FRACTION, Options, Values, one_of, option, switch, whole
 
 MOST_SEGMENTS = 1024
 CLASS_TOKEN, POOLED = "class_token", "pooled"
@@ -32,28 +32,22 @@ class EncoderOptions(Options):
         whole(0),
         "width of the embeddings if it differs from --encoder-embed-dim; linear layers map between the two. "
         "0: the same width",
-        "a whole number",
-        "N",
     )
     segments: int = option(
-        0,
-        whole(0, MOST_SEGMENTS),
-        "number of segment embeddings; a token's segment is the number of </s> before it",
-        f"a whole number up to {MOST_SEGMENTS:,}",
-        "N",
+        0, whole(0, MOST_SEGMENTS), "number of segment embeddings; a token's segment is the number of </s> before it"
     )
-    layer_norm_eps: float = option(1e-5, positive, "epsilon of layer norms (BERT: 1e-12)", "a number above 0", "F")
+    layer_norm_eps: float = option(
+        1e-5, Values(positive, "a number above 0", "F"), "epsilon of layer norms (BERT: 1e-12)"
+    )
     classification_head: str = option(
         CLASS_TOKEN,
-        one_of(CLASS_TOKEN, POOLED),
+        one_of(CLASS_TOKEN, POOLED, metavar="HEAD"),
         f"what classifies a text: {CLASS_TOKEN}, RoBERTa's head; {POOLED}, an LSTM over words, pooled by attention",
-        f"{CLASS_TOKEN} or {POOLED}",
-        "HEAD",
     )
-    freeze_encoder: bool = option(False, bool, "train the classification head alone")
-    no_token_positional_embeddings: bool = option(False, bool, "do not add position embeddings")
-    checkpoint_activations: bool = option(False, bool, "recompute activations in the backward pass")
-    offload_activations: bool = option(False, bool, "recompute activations, and store the layers' inputs in CPU memory")
+    freeze_encoder: bool = switch("train the classification head alone")
+    no_token_positional_embeddings: bool = switch("do not add position embeddings")
+    checkpoint_activations: bool = switch("recompute activations in the backward pass")
+    offload_activations: bool = switch("recompute activations, and store the layers' inputs in CPU memory")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -76,7 +70,7 @@ class ClassifierOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    dense_connections: bool = option(False, bool, "each layer reads the inputs and outputs of all layers below it")
-    embedding_dropout: float = option(0.4, fraction, "dropout of embeddings", "a number from 0 to 1", "F")
-    encoder_embed_path: str = option("", path_or_empty, "text file of pretrained token embeddings", "", "FILE")
-    freeze_embeddings: bool = option(False, bool, "do not train the token embeddings")
+    dense_connections: bool = switch("each layer reads the inputs and outputs of all layers below it")
+    embedding_dropout: float = option(0.4, FRACTION, "dropout of embeddings")
+    encoder_embed_path: str = option("", Values(path_or_empty, "", "FILE"), "text file of pretrained token embeddings")
+    freeze_embeddings: bool = switch("do not train the token embeddings")

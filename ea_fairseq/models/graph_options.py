@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ea_fairseq.options import Options, fraction, one_of, option, whole
-
-MOST = 1 << 16
+from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, one_of, option
 
 
 @dataclass(frozen=True)
@@ -17,20 +15,16 @@ class GraphOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    graph_layers: int = option(2, whole(1, 1000), "layers", "a whole number from 1 to 1,000", "N")
-    graph_heads: int = option(8, whole(1, MOST), "heads of all layers but the last", "a whole number above 0", "N")
-    head_width: int = option(8, whole(1, MOST), "channels of each of these heads", "a whole number above 0", "N")
-    output_heads: int = option(
-        1, whole(1, MOST), "heads of the last layer, whose outputs are averaged", "a whole number above 0", "N"
-    )
-    dropout: float = option(0.6, fraction, "dropout of inputs and values", "a number from 0 to 1", "F")
-    attention_dropout: float = option(0.6, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
+    graph_layers: int = option(2, DEPTH, "layers")
+    graph_heads: int = option(8, SIZE, "heads of all layers but the last")
+    head_width: int = option(8, SIZE, "channels of each of these heads")
+    output_heads: int = option(1, SIZE, "heads of the last layer, whose outputs are averaged")
+    dropout: float = option(0.6, FRACTION, "dropout of inputs and values")
+    attention_dropout: float = option(0.6, FRACTION, "dropout of attention probabilities")
     ea_heads: str = option(
         "mean",
-        one_of("mean", "mix"),
+        one_of("mean", "mix", metavar="HOW"),
         "how a layer reads logits of the layer below that have another number of heads: their mean or a learned mix",
-        "mean or mix",
-        "HOW",
     )
 
     @classmethod

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import Options, fraction, one_of, option, whole
+from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, Values, one_of, option, whole
 
-MOST = 1 << 16
 DEPTHS = (20, 34, 50, 101, 152)  # of residual networks
 
 
@@ -21,7 +20,7 @@ def depth(text: str) -> int:
 
 def channels(text: str) -> int:
     """Parses a number of channels that can be quartered; raises ValueError otherwise."""
-    number = whole(4, MOST)(text)
+    number = SIZE.parse(text)
     if number % 4:
         raise ValueError(text)
     return number
@@ -35,11 +34,9 @@ class ImageOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    dropout: float = option(0.0, fraction, "dropout", "a number from 0 to 1", "F")
-    attention_dropout: float = option(0.0, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
-    encoder_attention_heads: int = option(
-        8, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
-    )
+    dropout: float = option(0.0, FRACTION, "dropout")
+    attention_dropout: float = option(0.0, FRACTION, "dropout of attention probabilities")
+    encoder_attention_heads: int = option(8, SIZE, "heads of an attention")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -56,20 +53,10 @@ class PatchOptions(ImageOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    encoder_layers: int = option(12, whole(1, 1000), "layers", "a whole number from 1 to 1,000", "N")
-    encoder_embed_dim: int = option(
-        768, whole(1, MOST), "channels of a token", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    encoder_ffn_embed_dim: int = option(
-        3072, whole(1, MOST), "channels inside a feed-forward network", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    patch_size: int = option(
-        16,
-        whole(1, MOST),
-        "pixels a side of the square patches, each of which is a token",
-        "a whole number from 1",
-        "N",
-    )
+    encoder_layers: int = option(12, DEPTH, "layers")
+    encoder_embed_dim: int = option(768, SIZE, "channels of a token")
+    encoder_ffn_embed_dim: int = option(3072, SIZE, "channels inside a feed-forward network")
+    patch_size: int = option(16, SIZE, "pixels a side of the square patches, each of which is a token")
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """Returns the number of rows and columns of patches in an image.
@@ -91,15 +78,11 @@ class VitOptions(PatchOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    encoder_attention_heads: int = option(
-        12, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
-    )
+    encoder_attention_heads: int = option(12, SIZE, "heads of an attention")
     vit_pool: str = option(
         "class",
-        one_of("class", "mean"),
+        one_of("class", "mean", metavar="HOW"),
         "what the classes are predicted from: the class token, or the mean of all patches, without such a token",
-        "class or mean",
-        "HOW",
     )
 
 
@@ -111,27 +94,17 @@ class ConvImageOptions(PatchOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    dropout: float = option(0.1, fraction, "dropout", "a number from 0 to 1", "F")
-    attention_dropout: float = option(0.1, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
-    encoder_layers: int = option(6, whole(1, 1000), "layers", "a whole number from 1 to 1,000", "N")
-    encoder_embed_dim: int = option(
-        400, whole(1, MOST), "channels of a token", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    encoder_ffn_embed_dim: int = option(
-        512, whole(1, MOST), "channels inside a feed-forward network", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    encoder_attention_heads: int = option(
-        9, whole(1, MOST), "heads of an attention, each with as many channels as a token", "a whole number from 1", "N"
-    )
-    patch_size: int = option(
-        2, whole(1, MOST), "pixels a side of the square patches, each of which is a token", "a whole number from 1", "N"
-    )
+    dropout: float = option(0.1, FRACTION, "dropout")
+    attention_dropout: float = option(0.1, FRACTION, "dropout of attention probabilities")
+    encoder_layers: int = option(6, DEPTH, "layers")
+    encoder_embed_dim: int = option(400, SIZE, "channels of a token")
+    encoder_ffn_embed_dim: int = option(512, SIZE, "channels inside a feed-forward network")
+    encoder_attention_heads: int = option(9, SIZE, "heads of an attention, each with as many channels as a token")
+    patch_size: int = option(2, SIZE, "pixels a side of the square patches, each of which is a token")
     pruned_heads: str = option(
         "",
-        str,
+        Values(str, "whole numbers with commas", "N,..."),
         "how many heads are removed from each layer, such as 2,4,1,2,6,0",
-        "whole numbers with commas",
-        "N,...",
     )
 
     def __post_init__(self) -> None:
@@ -163,21 +136,17 @@ class ConvTransformerImageOptions(ImageOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    dropout: float = option(0.2, fraction, "dropout", "a number from 0 to 1", "F")
-    attention_dropout: float = option(0.2, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
-    stage_layers: int = option(3, whole(1, 250), "layers of each of four stages", "a whole number from 1 to 250", "N")
+    dropout: float = option(0.2, FRACTION, "dropout")
+    attention_dropout: float = option(0.2, FRACTION, "dropout of attention probabilities")
+    stage_layers: int = option(3, whole(1, 250), "layers of each of four stages")
     stage_width: int = option(
-        64, channels, "channels of the first stage; others have two or four times as many", "a multiple of 4", "N"
+        64,
+        Values(channels, "a multiple of 4", "N"),
+        "channels of the first stage; others have two or four times as many",
     )
-    encoder_attention_heads: int = option(
-        4, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
-    )
+    encoder_attention_heads: int = option(4, SIZE, "heads of an attention")
     attention_stages: int = option(
-        2,
-        whole(0, 4),
-        "number of last stages in which attention computes half of the channels",
-        "0 to 4",
-        "N",
+        2, whole(0, 4), "number of last stages in which attention computes half of the channels"
     )
 
     @classmethod
@@ -195,12 +164,10 @@ class ResNetOptions(ImageOptions):
         UserError: naming the flag, if a value is out of range.
     """
 
-    resnet_depth: int = option(34, depth, "layers of the network", "one of " + ", ".join(map(str, DEPTHS)), "N")
+    resnet_depth: int = option(34, Values(depth, "one of " + ", ".join(map(str, DEPTHS)), "N"), "layers of the network")
     augment: str = option(
         "first",
-        one_of("none", "first", "both"),
+        one_of("none", "first", "both", metavar="WHICH"),
         "which 3x3 convolutions of a block attention augments, from the second of four stages on: none, the first, or "
         "both",
-        "none, first or both",
-        "WHICH",
     )

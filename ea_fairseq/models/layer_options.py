@@ -12,7 +12,7 @@ from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.errors import UserError
 from ea_fairseq.models.connections import CONNECTIONS, AttentionResidual, Stack
 from ea_fairseq.models.mudd import separate_inputs
-from ea_fairseq.options import Options, one_of, option, whole
+from ea_fairseq.options import Options, one_of, option, switch, whole
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {  # Shazeer, GLU Variants Improve Transformer, 2020, by --ffn
     "swiglu": F.silu,
@@ -36,34 +36,26 @@ class LayerOptions(Options):
         "layer",
         one_of("layer", "rms"),
         "norms of all sub-layers: layer norm, or root mean square norm (rms) without means and biases",
-        "layer or rms",
-        "NAME",
     )
     ffn: str = option(
         "plain",
         one_of(*FFNS),
         "feed-forward networks: plain, with --activation-fn; swiglu or geglu, whose hidden units are gated",
-        "one of " + ", ".join(FFNS),
-        "NAME",
     )
     gated_ffn_dim: int = option(
         0,
         whole(0),
         "hidden units of gated feed-forward networks; 0: two thirds of those of plain ones, to the nearest multiple of "
         f"{MULTIPLE}",
-        "a whole number",
-        "N",
     )
-    no_biases: bool = option(False, bool, "linear layers and norms of the layers have no biases")
-    qk_norm: bool = option(False, bool, "normalize the queries and keys of each head by their root mean square")
-    no_scale_attention: bool = option(False, bool, "do not divide scores by the square root of a head's width")
-    scale_logits: bool = option(False, bool, "divide the logits of tokens by the square root of the decoder's width")
+    no_biases: bool = switch("linear layers and norms of the layers have no biases")
+    qk_norm: bool = switch("normalize the queries and keys of each head by their root mean square")
+    no_scale_attention: bool = switch("do not divide scores by the square root of a head's width")
+    scale_logits: bool = switch("divide the logits of tokens by the square root of the decoder's width")
     head_dim: int = option(
         0,
         whole(0),
         "channels of the queries, keys and values of each head; 0: those of the layer, divided by the number of heads",
-        "a whole number",
-        "N",
     )
     connections: str = option(
         "residual",
@@ -71,19 +63,13 @@ class LayerOptions(Options):
         "what connects sub-layers: their sum (residual), attention residuals (attention) or their delta form (delta), "
         "hyper-connections (hyper) or manifold-constrained ones (mhc); or weighted sums of layers: DenseFormer's "
         "(dense), or MUDD's, which are separate for queries, keys, values and residuals (mudd)",
-        "one of " + ", ".join(CONNECTED),
-        "NAME",
     )
-    streams: int = option(4, whole(1, 64), "streams of --connections hyper and mhc", "a whole number from 1 to 64", "N")
+    streams: int = option(4, whole(1, 64), "streams of --connections hyper and mhc")
     residual_block: int = option(
-        1,
-        whole(1),
-        "number of sub-layers whose outputs --connections attention sums into one vector",
-        "a whole number from 1",
-        "N",
+        1, whole(1), "number of sub-layers whose outputs --connections attention sums into one vector"
     )
-    start_with_padding: bool = option(False, bool, "the decoder reads <pad>, not </s>, before the first token")
-    final_dropout: bool = option(False, bool, "apply --dropout to the output of encoder and decoder, too")
+    start_with_padding: bool = switch("the decoder reads <pad>, not </s>, before the first token")
+    final_dropout: bool = switch("apply --dropout to the output of encoder and decoder, too")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ea_fairseq.options import Options, option
+from ea_fairseq.options import Options, Values, option, switch
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -24,12 +24,10 @@ class T5Options(Options):
 
     ea_in: str = option(
         "encoder",
-        kinds,
+        Values(kinds, "some of encoder, decoder and cross, with commas", "KINDS"),
         "attentions with the mechanism, others are plain: encoder, decoder (self-attentions), cross (encoder-decoder)",
-        "some of encoder, decoder and cross, with commas",
-        "KINDS",
     )
-    untied_output: bool = option(False, bool, "the output projection has its own weights instead of the embeddings")
+    untied_output: bool = switch("the output projection has its own weights instead of the embeddings")
 
     @property
     def kinds(self) -> list[str]:

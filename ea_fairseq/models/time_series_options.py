@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import Options, fraction, option, whole
-
-MOST = 1 << 16
+from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, option, switch
 
 
 @dataclass(frozen=True)
@@ -18,11 +16,9 @@ class TimeSeriesOptions(Options):
         UserError: naming the flag, if a value is out of range.
     """
 
-    blocks: int = option(
-        3, whole(1, 1000), "number of blocks or of recurrent layers", "a whole number from 1 to 1,000", "N"
-    )
-    width: int = option(64, whole(1, MOST), "channels of a step in a model", f"a whole number from 1 to {MOST:,}", "N")
-    dropout: float = option(0.1, fraction, "dropout", "a number from 0 to 1", "F")
+    blocks: int = option(3, DEPTH, "number of blocks or of recurrent layers")
+    width: int = option(64, SIZE, "channels of a step in a model")
+    dropout: float = option(0.1, FRACTION, "dropout")
 
     @classmethod
     def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
@@ -41,27 +37,15 @@ class DCTransformerOptions(TimeSeriesOptions):
 
     attention_share: float = option(
         0.25,
-        fraction,
+        FRACTION,
         "share p of the channels that attention computes; a dilated convolution computes the others. 0: no attention, "
         "1: no convolution",
-        "a number from 0 to 1",
-        "F",
     )
-    encoder_attention_heads: int = option(
-        8, whole(1, MOST), "heads of an attention", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    attention_dropout: float = option(0.0, fraction, "dropout of attention probabilities", "a number from 0 to 1", "F")
-    ffn_width: int = option(
-        256, whole(1, MOST), "channels inside a feed-forward network", f"a whole number from 1 to {MOST:,}", "N"
-    )
-    dilation_base: int = option(
-        2,
-        whole(1, MOST),
-        "base b of the dilations: layer i, from 0, has the dilation b^i",
-        f"a whole number from 1 to {MOST:,}",
-        "N",
-    )
-    causal_conv: bool = option(False, bool, "dilated convolutions read no later step; attention reads all steps")
+    encoder_attention_heads: int = option(8, SIZE, "heads of an attention")
+    attention_dropout: float = option(0.0, FRACTION, "dropout of attention probabilities")
+    ffn_width: int = option(256, SIZE, "channels inside a feed-forward network")
+    dilation_base: int = option(2, SIZE, "base b of the dilations: layer i, from 0, has the dilation b^i")
+    causal_conv: bool = switch("dilated convolutions read no later step; attention reads all steps")
 
     def __post_init__(self) -> None:
         super().__post_init__()

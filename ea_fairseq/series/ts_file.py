@@ -7,7 +7,6 @@ values by commas, and the target last.
 import gzip
 import math
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ea_fairseq.errors import UserError
-from ea_fairseq.options import whole
+from ea_fairseq.options import Values, whole
 from ea_fairseq.plain.text_lines import open_bytes
 
 MAX_CHANNELS, MAX_STEPS, MAX_LABELS = 1 << 16, 1 << 20, 10_000
@@ -72,17 +71,17 @@ def class_names(text: str) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-CHANNELS = ("channels", whole(1, MAX_CHANNELS), f"a whole number from 1 to {MAX_CHANNELS:,}")
+CHANNELS = ("channels", whole(1, MAX_CHANNELS))
 SWITCHES = {"timestamps": "timestamps", "missing": "missing", "univariate": "univariate"}
 SWITCHES |= {"equallength": "equal_length", "targetlabel": "has_number"}
-# For each lower-case name after the @: the field of TsHeader, its parser, and what the value must be.
-ENTRIES: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "problemname": ("name", str, "a name"),
+# For each lower-case name after the @: the field of TsHeader, and its values.
+ENTRIES: dict[str, tuple[str, Values]] = {
+    "problemname": ("name", Values(str, "a name")),
     "dimension": CHANNELS,
     "dimensions": CHANNELS,
-    "serieslength": ("length", whole(1, MAX_STEPS), f"a whole number from 1 to {MAX_STEPS:,}"),
-    "classlabel": ("labels", class_names, f"false, or true and the names of up to {MAX_LABELS:,} classes"),
-    **{name: (switch, boolean, "true or false") for name, switch in SWITCHES.items()},
+    "serieslength": ("length", whole(1, MAX_STEPS)),
+    "classlabel": ("labels", Values(class_names, f"false, or true and the names of up to {MAX_LABELS:,} classes")),
+    **{name: (switch, Values(boolean, "true or false")) for name, switch in SWITCHES.items()},
 }
 
 
@@ -129,12 +128,12 @@ class TsHeader:
         name, _, text = line[1:].partition(" ")
         if name.lower() not in ENTRIES:
             raise UserError(f"{line[:40]!r} is no entry of a .ts file's header")
-        entry, parse, wanted = ENTRIES[name.lower()]
+        entry, values = ENTRIES[name.lower()]
         before = getattr(self, entry)
         try:
-            setattr(self, entry, parse(text.strip()))
+            setattr(self, entry, values.parse(text.strip()))
         except (ValueError, OverflowError):
-            raise UserError(f"@{name} must be {wanted}, not {text.strip()[:40]!r}") from None
+            raise UserError(f"@{name} must be {values.wanted}, not {text.strip()[:40]!r}") from None
         if entry in self.lines and getattr(self, entry) != before:
             raise UserError(f"{line[:40]!r} contradicts {self.lines[entry][:40]!r}")
         self.lines[entry] = line

@@ -234,7 +234,7 @@ def test_edges_of_a_graph_have_no_such_mechanism():
         ("gated_attention", {"gate": "word"}, "--gate must be head or channel, not 'word'"),
         ("sink_attention", {"sink": "0"}, "--sink must be learned or one, not '0'"),
         ("depth_attention", {"depth_every": 0}, "--depth-every must be a whole number from 1 up, not 0"),
-        ("diff_transformer", {"diff_version": 3}, "--diff-version must be 1 or 2, not 3"),
+        ("diff_transformer", {"diff_version": 3}, "--diff-version must be a whole number from 1 to 2, not 3"),
         (
             "diff_transformer",
             {"diff_version": 2, "relative_positions": "t5", "no_content_scores": True},

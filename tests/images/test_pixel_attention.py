@@ -125,7 +125,7 @@ REFUSED = [
     ("conv_transformer_image", "ea_transformer", {"attention_stages": 0}, "--attention-stages 0 .* --arch cnn_image"),
     ("conv_transformer_image", None, {"encoder_attention_heads": 3}, "--encoder-attention-heads 3 does not divide 16"),
     ("conv_transformer_image", None, {"stage_width": 6}, "--stage-width must be a multiple of 4, not 6"),
-    ("aa_resnet_20", None, {"augment": "all"}, "--augment must be none, first or both, not 'all'"),
+    ("aa_resnet_20", None, {"augment": "all"}, "--augment must be one of none, first, both, not 'all'"),
     ("aa_resnet_20", None, {"resnet_depth": "18"}, "--resnet-depth must be one of 20, 34, 50, 101, 152, not '18'"),
     (
         "aa_resnet_20",

@@ -187,7 +187,7 @@ def test_a_flag_of_a_decoder_is_refused(opt):
 
 REFUSED = [
     ({"embedding_size": -1}, "--embedding-size must be a whole number, not -1"),
-    ({"segments": "two"}, "--segments must be a whole number up to 1,024, not 'two'"),
+    ({"segments": "two"}, "--segments must be a whole number from 0 to 1,024, not 'two'"),
     ({"layer_norm_eps": 0}, "--layer-norm-eps must be a number above 0, not 0"),
     ({"encoder_attention_heads": 3}, "--encoder-attention-heads must divide --encoder-embed-dim, but 3 is no divisor"),
     ({"ea_alpha": 2}, "--ea-alpha must be a number from 0 to 1, not 2"),

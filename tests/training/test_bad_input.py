@@ -79,7 +79,7 @@ FLAGS = {
     "even kernel": (["--ea-kernel-size", "4"], "--ea-kernel-size must be an odd number from 1 up, not '4'"),
     "no kernel": (["--ea-kernel-size", "0"], "--ea-kernel-size must be an odd number from 1 up, not '0'"),
     "broken kernel": (["--ea-kernel-size", "1.5"], "--ea-kernel-size must be an odd number from 1 up, not '1.5'"),
-    "unknown start": (["--ea-init", "zero"], "--ea-init must be auto, identity or random, not 'zero'"),
+    "unknown start": (["--ea-init", "zero"], "--ea-init must be one of auto, identity, random, not 'zero'"),
     "missing value": (["--ea-alpha"], "--ea-alpha: expected one argument"),
     "unknown architecture": (["--arch", "ea_transformer_huge"], "'ea_transformer_huge'"),
     "misspelt architecture": (
