@@ -9,13 +9,14 @@ from pathlib import Path
 from ea_fairseq.data.binarize import Description, binarize_sentences
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.labels import Classes, Scores
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import ARCHIVES, SENTENCES, Option, folder, sources, text_settings
 from ea_fairseq.data.tables import check_tables, take_table
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.text_to_text import plan_text_to_text
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.text.subwords import T5
 
 SIDES = ("input0", "input1")  # as fairseq calls them

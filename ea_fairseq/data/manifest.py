@@ -10,7 +10,6 @@ from pathlib import Path
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.errors import UserError
 
-SPLITS = ("train", "valid", "test")
 BACK_TRANSLATIONS = "train1"  # fairseq reads it after train, and --upsample-primary does not repeat it
 TRAINING = ("train", BACK_TRANSLATIONS)
 PARTS = (*TRAINING, "valid", "test")

@@ -9,11 +9,11 @@ from ea_fairseq.data.archives import Sources
 from ea_fairseq.data.binarize import Description, binarize
 from ea_fairseq.data.data_set import DataSet
 from ea_fairseq.data.extract import extract_verified
-from ea_fairseq.data.manifest import SPLITS
 from ea_fairseq.data.options import ARCHIVES, PAIRS, sources, text_settings
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.split_folder import SPLITS
 
 SETTINGS = (
     *("lowercase", "dash_splits", "separate_subword", "joined_dictionary", "normalize"),

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from ea_fairseq.data.archives import verified
 from ea_fairseq.data.extract import FormatError
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.transform import EveryNth, Sample
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy, writing
 
 LABELS = "labels"

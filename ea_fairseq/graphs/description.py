@@ -46,8 +46,3 @@ class GraphDescription:
         if not (1 <= found.features <= MOST and 1 <= found.classes <= MAX_CLASSES):
             raise UserError("its graph must have features and classes")
         return found
-
-    @property
-    def state(self) -> dict[str, int]:
-        """Plain values for a checkpoint."""
-        return asdict(self)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.split_folder import SPLITS
 
 NODES, EDGES = "nodes.tsv", "edges.tsv"
 COLUMNS = {NODES: ["node", "label", "split", "features"], EDGES: ["a", "b"]}
-SPLITS = ("train", "valid", "test")
 NONE = "-"  # a node without a label, or in no split
 MOST = 1 << 22  # nodes, edges, or features
 MAX_CLASSES = 10_000

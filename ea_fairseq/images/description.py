@@ -1,7 +1,7 @@
 """What a checkpoint records of the images that its model was trained on, so that predictions need no data."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -61,12 +61,6 @@ class ImageDescription:
         require_statistics(mean, deviation, MAX_CHANNELS)
         require_labels(found.labels, MAX_LABELS)
         return found
-
-    @property
-    def state(self) -> dict:
-        """Plain values for a checkpoint."""
-        plain = asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
     @property
     def channels(self) -> int:

@@ -6,50 +6,30 @@ from pathlib import Path
 
 import numpy as np
 
-from ea_fairseq.errors import UserError
 from ea_fairseq.images.archive import ImageSet, read_archive
 from ea_fairseq.plain.files import replacing
 from ea_fairseq.plain.output_folder import wait_for_lock
+from ea_fairseq.plain.split_folder import SplitFolder
 
 logger = logging.getLogger(__name__)
 
 
-class ImageFolder:
+class ImageFolder(SplitFolder[ImageSet]):
     """The archives of a folder; each is read once, when it is needed.
 
     Args:
         cache: folder for decoded images, which is made if necessary; None decodes the archives in each process.
     """
 
+    ending = "tar"
+
     def __init__(self, folder: str | Path, cache: str | Path | None = None):
-        self.folder, self.cache = Path(folder), None if cache is None else Path(cache)
-        self._read: dict[str, ImageSet] = {}
+        super().__init__(folder)
+        self.cache = None if cache is None else Path(cache)
 
-    def find(self, split: str) -> Path | None:
-        """Returns the archive of a split, or None if there is none.
-
-        Raises:
-            UserError: if there are two, or no folder.
-        """
-        if not self.folder.is_dir():
-            raise UserError(f"there is no folder {self.folder}: name one that has train.tar or train.tar.gz")
-        found = [path for name in (f"{split}.tar", f"{split}.tar.gz") if (path := self.folder / name).exists()]
-        if len(found) > 1:
-            raise UserError(f"{self.folder} has both {found[0].name} and {found[1].name}: leave one of them there")
-        return found[0] if found else None
-
-    def read(self, split: str) -> ImageSet:
-        """Returns the images of a split.
-
-        Raises:
-            UserError: naming the archive that is missing, or the member that is malformed.
-        """
-        if split not in self._read:
-            path = self.find(split)
-            if path is None:
-                raise UserError(f"there is no {split}.tar or {split}.tar.gz in {self.folder}")
-            self._read[split] = read_archive(path, split) if self.cache is None else cached(path, split, self.cache)
-        return self._read[split]
+    def load(self, path: Path, split: str) -> ImageSet:
+        """Reads the images of a split; raises UserError naming the member that is malformed."""
+        return read_archive(path, split) if self.cache is None else cached(path, split, self.cache)
 
 
 def cached(path: Path, split: str, cache: Path) -> ImageSet:

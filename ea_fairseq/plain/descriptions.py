@@ -1,9 +1,16 @@
-"""Checks of what a checkpoint records of its training data; the values are not trusted."""
+"""What a checkpoint records of its training data, as plain values, which are not trusted when they are read."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from ea_fairseq.errors import UserError
+
+
+def plain_values(description: Any) -> dict:
+    """Returns the fields of a dataclass for a checkpoint, tuples as lists."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(description).items()}
 
 
 def require_statistics(mean: Sequence[float], deviation: Sequence[float], channels: int) -> None:

@@ -1,6 +1,6 @@
 """What a checkpoint records of the time series that its model was trained on, so that predictions need no data."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -58,12 +58,6 @@ class SeriesDescription:
         if labels is not None:
             require_labels(labels, MAX_LABELS)
         return found
-
-    @property
-    def state(self) -> dict:
-        """Plain values for a checkpoint."""
-        plain = asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
     @property
     def channels(self) -> int:

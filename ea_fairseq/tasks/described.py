@@ -8,6 +8,7 @@ from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.descriptions import plain_values
 
 
 class Description(Protocol):
@@ -16,10 +17,6 @@ class Description(Protocol):
     @classmethod
     def from_state(cls, state: Any) -> Self:
         """Reads plain values, which are not trusted."""
-
-    @property
-    def state(self) -> dict:
-        """Plain values."""
 
 
 D = TypeVar("D", bound=Description)
@@ -39,7 +36,7 @@ class DescribedTask(FairseqTask, Generic[D]):
     def __init__(self, cfg: Any, **kwargs: Any):
         super().__init__(cfg)
         self._description: D | None = None
-        self.state.add_factory(self.state_name, lambda: self.measure().state)
+        self.state.add_factory(self.state_name, lambda: plain_values(self.measure()))
 
     def measure(self) -> D:
         """Describes the training data."""
@@ -59,7 +56,7 @@ class DescribedTask(FairseqTask, Generic[D]):
             UserError: if it is invalid.
         """
         description = self._description = self.describes.from_state(state_dict.get(self.state_name))
-        self.state.merge_state_dict({self.state_name: description.state})
+        self.state.merge_state_dict({self.state_name: plain_values(description)})
 
     def require_criterion(self, cfg: Any, kind: type[FairseqCriterion], name: str) -> None:
         """Raises UserError unless the requested criterion is of a kind, or comes from a user-dir."""

@@ -12,10 +12,10 @@ from omegaconf import II
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.flags import flag_of
+from ea_fairseq.plain.split_folder import SPLITS, SplitFolder
 from ea_fairseq.tasks.described import D, DescribedTask
 
 logger = logging.getLogger(__name__)
-SPLITS = ("train", "valid", "test")
 
 
 @dataclass
@@ -37,13 +37,13 @@ class FolderTask(DescribedTask[D]):
     Args:
         noun: what messages call the examples, a class attribute.
         ranges: lowest and highest value of each numeric flag, a class attribute.
-        folder: ``find(split)`` returns the path of a split or None, and ``read(split)`` its examples.
+        folder: with the files of the splits.
     """
 
     noun: ClassVar[str]
     ranges: ClassVar[dict[str, tuple[float, float]]] = {"valid_ratio": (0, 0.999), "split_seed": (0, 2**32 - 1)}
 
-    def __init__(self, cfg: Any, folder: Any, **kwargs: Any):
+    def __init__(self, cfg: Any, folder: SplitFolder, **kwargs: Any):
         super().__init__(cfg)
         self.check(cfg)
         self.folder = folder
@@ -84,8 +84,7 @@ class FolderTask(DescribedTask[D]):
         """
         if split not in SPLITS:
             raise UserError(f"there is no set {split!r} of {self.noun}: take one of {', '.join(SPLITS)}")
-        from_train = split == "valid" and not self.folder.find("valid")
-        file, indices = self.folder.read("train" if from_train else split), self.indices(split)
+        file, indices = self.folder.read(self.folder.origin(split)), self.indices(split)
         self.require_fitting(file)
         if split == "train":
             self.warn_of_test_set()

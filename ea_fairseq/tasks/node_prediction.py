@@ -19,7 +19,8 @@ from torch import Tensor
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.dataset import NodeDataset
 from ea_fairseq.graphs.description import GraphDescription
-from ea_fairseq.graphs.graph import SPLITS, Graph
+from ea_fairseq.graphs.graph import Graph
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.tasks.described import DescribedTask, numbered_classes
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dataset_runs import SPLITS, TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
+from dataset_runs import TABLE, Archives, Output, assert_one_sentence, path_of, prepare, prepared
 from datasets import (
     BPE,
     DATA_SETS,
@@ -24,6 +24,7 @@ from datasets import (
     DataSet,
 )
 from ea_fairseq.data.tokenization import Tokenization
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.text.preparation import Preparation
 from fairseq_steps import fairseq_iwslt14, read
 from mirror import WEB_PAGE, Mirror, cut, failure, redirect

@@ -14,6 +14,7 @@ from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.images.folder import ImageFolder
 from ea_fairseq.images.transforms import CUT_OUT, PADDING, Augmentation
+from ea_fairseq.plain.descriptions import plain_values
 from ea_fairseq.tasks.image_prediction import ImagePredictionConfig, ImagePredictionTask
 from image_archives import LABELS, draw_images, members, write_images
 from small_archives import pack
@@ -42,7 +43,7 @@ def test_statistics_are_those_of_all_pixels(count, channels, seed, constant):
     values = images.reshape(-1, channels) / 255
     assert found.mean == pytest.approx(values.mean(axis=0))
     assert found.deviation == pytest.approx([1.0] * constant + values.std(axis=0)[constant:].tolist())
-    assert ImageDescription.from_state(found.state) == found
+    assert ImageDescription.from_state(plain_values(found)) == found
 
 
 def test_models_read_mean_0_and_deviation_1_over_the_training_part(folder):
@@ -213,7 +214,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("sentence", "change"), [(one, change) for one in CHANGES for change in CHANGES[one]])
 def test_a_description_that_cannot_be_is_refused(sentence, change):
-    assert ImageDescription.from_state(STATE).state == STATE
+    assert plain_values(ImageDescription.from_state(STATE)) == STATE
     with pytest.raises(UserError, match=f"^{sentence}$"):
         ImageDescription.from_state(STATE | change)
     for nothing in (None, 7, [], {}):

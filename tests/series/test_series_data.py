@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from ea_fairseq.criterions.masked_values import MaskedValuesCriterion
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.descriptions import plain_values
 from ea_fairseq.series.dataset import MaskedSeriesDataset, SeriesDataset, draw_segments
 from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.tasks.masked_time_series import MaskedTimeSeriesConfig, MaskedTimeSeriesTask
@@ -206,7 +207,7 @@ def test_the_loss_is_the_sum_of_squared_errors_of_masked_values_and_is_logged_as
 def test_a_description_comes_back_from_a_checkpoint_and_a_changed_one_is_refused():
     description = SeriesDescription.of([np.array([[1.0, np.nan], [3.0, 5.0]], np.float32)], True, 7, ("a", "b"))
     assert (description.mean, description.deviation) == ((2.0, 5.0), (1.0, 1.0))
-    state = OmegaConf.to_container(OmegaConf.create(description.state))
+    state = OmegaConf.to_container(OmegaConf.create(plain_values(description)))
     assert SeriesDescription.from_state(state) == description
     changes = {"mean": [1.0], "deviation": [0.0, 1.0], "longest": 1 << 40, "labels": ["a", "\x1b"], "normalized": None}
     for name, value in changes.items():

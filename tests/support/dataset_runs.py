@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from corpora import run_prepare
 from datasets import TEST, TRAIN, DataSet
 from ea_fairseq.data.archives import Place, read_table
+from ea_fairseq.plain.split_folder import SPLITS
 from fairseq_steps import read
 from small_archives import write_archives
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = read_table(REPOSITORY / "ea_fairseq/data/archives.tsv")
-SPLITS = ("train", "valid", "test")
 QUICK = {"DOWNLOAD_ATTEMPTS": "3", "DOWNLOAD_WAIT": "0.01", "DOWNLOAD_STALL": "20"}
 
 

@@ -9,7 +9,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq.graphs.description import GraphDescription
-from ea_fairseq.graphs.graph import NONE, SPLITS, Graph
+from ea_fairseq.graphs.graph import NONE, Graph
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.tasks.node_prediction import HEAD
 
 ARCHS = ("gat", "ea_gat", "pa_gat", "realformer_gat", "talking_heads_gat")

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from ea_fairseq.data.checked_text import CheckedPairs, check_pairs, find_tags
-from ea_fairseq.data.manifest import BACK_TRANSLATIONS, PARTS, SPLITS
+from ea_fairseq.data.manifest import BACK_TRANSLATIONS, PARTS
 from ea_fairseq.data.options import PAIRS, Option
 from ea_fairseq.data.pairs import SentencePairs
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.plain.text_lines import writing
 from ea_fairseq.text.tags import BACK_TRANSLATED, TAGS, tag_token
 

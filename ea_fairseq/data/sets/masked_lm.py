@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ea_fairseq.data import manifest
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.manifest import MANIFEST, SPLITS, sha256
+from ea_fairseq.data.manifest import MANIFEST, sha256
 from ea_fairseq.data.options import Option
 from ea_fairseq.data.plan import Plan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.records import written_by
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.text.preparation import PREPARATION, Preparation
 
 KEPT = ("tokenizer", "normalize", "dash_splits", "lowercase", "subword")

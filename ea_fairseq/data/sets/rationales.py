@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ea_fairseq.data.documents import TEXTS, Document, read_documents
 from ea_fairseq.data.labelled import SIDES, VOCABULARY, LabelledSentences, Task
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import COUNT, SENTENCES, Option, folder
 from ea_fairseq.data.tables import LABEL, write_examples
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.plain.text_lines import find_file
 
 

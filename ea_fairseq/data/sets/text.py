@@ -7,12 +7,13 @@ from pathlib import Path
 from ea_fairseq.data.binarize import Description, binarize_text
 from ea_fairseq.data.checked_text import CheckedPairs, check_file
 from ea_fairseq.data.data_set import DataSet
-from ea_fairseq.data.manifest import SPLITS, sha256
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.options import SENTENCES, Option, folder, text_settings
 from ea_fairseq.data.sets.corpus import plan_links
 from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.data.text_to_text import DICTIONARY, read_vocabulary
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.split_folder import SPLITS
 from ea_fairseq.plain.text_lines import find_file
 from ea_fairseq.text.subwords import T5
 

@@ -9,6 +9,7 @@ from ea_fairseq.data.manifest import MANIFEST, sha256
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.scoring.results import Dataset
 from ea_fairseq.plain.records import FileName
+from ea_fairseq.plain.split_folder import SPLITS, SplitFolder
 
 EMBEDDING = "encoder.sentence_encoder.embed_tokens.weight"
 
@@ -92,25 +93,39 @@ class TextData(EncoderData):
         return [self.dictionary, f"{subset}.bin", f"{subset}.idx"]
 
 
-class SeriesData(Binarised):
+class SplitData(Binarised):
+    """Data with one file for each subset, of which the validation set may be split off the training set."""
+
+    noun: ClassVar[str]
+
+    def files(self) -> SplitFolder:
+        """The files of the folder."""
+        raise NotImplementedError
+
+    def file_names(self, subset: str) -> list[str]:
+        """The file of a subset."""
+        if subset not in SPLITS:
+            raise UserError(f"--subset: {self.noun} have {', '.join(SPLITS)}, not {subset}.")
+        files = self.files()
+        path = files.find(files.origin(subset))
+        return [path.name if path else f"{subset}.{files.ending}"]
+
+
+class SeriesData(SplitData):
     """Time series with classes, or with numbers to predict."""
 
-    task = "time_series_prediction"
+    task, noun = "time_series_prediction", "time series"
 
     @staticmethod
     def is_in(folder: Path) -> bool:
         """Whether a folder has time series."""
         return any(path.name.endswith((".ts", ".ts.gz")) for path in folder.iterdir())
 
-    def file_names(self, subset: str) -> list[str]:
-        """The file of a subset; validation series may be split off the training set."""
-        from ea_fairseq.series.folder import SPLITS, SeriesFolder
+    def files(self) -> SplitFolder:
+        """The files of the folder."""
+        from ea_fairseq.series.folder import SeriesFolder
 
-        if subset not in SPLITS:
-            raise UserError(f"--subset: time series have {', '.join(SPLITS)}, not {subset}.")
-        files = SeriesFolder(self.folder)
-        path = files.find(subset) or (files.find("train") if subset == "valid" else None)
-        return [path.name if path else f"{subset}.ts"]
+        return SeriesFolder(self.folder)
 
 
 class GraphData(Binarised):
@@ -128,23 +143,18 @@ class GraphData(Binarised):
         return ["nodes.tsv", "edges.tsv"]
 
 
-class ImageData(Binarised):
+class ImageData(SplitData):
     """Archives of images with classes."""
 
-    task = "image_prediction"
+    task, noun = "image_prediction", "images"
 
     @staticmethod
     def is_in(folder: Path) -> bool:
         """Whether a folder has the archive of a training set."""
         return any((folder / f"train{ending}").is_file() for ending in (".tar", ".tar.gz"))
 
-    def file_names(self, subset: str) -> list[str]:
-        """The archive of a subset; validation images may be split off the training set."""
+    def files(self) -> SplitFolder:
+        """The files of the folder."""
         from ea_fairseq.images.folder import ImageFolder
-        from ea_fairseq.tasks.folder import SPLITS
 
-        if subset not in SPLITS:
-            raise UserError(f"--subset: images have {', '.join(SPLITS)}, not {subset}.")
-        files = ImageFolder(self.folder)
-        path = files.find(subset) or (files.find("train") if subset == "valid" else None)
-        return [path.name if path else f"{subset}.tar"]
+        return ImageFolder(self.folder)
