@@ -46,3 +46,8 @@ class GraphDescription:
         if not (1 <= found.features <= MOST and 1 <= found.classes <= MAX_CLASSES):
             raise UserError("its graph must have features and classes")
         return found
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a model, one for each class."""
+        return self.classes

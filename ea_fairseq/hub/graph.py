@@ -15,7 +15,8 @@ from ea_fairseq.graphs.graph import Graph
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction
 from ea_fairseq.hub.single_model import load_single
-from ea_fairseq.tasks.node_prediction import HEAD, NodePredictionTask
+from ea_fairseq.tasks.node_prediction import NodePredictionTask
+from ea_fairseq.tasks.prediction import HEAD
 
 SHOWN = 30  # maximum number of nodes in a neighbourhood
 

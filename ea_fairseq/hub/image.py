@@ -15,7 +15,8 @@ from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction, sentence_of
 from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.images.archive import decode
-from ea_fairseq.tasks.image_prediction import HEAD, ImagePredictionTask
+from ea_fairseq.tasks.image_prediction import ImagePredictionTask
+from ea_fairseq.tasks.prediction import HEAD
 
 Image = str | Path | np.ndarray
 

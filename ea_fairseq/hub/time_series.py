@@ -16,7 +16,8 @@ from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction, sentence_of
 from ea_fairseq.hub.single_model import load_single
 from ea_fairseq.series.dataset import SeriesDataset
-from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
+from ea_fairseq.tasks.prediction import HEAD
+from ea_fairseq.tasks.time_series_prediction import TimeSeriesPredictionTask
 
 
 class EATimeSeries:

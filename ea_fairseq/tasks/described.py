@@ -3,7 +3,6 @@
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from fairseq.criterions import CRITERION_REGISTRY, FairseqCriterion
-from fairseq.data import Dictionary
 from fairseq.data.iterators import EpochBatchIterating
 from fairseq.tasks import FairseqTask
 
@@ -17,6 +16,10 @@ class Description(Protocol):
     @classmethod
     def from_state(cls, state: Any) -> Self:
         """Reads plain values, which are not trusted."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a model."""
 
 
 D = TypeVar("D", bound=Description)
@@ -73,11 +76,3 @@ class DescribedTask(FairseqTask, Generic[D]):
         """None: the examples have no tokens."""
 
     target_dictionary = source_dictionary
-
-
-def numbered_classes(count: int) -> Dictionary:
-    """Returns a dictionary of class indices as text, which fairseq's ``sentence_prediction`` reads as integers."""
-    numbers = Dictionary()
-    for number in range(count):
-        numbers.add_symbol(str(number))
-    return numbers

@@ -5,8 +5,6 @@ from typing import Any, Optional
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
-from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
@@ -19,10 +17,9 @@ from ea_fairseq.images.archive import ImageSet
 from ea_fairseq.images.dataset import AUGMENTATIONS, ImageDataset
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.images.folder import ImageFolder
-from ea_fairseq.tasks.described import numbered_classes
 from ea_fairseq.tasks.folder import FolderConfig, FolderTask, require_known_labels
+from ea_fairseq.tasks.prediction import HEAD, PredictionTask
 
-HEAD = SentencePredictionConfig.classification_head_name
 BEST = 5  # classes that count for top-5 accuracy
 
 
@@ -50,7 +47,7 @@ class ImagePredictionConfig(FolderConfig):
 
 
 @register_task("image_prediction", dataclass=ImagePredictionConfig)
-class ImagePredictionTask(FolderTask[ImageDescription]):
+class ImagePredictionTask(PredictionTask[ImageDescription], FolderTask[ImageDescription]):
     """Predicts the classes of images."""
 
     describes, state_name, noun = ImageDescription, "images", "images"
@@ -96,19 +93,6 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
         model.register_classification_head(HEAD, self.description.outputs)
         return model
 
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
-        """Builds the criterion.
-
-        Raises:
-            UserError: if it is for another task, for regression, or for another head.
-        """
-        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
-        if getattr(cfg, "regression_target", False):
-            raise UserError("--regression-target is for numbers to predict, and images have classes: leave it out")
-        if getattr(cfg, "classification_head_name", HEAD) != HEAD:
-            raise UserError("--classification-head-name is not for images, whose models have one head: leave it out")
-        return super().build_criterion(cfg, from_checkpoint)
-
     def valid_step(self, sample: dict, model: Any, criterion: FairseqCriterion) -> tuple[Tensor, int, dict]:
         """Also counts the images whose class is one of the five most probable."""
         found: list[Tensor] = []
@@ -130,11 +114,6 @@ class ImagePredictionTask(FolderTask[ImageDescription]):
     def max_positions(self) -> int:
         """Returns 1, the size of an image."""
         return 1
-
-    @property
-    def label_dictionary(self) -> Dictionary:
-        """The dictionary of class numbers."""
-        return numbered_classes(self.description.outputs)
 
 
 def best_classes(logits: Tensor) -> Tensor:

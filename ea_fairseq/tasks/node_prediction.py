@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
-from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
@@ -21,10 +19,9 @@ from ea_fairseq.graphs.dataset import NodeDataset
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.graphs.graph import Graph
 from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.tasks.described import DescribedTask, numbered_classes
+from ea_fairseq.tasks.prediction import HEAD, PredictionTask
 
 logger = logging.getLogger(__name__)
-HEAD = SentencePredictionConfig.classification_head_name
 
 
 @dataclass
@@ -42,10 +39,10 @@ class NodePredictionConfig(FairseqDataclass):
 
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
-class NodePredictionTask(DescribedTask[GraphDescription]):
+class NodePredictionTask(PredictionTask[GraphDescription]):
     """Predicts the classes of nodes: each batch has the whole graph, and the loss is over some nodes."""
 
-    describes, state_name = GraphDescription, "graph"
+    describes, state_name, noun = GraphDescription, "graph", "nodes"
 
     def __init__(self, cfg: NodePredictionConfig, **kwargs: Any):
         super().__init__(cfg)
@@ -92,17 +89,8 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
         model = super().build_model(cfg, from_checkpoint)
         if not isinstance(model, GraphModel):
             raise UserError(f"--arch {cfg.arch} is no model of graphs: use one such as gat or ea_gat")
-        model.register_classification_head(HEAD, self.description.classes)
+        model.register_classification_head(HEAD, self.description.outputs)
         return model
-
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
-        """Builds the criterion.
-
-        Raises:
-            UserError: if it is for another task.
-        """
-        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
-        return super().build_criterion(cfg, from_checkpoint)
 
     def train_step(self, sample: dict, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Adds the gradient of the L2 term times the number of nodes, by which fairseq divides."""
@@ -138,8 +126,3 @@ class NodePredictionTask(DescribedTask[GraphDescription]):
     def max_positions(self) -> int:
         """Returns 1, the size of a node."""
         return 1
-
-    @property
-    def label_dictionary(self) -> Dictionary:
-        """The dictionary of class numbers."""
-        return numbered_classes(self.description.classes)

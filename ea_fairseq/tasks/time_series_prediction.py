@@ -1,28 +1,24 @@
 """The task ``time_series_prediction``: classification or regression, for the criterion ``sentence_prediction``."""
 
 import math
-from typing import Any
 
 import numpy as np
 from fairseq.criterions import FairseqCriterion
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
-from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.series.dataset import SeriesDataset
+from ea_fairseq.series.description import SeriesDescription
 from ea_fairseq.series.ts_file import SeriesFile
-from ea_fairseq.tasks.described import numbered_classes
 from ea_fairseq.tasks.folder import require_known_labels
+from ea_fairseq.tasks.prediction import HEAD, PredictionTask
 from ea_fairseq.tasks.time_series import TimeSeriesConfig, TimeSeriesTask
-
-HEAD = SentencePredictionConfig.classification_head_name
 
 
 @register_task("time_series_prediction", dataclass=TimeSeriesConfig)
-class TimeSeriesPredictionTask(TimeSeriesTask):
+class TimeSeriesPredictionTask(PredictionTask[SeriesDescription], TimeSeriesTask):
     """Predicts the class of a series, or a number if its files have numbers as targets."""
 
     def build_dataset(self, file: SeriesFile, indices: np.ndarray, training: bool) -> SeriesDataset:
@@ -51,32 +47,13 @@ class TimeSeriesPredictionTask(TimeSeriesTask):
         """Adds a classification head, which has one output for regression."""
         model.register_classification_head(HEAD, self.description.outputs)
 
-    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> FairseqCriterion:
-        """Builds the criterion.
-
-        Raises:
-            UserError: if the criterion is for another task, another kind of target, or another head.
-        """
-        self.require_criterion(cfg, SentencePredictionCriterion, "sentence_prediction")
-        if getattr(cfg, "regression_target", None) is True and self.description.labels is not None:
-            raise UserError(
-                "--regression-target is for numbers to predict, and these series have classes: leave it out"
-            )
-        if getattr(cfg, "regression_target", None) is False and self.description.labels is None:
-            raise UserError("these series have numbers to predict: give --regression-target")
-        if getattr(cfg, "classification_head_name", HEAD) != HEAD:
-            raise UserError(
-                "--classification-head-name is not for time series, whose models have one head: leave it out"
-            )
-        return super().build_criterion(cfg, from_checkpoint)
-
     @property
-    def label_dictionary(self) -> Dictionary:
-        """The dictionary of class numbers."""
-        return numbered_classes(self.description.outputs)
+    def has_classes(self) -> bool:
+        """Whether classes are predicted, not numbers."""
+        return self.description.labels is not None
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Logs fairseq's metrics and, for regression, ``rmse``, the root of the mean squared error."""
         super().reduce_metrics(logging_outputs, criterion)
-        if self.description.labels is None:  # fairseq logs the mean squared error divided by ln 2
+        if not self.has_classes:  # fairseq logs the mean squared error divided by ln 2
             metrics.log_derived("rmse", lambda meters: math.sqrt(meters["loss"].avg * math.log(2)))

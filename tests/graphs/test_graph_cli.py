@@ -149,6 +149,8 @@ def test_the_attention_of_a_node_is_of_its_neighbours(home, log, graph, tmp_path
         (["--arch", "dc_transformer"], "--arch dc_transformer is for --task time_series_prediction"),
         (["--criterion", "cross_entropy"], "--task node_prediction needs --criterion sentence_prediction"),
         (["--graph-heads", "0"], "--graph-heads"),
+        (["--classification-head-name", "other"], "--classification-head-name is not for nodes"),
+        (["--regression-target"], "--regression-target is for numbers, and these nodes have classes"),
     ],
 )
 def test_bad_flags_end_with_a_sentence(flags, sentence, home):

@@ -65,7 +65,7 @@ def test_a_resumed_training_sees_the_same(home, log):
     ("flags", "sentence"),
     [
         (["--criterion", "cross_entropy"], "--task image_prediction needs --criterion sentence_prediction"),
-        (["--regression-target"], "--regression-target is for numbers to predict, and images have classes"),
+        (["--regression-target"], "--regression-target is for numbers, and these images have classes"),
         (["--classification-head-name", "other"], "--classification-head-name is not for images"),
         (["--task", "time_series_prediction"], "there is no train.ts or train.ts.gz in"),
     ],

@@ -164,7 +164,7 @@ def test_numbers_are_predicted_and_their_rmse_is_logged(home, arch):
     assert np.sqrt(np.square(errors).mean()) < 1.0
     refused = run_forked(*command("my numbers", "refused", 1, arch=arch, sizes=sizes), cwd=home)
     assert refused.stderr.splitlines()[-1] == (
-        "fairseq-train: these series have numbers to predict: give --regression-target"
+        "fairseq-train: these time series have numbers to predict: give --regression-target"
     )
 
 

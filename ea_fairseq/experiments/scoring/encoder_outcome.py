@@ -32,7 +32,8 @@ from ea_fairseq.models.roberta import MechanismRoberta
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.tasks.image_prediction import ImagePredictionTask, best_classes
 from ea_fairseq.tasks.node_prediction import NodePredictionTask
-from ea_fairseq.tasks.time_series_prediction import HEAD, TimeSeriesPredictionTask
+from ea_fairseq.tasks.prediction import HEAD
+from ea_fairseq.tasks.time_series_prediction import TimeSeriesPredictionTask
 
 SETTINGS = ("encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads", "encoder_layers", "dropout")
 LENGTH = 30  # in tokens, of the sentence for which FLOPs are counted
