@@ -73,6 +73,7 @@ class Mechanism:
     # What kernels may compute instead of scores, combine, transform and normalize, if the class's own body defines it.
     # PyTorch computes the steps of all other classes, including subclasses.
     fused: FusedLogits | None = None
+    has_branch = False  # whether its layers have a branch, see ``build_branch``; then it is for texts alone
     can_fuse_values = True  # whether kernels may also compute reweigh and values, because these are plain
 
     @classmethod

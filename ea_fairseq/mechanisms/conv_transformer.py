@@ -29,6 +29,7 @@ class ConvTransformerAttention(Attention):
     """Plain attention; the encoder's has half of the width, and a convolution over tokens has the rest."""
 
     title = "attention beside a convolution"
+    has_branch = True
     fused = Attention.fused
 
     @classmethod

@@ -33,6 +33,7 @@ class LongShortRangeAttention(Attention):
 
     options = LightweightOptions
     title = "long-short range attention"
+    has_branch = True
     fused = Attention.fused
 
     @classmethod

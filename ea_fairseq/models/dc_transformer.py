@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import NOTHING, Passed
-from ea_fairseq.attention.mechanism import LayerContext, Mechanism
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.attention.term import Term
 from ea_fairseq.blocks.token_convolution import TokenConvolution
@@ -189,10 +189,9 @@ def register(name: str, family: Family, archs: Mapping[str, Mapping[str, object]
 
 def register_time_series(family: Family) -> None:
     """Registers a family's model of time series, ``ea_dc_transformer``, unless its layers have another branch."""
-    if family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
-        return
-    name = family.model("dc_transformer")
-    register(name, family, {name: family.time_series_defaults})
+    if not family.attention.has_branch:
+        name = family.model("dc_transformer")
+        register(name, family, {name: family.time_series_defaults})
 
 
 def __getattr__(name: str) -> type[DCTransformer]:

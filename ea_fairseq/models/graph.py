@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.edges import EdgeAttention, EdgeSizes
-from ea_fairseq.attention.mechanism import LayerContext, Mechanism
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
@@ -156,8 +156,7 @@ def register(name: str, family: Family, defaults: Mapping[str, object]) -> None:
 def register_graph(family: Family) -> None:
     """Registers a family's model of graphs, ``ea_gat``, if its steps support edges and its layers have no branch."""
     attention = family.attention
-    has_branch = attention.build_branch.__func__ is not Mechanism.build_branch.__func__  # type: ignore[attr-defined]
-    if not has_branch and attention.fits_edges(attention.options(**family.graph_defaults)):
+    if not attention.has_branch and attention.fits_edges(attention.options(**family.graph_defaults)):
         register(family.model("gat"), family, family.graph_defaults)
 
 

@@ -9,7 +9,6 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.attention.registry import Family
 from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
@@ -119,7 +118,7 @@ def register_image(
     """
     if family is None:
         name, family = base, Family(base, Attention, {})
-    elif family.attention.build_branch.__func__ is not Mechanism.build_branch.__func__:  # type: ignore[attr-defined]
+    elif family.attention.has_branch:
         return
     else:
         name = family.model(base)

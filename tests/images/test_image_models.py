@@ -12,7 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 import oracles_images
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.mechanism import Grid, LayerContext, Mechanism
+from ea_fairseq.attention.mechanism import Grid, LayerContext
 from ea_fairseq.attention.pixels import PixelAttention
 from ea_fairseq.attention.recording import recording
 from ea_fairseq.attention.registry import FAMILIES
@@ -36,7 +36,7 @@ MECHANISMS = {
         name
         for name, family in FAMILIES.items()
         if name in ROWS
-        and family.attention.build_branch.__func__ is Mechanism.build_branch.__func__
+        and not family.attention.has_branch
         and not (base == "conv_image_small" and name in CHANGES_VALUES)
     ]
     for base in TINY

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.search.support import unsupported_reasons
@@ -264,7 +263,7 @@ def test_layers_that_are_read_must_not_be_dropped(name):
 
 @pytest.mark.parametrize("family", [name for name in ROWS if name in FAMILIES])
 def test_mudd_goes_with_every_mechanism_that_has_no_branch(family):
-    if FAMILIES[family].attention.build_branch.__func__ is not Mechanism.build_branch.__func__:
+    if FAMILIES[family].attention.has_branch:
         with pytest.raises(UserError, match="--connections mudd does not support convolutions in parallel"):
             build_with("mudd", family)
     else:

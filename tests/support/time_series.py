@@ -10,7 +10,6 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-from ea_fairseq.attention.mechanism import Mechanism
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.series.description import SeriesDescription
 from encoder_tasks import ENCODER_TASKS, needs
@@ -33,7 +32,7 @@ TERMS = {"relative_positions": "shaw", "shaw_distance": 4}
 MECHANISMS = {  # by the model: options by which its mechanism is on
     family.model("dc_transformer"): OPTIONS[name]
     for name, family in FAMILIES.items()
-    if name in OPTIONS and family.attention.build_branch.__func__ is Mechanism.build_branch.__func__
+    if name in OPTIONS and not family.attention.has_branch
 }
 BASELINES = ("time_series_lstm", "time_series_gru", "time_series_resnet")
 
