@@ -1,7 +1,8 @@
 """Files: those that others made, those written whole or not at all, and paths that fairseq reads as they are."""
 
+import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,18 @@ def write_whole(path: Path, text: str) -> None:
     """Writes a text file whole or not at all."""
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    """Writes a table, header included, whole or not at all."""
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    """Reads a table of ours whose first line has the names of its columns."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def own_file(path: Path, largest: int) -> Path:

@@ -1,6 +1,5 @@
 """Centres and widths of the heads of quadratic attention during training (CONV-SA figure 3)."""
 
-import csv
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -13,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ea_fairseq.attention.maps import NAME, kind_of
-from ea_fairseq.attention.mechanism import Place
+from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.figures import PAGE, PLOTS, looks, save
 from ea_fairseq.experiments.maps.image_centres import draw_pixel_heads, is_of_pixels
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
 from ea_fairseq.experiments.runs.averaging import ANY
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.plain.files import replacing
+from ea_fairseq.plain.files import write_csv
 from ea_fairseq.terms.quadratic import QuadraticPositions
 
 CENTRE = ".centre"
@@ -56,8 +55,7 @@ def draw_centres(path: Path, out: Path) -> list[Path]:
         return draw_pixel_heads(read, out)
     found = sorted(head for checkpoint in read for head in heads_of(checkpoint))
     table = out / "centres.csv"
-    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([HeadCentre._fields, *found])
+    write_csv(table, [HeadCentre._fields, *found])
     return [table, *draw(found, out / "centres")]
 
 
@@ -87,7 +85,7 @@ def heads_of(checkpoint: Checkpoint) -> Iterator[HeadCentre]:
         if match is None or kind is None:
             raise UserError(f"{checkpoint.path} has a quadratic attention outside a Transformer: {attention}.")
         layer = int(match[2])
-        term = QuadraticPositions(Place(kind, layer), 0, len(model[name + CENTRE]))
+        term = QuadraticPositions(LayerContext(kind, layer), 0, len(model[name + CENTRE]))
         term.load_state_dict({key: model[f"{name}.{key}"] for key in term.state_dict()})
         for head, numbers in enumerate(zip(term.centres.tolist(), term.widths.tolist(), strict=True), 1):
             yield HeadCentre(kind, layer + 1, head, checkpoint.updates, *numbers)

@@ -1,6 +1,5 @@
 """Centres and widths of the heads of quadratic attention to pixels (CONV-SA figures 3 and 4)."""
 
-import csv
 import math
 import re
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from matplotlib.patches import Ellipse
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.figures import PAGE, PLOTS, looks, save
 from ea_fairseq.experiments.runs.checkpoint import Checkpoint
-from ea_fairseq.plain.files import replacing
+from ea_fairseq.plain.files import write_csv
 
 TERM = re.compile(r"encoder\.layers\.(\d+)\.self_attn\.(?:mechanism\.)?terms\.\d+\.centre")
 SHARES = {0.5: 0.35, 0.9: 0.12}  # probability inside an ellipse, and the opacity of the ellipse
@@ -63,8 +62,7 @@ def draw_pixel_heads(checkpoints: list[Checkpoint], out: Path) -> list[Path]:
     """
     found = sorted(head for checkpoint in checkpoints for head in heads_of(checkpoint))
     table = out / "centres.csv"
-    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([PixelHead._fields, *found])
+    write_csv(table, [PixelHead._fields, *found])
     return [table, *draw(found, out / "centres")]
 
 

@@ -1,6 +1,5 @@
 """Attention maps of one sentence or pair: figures, and an interactive page with a table of its numbers."""
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ea_fairseq.experiments.maps.map_figures import Axes, Row, draw_maps
 from ea_fairseq.experiments.maps.subwords import labels
 from ea_fairseq.explorer.page import LayerMaps, ModelMaps, require_few, write_attention_page
 from ea_fairseq.hub.maps import AttentionByName
-from ea_fairseq.plain.files import replacing
+from ea_fairseq.plain.files import write_csv
 
 STAGES = {
     "own": "own logits",
@@ -143,11 +142,7 @@ def write_explorer(models: list[ModelMaps], title: str, page: Path) -> list[Path
     page.parent.mkdir(parents=True, exist_ok=True)
     paths = [write_attention_page(page, models, title)]
     table = page.with_suffix(".csv")
-    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEADER)
-        for model in models:
-            writer.writerows((model.name, *row) for row in model.rows())
+    write_csv(table, [HEADER, *((model.name, *row) for model in models for row in model.rows())])
     return [*paths, table]
 
 

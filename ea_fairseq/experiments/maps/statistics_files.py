@@ -1,6 +1,5 @@
 """Statistics of attention maps as files, text and figures."""
 
-import csv
 import json
 from collections.abc import Iterator
 from itertools import product
@@ -15,7 +14,7 @@ from torch import Tensor
 from ea_fairseq.experiments.figures import PAGE, PLOTS, literal, looks, save
 from ea_fairseq.experiments.maps.map_statistics import DEFINITIONS, Statistics
 from ea_fairseq.experiments.maps.sentence_maps import TITLES
-from ea_fairseq.plain.files import replacing, write_whole
+from ea_fairseq.plain.files import write_csv, write_whole
 
 UNITS = {"entropy": "entropy, bits", "similarity": "cosine to next layer", "alignment error": "alignment error rate"}
 
@@ -51,8 +50,7 @@ def write_statistics(models: dict[str, Statistics], about: dict[str, object], ou
     """Writes statistics.csv, and statistics.json with ``about`` and the definitions; returns their paths."""
     values = list(values_of(models))
     table, record = out / "statistics.csv", out / "statistics.json"
-    with replacing(table) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([Value._fields, *values])
+    write_csv(table, [Value._fields, *values])
     found = {**about, "definitions": DEFINITIONS, "values": [value._asdict() for value in values]}
     write_whole(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     return [table, record]

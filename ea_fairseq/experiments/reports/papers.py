@@ -4,11 +4,11 @@ Translation models are those of Evolving Attention with Residual Convolutions (W
 the rows of the papers' tables of encoders and of time series.
 """
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 from ea_fairseq.experiments.runs.recipe import ablation, model_flags
+from ea_fairseq.plain.files import read_tsv
 
 CONVENTION = (
     "Parameters: without embeddings and output projection. FLOPs: twice the multiply-accumulates that torchprofile "
@@ -88,8 +88,6 @@ class PrintedRow:
 
 def printed_rows() -> list[PrintedRow]:
     """The rows of printed.tsv, whose scores are separated by commas, each after the name of its data set."""
-    with Path(__file__).with_name("printed.tsv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
     return [
         PrintedRow(
             model=row["model"],
@@ -99,7 +97,7 @@ def printed_rows() -> list[PrintedRow]:
             source=row["source"],
             scores=dict(score.split(" ", 1) for score in row["scores"].split(", ")),
         )
-        for row in rows
+        for row in read_tsv(Path(__file__).with_name("printed.tsv"))
     ]
 
 

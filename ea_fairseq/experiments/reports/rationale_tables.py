@@ -1,6 +1,5 @@
 """Tables of rationales: the scores by ea-fairseq rationales for each model and source, and those that papers print."""
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from ea_fairseq.experiments.rationales.results import METRICS, NAME, PERFORMANCE
 from ea_fairseq.experiments.reports.comparison import Spread
 from ea_fairseq.experiments.reports.comparison_table import listed, signed, spread
 from ea_fairseq.experiments.tables import MINUS, NONE, Table
+from ea_fairseq.plain.files import read_tsv
 
 DIGITS = 3
 HEADINGS = [*PERFORMANCE, "AUPRC", *METRICS[1:]]
@@ -224,10 +224,9 @@ def cell(values: Sequence[float | None], shown: Callable[[Spread, int], str] = s
 
 def printed_rows(dataset: str) -> list[list[str]]:
     """Returns the rows that papers print for a data set."""
-    with PRINTED.open(encoding="utf-8", newline="") as file:
-        found = [row for row in csv.DictReader(file, delimiter="\t") if row["dataset"] == dataset]
     return [
         [f"{row['model']} (printed)", row["rationale"], NONE, row["F1"], NONE]
         + [row[name].replace("-", MINUS) for name in METRICS]
-        for row in found
+        for row in read_tsv(PRINTED)
+        if row["dataset"] == dataset
     ]

@@ -4,7 +4,6 @@ A recipe is a file, or ``DATASET/MODEL``, which combines a file of recipes/model
 latter, a section ``[train SIZE]`` applies only to models whose names end in that size.
 """
 
-import csv
 import re
 import textwrap
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.files import read_tsv
 from ea_fairseq.plain.project import PROJECT
 from ea_fairseq.plain.records import is_command
 
@@ -225,5 +225,4 @@ def model_flags(model: str) -> list[str]:
 
 def ablation() -> dict[str, list[str]]:
     """Returns the rows of the papers' ablation: by label, the flags that each adds to those of the full model."""
-    with (RECIPES / "ablation.tsv").open(encoding="utf-8", newline="") as file:
-        return {row["model"]: row["flags"].split() for row in csv.DictReader(file, delimiter="\t")}
+    return {row["model"]: row["flags"].split() for row in read_tsv(RECIPES / "ablation.tsv")}
