@@ -1,6 +1,7 @@
 """A folder with a file for each split of a data set: train, test and perhaps valid."""
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -39,7 +40,8 @@ class SplitFolder(Generic[S]):
         """
         if not self.folder.is_dir():
             raise UserError(f"there is no folder {self.folder}: name one that has {' or '.join(self.names('train'))}")
-        found = sorted({path for pattern in self.patterns(split) for path in self.folder.glob(pattern)})
+        patterns = self.patterns(split)
+        found = sorted(path for path in self.folder.iterdir() if any(fnmatchcase(path.name, one) for one in patterns))
         if len(found) > 1:
             raise UserError(f"{self.folder} has both {found[0].name} and {found[1].name}: leave one of them there")
         return found[0] if found else None
