@@ -5,33 +5,20 @@ and ``write`` (residual, its output y -> state); a stack has a :class:`Stack`, w
 
 - ``attention``: Kimi Team, Attention Residuals, 2026 (arXiv 2603.15031), full or in blocks. ``delta``: Luo et
   al., Delta Attention Residuals, 2026 (arXiv 2605.18855).
-- ``hyper``: Zhu et al., Hyper-Connections, ICLR 2025 (arXiv 2409.19606), dynamic. ``mhc``: Xie et al.,
-  Manifold-Constrained Hyper-Connections, 2025 (arXiv 2512.24880), as in DeepSeek-V4.
+- ``hyper`` and ``mhc``, see ``streams.py``.
 - ``dense``: Pagliardini et al., DenseFormer, NeurIPS 2024 (arXiv 2402.02622), connects layers, not sub-layers, as does
   ``mudd``, see ``mudd.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.models.mudd import WAYS, MultiwayMixture
-
-
-class Mixture(nn.Module):
-    """Weighted sums of a word's vectors; a module, so that their cost is counted where it belongs.
-
-    Autocast does not round them, because a model has as many in a row as it has sub-layers.
-    """
-
-    def forward(self, state: Tensor, weights: Tensor) -> Tensor:
-        """(T, B, n, C), (T, B, m, n) -> (T, B, m, C)"""
-        with torch.autocast(state.device.type, enabled=False):
-            return weights.type_as(state) @ state
+from ea_fairseq.models.streams import HyperConnection, ManifoldConnection, Mixture, StreamGates
 
 
 class AttentionResidual(nn.Module):
@@ -74,101 +61,6 @@ class DeltaResidual(AttentionResidual):
     def read(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """(T, B, n, C) -> (T, B, C), and the state."""
         return self.mix(state, 1 + (state.size(-2) > 1) * self(state)).squeeze(-2), state
-
-
-def spread_over_streams(y: Tensor, weights: Tensor) -> Tensor:
-    """Multiplies an output y (T, B, C) by the weight of each stream, (T, B, n), to (T, B, n, C)."""
-    return weights.unsqueeze(-1) * y.unsqueeze(-2)
-
-
-class HyperConnection(nn.Module):
-    """n streams: x = sum_s a_s H_s and H_r <- sum_s M_rs H_s + b_r y, with weights that depend on the streams.
-
-    Stream s has (a_s, M_rs, b_s) = static + scale tanh(W LayerNorm(H_s)). Parameters are ``read_weights`` (n), e_l,
-    ``stream_weights`` (n, n), the identity, ``write_weights`` (n), ones; ``dynamic`` (n + 2, C), W, zeros; and
-    ``scales`` (2), 0.01, the second for b. At the start this is the residual connection.
-    """
-
-    def __init__(self, width: int, layer: int, streams: int):
-        super().__init__()
-        identity = torch.eye(streams)
-        self.read_weights = nn.Parameter(identity[layer % streams].clone())
-        self.stream_weights, self.write_weights = nn.Parameter(identity), nn.Parameter(torch.ones(streams))
-        self.dynamic = nn.Linear(width, streams + 2, bias=False)
-        nn.init.zeros_(self.dynamic.weight)
-        self.scales, self.mix = nn.Parameter(torch.full((2,), 0.01)), Mixture()
-
-    def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(T, B, n, C) -> (T, B, C), and mixed streams (T, B, n, C) with their b (T, B, n)."""
-        # Weights a (T, B, 1, n), M (T, B, n, n), to and from streams, and b.
-        dynamic = self.dynamic(F.layer_norm(state, state.shape[-1:])).tanh().transpose(-1, -2)
-        read, mixing, write = dynamic.split([1, state.size(-2), 1], dim=-2)
-        reading = self.read_weights + self.scales[0] * read
-        mixing = self.stream_weights + self.scales[0] * mixing
-        writing = self.write_weights + self.scales[1] * write[..., 0, :]
-        # One product for what the sub-layer reads and for the streams that it will write to.
-        x, streams = self.mix(state, torch.cat([reading, mixing], dim=-2)).split([1, state.size(-2)], dim=-2)
-        return x.squeeze(-2), (streams, writing)
-
-    def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """Mixed streams (T, B, n, C) with their b, and (T, B, C) -> (T, B, n, C)"""
-        streams, writing = residual
-        return streams + spread_over_streams(y, writing)
-
-
-class StreamGates(nn.Module):
-    """Numbers between 0 and 1 for each word, from all of its streams: sigmoid(scale W RMS(vec H) + bias) + 1e-6.
-
-    Args:
-        groups: how many numbers belong to each scale. Parameters are ``weight`` (sum, n C), random with a standard
-            deviation of 0.02, ``bias`` (sum), zeros, and ``scales``, ones.
-    """
-
-    EPSILON = 1e-6
-
-    def __init__(self, width: int, streams: int, *groups: int):
-        super().__init__()
-        self.groups = groups
-        self.weight = nn.Parameter(0.02 * torch.randn(sum(groups), streams * width))
-        self.bias, self.scales = nn.Parameter(torch.zeros(sum(groups))), nn.Parameter(torch.ones(len(groups)))
-
-    def forward(self, state: Tensor) -> Sequence[Tensor]:
-        """(T, B, n, C) -> (T, B, numbers) of each group."""
-        flat = state.flatten(-2)
-        numbers = F.linear(F.rms_norm(flat, flat.shape[-1:], eps=self.EPSILON), self.weight)
-        scales = torch.cat([scale.expand(size) for scale, size in zip(self.scales, self.groups, strict=True)])
-        return ((numbers * scales + self.bias).sigmoid() + self.EPSILON).split(self.groups, dim=-1)
-
-
-class ManifoldConnection(nn.Module):
-    """n streams, mixed by matrices whose rows and columns sum to 1 (Sinkhorn and Knopp, 1967):
-
-    x = sum_s pre_s H_s and H <- M H + post y^T, with pre, post and the unnormalized M from ``gates``.
-    """
-
-    ROUNDS = 20
-
-    def __init__(self, width: int, layer: int, streams: int):
-        super().__init__()
-        self.gates, self.mix = StreamGates(width, streams, streams, streams, streams**2), Mixture()
-
-    def read(self, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(T, B, n, C) -> (T, B, C), and mixed streams (T, B, n, C) with their post (T, B, n)."""
-        # Weights pre (T, B, n) and post, and M (T, B, n, n), whose rows and columns are normalized in turn.
-        pre, post, mixing = self.gates(state)
-        mixing = mixing.unflatten(-1, (state.size(-2), -1))
-        for _ in range(self.ROUNDS):
-            mixing = mixing / (mixing.sum(-1, keepdim=True) + StreamGates.EPSILON)
-            mixing = mixing / (mixing.sum(-2, keepdim=True) + StreamGates.EPSILON)
-        # One product for what the sub-layer reads and for the streams that it will write to.
-        weights = torch.cat([pre.unsqueeze(-2), mixing], dim=-2)
-        x, streams = self.mix(state, weights).split([1, state.size(-2)], dim=-2)
-        return x.squeeze(-2), (streams, post)
-
-    def write(self, residual: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
-        """Mixed streams (T, B, n, C) with their post, and (T, B, C) -> (T, B, n, C)"""
-        streams, post = residual
-        return streams + spread_over_streams(y, post)
 
 
 CONNECTIONS: dict[str, Callable[[int, int, int], nn.Module]] = {

@@ -8,6 +8,7 @@ import torch
 
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
+from ea_fairseq.models.streams import Sinkhorn
 from ea_fairseq.search.support import unsupported_reasons
 from laws import FURTHER_LAWS, LAWS, assert_close, assert_decodes_stepwise, draw_padded, scores
 from mechanisms import ROWS
@@ -282,6 +283,11 @@ def test_blocks_are_counted_over_layers_and_of_attention_residuals_alone():
         assert found == [number % BLOCK == 0 for number in range(len(found))] and len(found) > BLOCK
     with pytest.raises(UserError, match="--residual-block is for --connections attention"):
         build("ea_transformer", **TINY, **PRE_NORM, connections="delta", residual_block=2)
+
+
+def test_sinkhorns_gradient_is_that_of_its_numbers():
+    matrices = torch.rand(3, 2, 4, 4, dtype=torch.float64).add_(0.1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: Sinkhorn.apply(x, 3, 1e-6), matrices)
 
 
 @pytest.mark.parametrize("name", ["hyper", "mudd"])
