@@ -79,9 +79,10 @@ def test_predictions_that_are_all_alike_score_zero_and_the_detail_says_so():
 @settings(max_examples=6)
 @given(
     st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=5), min_size=5, max_size=5),
-    st.sampled_from(["accuracy", "Matthews", "F1", "Spearman"]),
+    st.sampled_from(["accuracy", "Matthews", "F1", "Spearman", "top-1", "top-5"]),
 )
 @example([[0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [0, 0, 0, 0, 1], [0, 1, 1, 1, 1]], "Matthews")
+@example([[0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 0, 1], [0, 0, 0, 0, 1], [0, 1, 1, 1, 1]], "top-1")
 def test_p_is_the_part_of_all_exchanges_that_make_as_large_a_difference(tmp_path_factory, drawn, name):
     """With five examples there are 32 exchanges, which are few enough to try them all."""
     folder = tmp_path_factory.mktemp("results")
