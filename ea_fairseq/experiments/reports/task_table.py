@@ -10,7 +10,7 @@ from ea_fairseq.experiments.reports.kept_p_value import p_value
 from ea_fairseq.experiments.reports.papers import PRINTED, PrintedRow
 from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
-from ea_fairseq.experiments.runs.binarised import SeriesData
+from ea_fairseq.experiments.runs.binarised import GraphData, ImageData, SeriesData
 from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED
 from ea_fairseq.experiments.scoring.task_scores import DEFINITIONS, digits_of
 from ea_fairseq.experiments.tables import NONE, Table, short
@@ -19,7 +19,8 @@ SIZE = (
     "Parameters: all that the model uses. Those of BERT and RoBERTa include word embeddings; those of classifiers that "
     "are trained from scratch do not."
 )
-SIZE_OF_SERIES = "Parameters: all of them. The sizes of the input and output layers depend on the data."
+WITHOUT_WORDS = (SeriesData.task, GraphData.task, ImageData.task)
+SIZE_WITHOUT_WORDS = "Parameters: all of them. The sizes of the input and output layers depend on the data."
 TEST = (
     "p: the p-value of approximate randomisation over examples ({resamples:,} exchanges, random seed {seed}), with all "
     "seeds of both models or those in parentheses: the probability that the choice of examples alone makes such a "
@@ -158,7 +159,7 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
         found.append("mean: the mean of the tasks' first scores in this table, recomputed for the papers' rows.")
     for source in dict.fromkeys(each.source for each in printed):
         found.append(f"{listed(each.model for each in printed if each.source == source)}: {source}.")
-    found.append(SIZE_OF_SERIES if all(result.task == SeriesData.task for result in results) else SIZE)
+    found.append(SIZE_WITHOUT_WORDS if all(result.task in WITHOUT_WORDS for result in results) else SIZE)
     found += sorted(
         {f"{data.name}: {data.subset}, SHA-256 {data.checksum}." for data in (result.dataset for result in results)}
     )
