@@ -74,10 +74,7 @@ def graph_cost(model: GraphModel) -> Cost:
 
 def image_cost(model: ImageModel) -> Cost:
     """Counts all parameters of a model of images, and the FLOPs of one image."""
-    description, head = model.description, next(iter(model.classification_heads), None)
-    image = torch.zeros(1, description.channels, description.height, description.width)
-    macs = traced_macs(Pass(model, classification_head_name=head), image).total()
-    return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * macs)
+    return Cost(sum(parameter.numel() for parameter in model.parameters()), 2 * count_image_macs(model).total())
 
 
 def count_graph_macs(model: GraphModel) -> int:
@@ -143,6 +140,13 @@ def count_series_macs(model: TimeSeriesModel) -> Counter[str]:
     """Counts multiply-accumulates of one series of the largest length in evaluation mode, see :func:`traced_macs`."""
     description = model.description
     return traced_macs(series_pass(model), torch.zeros(1, description.longest, description.channels))
+
+
+def count_image_macs(model: ImageModel) -> Counter[str]:
+    """Counts multiply-accumulates of one image in evaluation mode, see :func:`traced_macs`."""
+    description, head = model.description, next(iter(model.classification_heads), None)
+    image = torch.zeros(1, description.channels, description.height, description.width)
+    return traced_macs(Pass(model, classification_head_name=head), image)
 
 
 def pair(model: TransformerModelBase, source_length: int, target_length: int) -> tuple[Tensor, ...]:

@@ -43,6 +43,7 @@ RULES = (
     (STACK, "recurrent layers", r"^encoder\.layers( |\.\w+_l\d+)"),
     (STACK, "convolutions and norms", r"^encoder\.blocks\."),
     (STACK, "input projection", r"\.project_in\b"),
+    (STACK, "first convolution", r"^encoder\.(stem|embed_patches|class_token)"),
     (STACK, "batch norms", r"\.norms?\b"),
     (STACK, "layer norms", r"layer_norm[ .]|^(en|de)coder\.layernorm_embedding\b"),
     (STACK, "element-wise", r" (mul|mul_|mean)$"),

@@ -185,6 +185,18 @@ def sizes_of(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"([\d.]+) KiB", text.partition("kept for backward")[2])]
 
 
+@pytest.mark.parametrize("arch", ["ea_vit_tiny", "aa_resnet_20", "conv_image_small"])
+def test_a_model_of_images_is_profiled_on_one(arch, profiles):
+    text = profiles("--arch", arch, "--image-size", "32", "--classes", "9")
+    assert "an image of 32 x 32 pixels and 3 channels" in text
+    parameters, macs, _ = figures(text, "classification head")
+    assert parameters == macs + 9  # one product for each weight, none for a bias
+    lines = text.partition("\ntotal")[0].splitlines()[1:]
+    groups = [numbers(line) for line in lines if line[0] != " "]
+    assert [sum(column) for column in zip(*groups, strict=True)] == figures(text, "total")
+    assert "others" not in text
+
+
 @pytest.mark.parametrize("arch", ["ea_dc_transformer", "time_series_gru"])
 def test_a_model_of_time_series_is_profiled_on_the_longest(arch, monkeypatch, capsys):
     flags = ["--arch", arch, "--channels", "12", "--steps", "29", "--classes", "9", "--width", "32", "--blocks", "1"]
@@ -196,7 +208,13 @@ def test_a_model_of_time_series_is_profiled_on_the_longest(arch, monkeypatch, ca
 
 
 @pytest.mark.parametrize(
-    ("arch", "flag", "kind"), [("dc_transformer", "--vocab", "time series"), ("ea_transformer", "--steps", "text")]
+    ("arch", "flag", "kind"),
+    [
+        ("dc_transformer", "--vocab", "time series"),
+        ("ea_transformer", "--steps", "text"),
+        ("ea_vit", "--steps", "images"),
+        ("dc_transformer", "--image-size", "time series"),
+    ],
 )
 def test_options_of_other_kinds_of_models_are_refused(arch, flag, kind, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["profile.py", "--arch", arch, flag, "9"])

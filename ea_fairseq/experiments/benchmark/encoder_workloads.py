@@ -12,14 +12,7 @@ from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.benchmark.cases import Case, Settings, Variant
 from ea_fairseq.experiments.benchmark.workloads import Update, Workload
-from ea_fairseq.experiments.costs.built_model import (
-    CLASSIFYING,
-    HEAD,
-    PREDICTING,
-    build,
-    task_of_series,
-    task_of_text,
-)
+from ea_fairseq.experiments.costs.built_model import HEAD, build, task_of_series, task_of_text
 from ea_fairseq.models.dc_transformer import LAYERS_PER_BLOCK, MODELS, DCLayer, DCTransformer
 from ea_fairseq.models.roberta import SIZE_OPTIONS, SIZES
 from ea_fairseq.plain.flags import flag_of
@@ -41,7 +34,7 @@ class EncoderWorkload(Workload):
         return {"net_input": {"src_tokens": pairs["target"]}, "target": labels, "ntokens": pairs["ntokens"]}
 
     def flags(self) -> list[str]:
-        """Returns the flags of the task and of the model: a family's encoder, or fairseq's RoBERTa of the same size."""
+        """Returns the flags of the model: a family's encoder, or fairseq's RoBERTa of the same size."""
         size, family = self.case.size, self.variant.family
         if not self.variant.evolving:
             arch = ["roberta"]
@@ -52,7 +45,7 @@ class EncoderWorkload(Workload):
         else:
             raise UserError(f"{family} has no encoders")
         longest = max(512, self.case.length)
-        return ["--arch", *arch, *CLASSIFYING, "--num-classes", str(CLASSES), "--max-positions", str(longest)]
+        return ["--arch", *arch, "--num-classes", str(CLASSES), "--max-positions", str(longest)]
 
 
 class Tuning(EncoderWorkload, Update):
@@ -102,7 +95,7 @@ class SeriesTraining(Update):
         arch = FAMILIES[family].model("dc_transformer") if family in FAMILIES else family
         if arch not in MODELS:
             raise UserError(f"{family} has no models of time series")
-        return ["--arch", arch, *PREDICTING]
+        return ["--arch", arch]
 
 
 class PlainSeriesModel(BaseFairseqModel):

@@ -12,15 +12,17 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.registry import PLAIN
 from ea_fairseq.errors import UserError, flags_refused
+from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models import roberta, t5, transformer
+from ea_fairseq.models.image import ImageModel
 from ea_fairseq.models.time_series import TimeSeriesModel
 from ea_fairseq.plain.commands import Parser
 from ea_fairseq.series.description import SeriesDescription
 
 ENCODERS = ("roberta", *roberta.MODELS)  # models without a decoder
 TRANSLATING = (PLAIN["base"], *transformer.MODELS, *t5.MODELS)
-PREDICTING = ["--task", "time_series_prediction", "--criterion", "sentence_prediction"]
-CLASSIFYING = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
+CLASSES = {"time series": TimeSeriesModel, "images": ImageModel}  # of models, by what they read
+TASKS = {"time series": "time_series_prediction", "images": "image_prediction", "text": "sentence_prediction"}
 POSITIONS = 512  # of an encoder unless flags say otherwise, as in fairseq's sentence_prediction
 HEAD = "sentence_classification_head"  # its name in fairseq's criterion
 
@@ -35,9 +37,10 @@ def is_encoder(arch: str | None) -> bool:
     return ARCH_MODEL_NAME_REGISTRY.get(arch) in ENCODERS
 
 
-def is_of_series(arch: str | None) -> bool:
-    """Whether an architecture reads time series."""
-    return issubclass(ARCH_MODEL_REGISTRY.get(arch, object), TimeSeriesModel)
+def read_by(arch: str | None) -> str:
+    """What an architecture reads: ``time series``, ``images`` or ``text``."""
+    model = ARCH_MODEL_REGISTRY.get(arch, object)
+    return next((data for data, kind in CLASSES.items() if issubclass(model, kind)), "text")
 
 
 def parse(flags: list[str], parser: Parser) -> Namespace:
@@ -47,17 +50,18 @@ def parse(flags: list[str], parser: Parser) -> Namespace:
         parser: its ``error`` is called with one sentence if fairseq cannot read a flag.
 
     Raises:
-        UserError: if the architecture is not a Transformer that is known here.
+        UserError: if the architecture is not known here.
     """
     arch = arch_of(flags)
-    if not is_of_series(arch) and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (*TRANSLATING, *ENCODERS):
+    data = read_by(arch)
+    if data == "text" and ARCH_MODEL_NAME_REGISTRY.get(arch) not in (*TRANSLATING, *ENCODERS):
         raise UserError(
-            f"--arch {arch} is not a Transformer known to profile.py: take {PLAIN['lite']}, ea_transformer_lite or "
-            "another from docs/models.md, docs/encoders.md, docs/t5.md or docs/time-series.md, or give the "
+            f"--arch {arch} is not known to profile.py: take {PLAIN['lite']}, ea_transformer_lite or another from "
+            "docs/models.md, docs/encoders.md, docs/t5.md, docs/time-series.md or docs/images.md, or give the "
             "--user-dir that defines it."
         )
-    if "--task" not in flags and (is_encoder(arch) or is_of_series(arch)):
-        flags = [*(CLASSIFYING if is_encoder(arch) else PREDICTING), *flags]
+    if "--task" not in flags and (is_encoder(arch) or data != "text"):
+        flags = ["--task", TASKS[data], "--criterion", "sentence_prediction", *flags]
 
     def refuse(message: str) -> None:
         parser.error(re.sub(r"^argument \S+: (?=--)", "", message))  # our messages name the flag themselves
@@ -71,7 +75,7 @@ def build(args: Namespace, task: SimpleNamespace, outputs: int = 0) -> Any:
     """Builds the model, with a classification head if ``outputs`` is not 0.
 
     Args:
-        task: the attributes of fairseq's task that the model reads, by ``task_of_text`` or ``task_of_series``.
+        task: the attributes of fairseq's task that the model reads, by one of the functions below.
     """
     with flags_refused():
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
@@ -90,6 +94,13 @@ def task_of_series(channels: int, steps: int, classes: int) -> SimpleNamespace:
     """A task with series of at most ``steps`` steps; with 0 classes it is a regression."""
     labels = tuple(map(str, range(classes))) or None
     return SimpleNamespace(description=SeriesDescription((0.0,) * channels, (1.0,) * channels, True, steps, labels))
+
+
+def task_of_images(channels: int, image_size: int, classes: int) -> SimpleNamespace:
+    """A task with square images of ``image_size`` pixels a side."""
+    labels = tuple(map(str, range(classes)))
+    numbers = (0.0,) * channels, (1.0,) * channels
+    return SimpleNamespace(description=ImageDescription(image_size, image_size, *numbers, labels))
 
 
 def dictionary(types: int) -> Dictionary:

@@ -10,15 +10,14 @@ LENGTH = 30  # of the papers' convention
 VOCABULARY = 10_000
 SPECIAL = 4  # symbols that every dictionary has
 OF_TEXT = ("src_len", "tgt_len", "vocab", "tgt_vocab")  # options of models that read text
-OF_SERIES = {  # options of models that read time series: minimum, default and description
-    "channels": (1, 3, "number of channels"),
-    "steps": (1, 152, "steps of the longest"),
-    "classes": (0, 26, "classes, 0 for regression"),
+SIZES = {  # options of models that read other data, with their defaults
+    "time series": {"channels": 3, "steps": 152, "classes": 26},
+    "images": {"channels": 3, "image_size": 224, "classes": 1000},
 }
 DESCRIPTION = """\
 Prints the parameters, multiply-accumulates (MACs) and FLOPs of a Transformer, an encoder, a classifier or a model of
-time series by part, and for text models the memory of the backward pass. Everything is counted on the built model.
-Accepts all flags of fairseq-train that describe a model."""
+time series or images by part, and for text models the memory of the backward pass. Everything is counted on the built
+model. Accepts all flags of fairseq-train that describe a model."""
 
 
 def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
@@ -31,9 +30,11 @@ def parse_arguments(parser: Parser) -> tuple[Namespace, list[str]]:
     text = f"types in a dictionary, {SPECIAL} symbols included (default: {VOCABULARY})"
     add("--vocab", type=words, metavar="N", help=text)
     add("--tgt-vocab", type=words, metavar="N", help="types in the target dictionary (default: those of --vocab)")
-    for name, (least, default, what) in OF_SERIES.items():
-        text = f"of time series: {what} (default: {default})"
-        add(f"--{name}", type=at_least(least), metavar="N", help=text)
+    add("--channels", type=length, metavar="N", help="of time series or images (default: 3)")
+    add("--steps", type=length, metavar="N", help="of the longest time series (default: 152)")
+    add("--image-size", type=length, metavar="N", help="pixels on each side of images (default: 224)")
+    text = "of time series, where 0 is a regression (default: 26), or of images (default: 1000)"
+    add("--classes", type=at_least(0), metavar="N", help=text)
     parser.add_user_dir()
     args, flags = parser.parse_known_args()
     if args.all and (flags or any(value for name, value in vars(args).items() if name != "all")):
@@ -53,16 +54,16 @@ def main() -> None:
     )
     args, flags = parse_arguments(parser)
     logging.disable(logging.INFO)
-    from ea_fairseq.experiments.costs.built_model import is_encoder, is_of_series
-    from ea_fairseq.experiments.costs.profiled_model import print_papers_models, sentence, series, translation
+    from ea_fairseq.experiments.costs.built_model import is_encoder, read_by
+    from ea_fairseq.experiments.costs.profiled_model import example, print_papers_models, sentence, translation
 
     if args.all:
         print_papers_models(parser)
         return
-    of_series = is_of_series(args.arch)
-    for name in OF_TEXT if of_series else OF_SERIES:
+    data = read_by(args.arch)
+    known = {*OF_TEXT}.union(*SIZES.values())
+    for name in sorted(known - {*SIZES.get(data, OF_TEXT)}):
         if getattr(args, name) is not None:
-            kind = "time series" if of_series else "text"
-            parser.error(f"{flag_of(name)}: {args.arch} reads {kind}")
-    profile = series if of_series else sentence if is_encoder(args.arch) else translation
+            parser.error(f"{flag_of(name)}: {args.arch} reads {data}")
+    profile = example if data in SIZES else sentence if is_encoder(args.arch) else translation
     print("\n\n".join(profile(args, flags, parser)))

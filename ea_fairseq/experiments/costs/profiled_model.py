@@ -12,6 +12,7 @@ from ea_fairseq.analysis.cost import (
     Pass,
     cost,
     count_encoder_macs,
+    count_image_macs,
     count_macs,
     count_series_macs,
     encoder_layout,
@@ -22,8 +23,16 @@ from ea_fairseq.analysis.cost import (
 )
 from ea_fairseq.analysis.parts import EMBEDDINGS, LAST, LM_HEAD, OUTPUT, Count, Part, parts, total
 from ea_fairseq.errors import UserError
-from ea_fairseq.experiments.costs.built_model import HEAD, build, parse, task_of_series, task_of_text
-from ea_fairseq.experiments.costs.profile import LENGTH, OF_SERIES, VOCABULARY
+from ea_fairseq.experiments.costs.built_model import (
+    HEAD,
+    build,
+    parse,
+    read_by,
+    task_of_images,
+    task_of_series,
+    task_of_text,
+)
+from ea_fairseq.experiments.costs.profile import LENGTH, SIZES, VOCABULARY
 from ea_fairseq.experiments.reports.papers import PAPER, paper_flags
 from ea_fairseq.experiments.tables import short, text_table
 from ea_fairseq.plain.commands import Parser
@@ -49,10 +58,10 @@ EXPLANATION = (
     "softmax, ReLU and the mixing of the skip connection do not. FLOPs are 2 x MACs. Tied parameters count once. "
     "{dictionary} {types} types."
 )
-OF_LONGEST = (
-    "MACs are of one forward pass for a series of {steps} steps and {channels} channels, as torchprofile counts. "
-    "FLOPs are 2 x MACs."
-)
+COUNTED = {
+    "time series": "a series of {steps} steps and {channels} channels",
+    "images": "an image of {image_size} x {image_size} pixels and {channels} channels",
+}
 CONVENTION = (
     "In the papers' convention (HAT, ACL 2020), parameters without embeddings and output projection, FLOPs without "
     "output projection: {parameters:,} parameters, {flops} FLOPs. The papers' are of {length} and {length} tokens."
@@ -115,14 +124,19 @@ def sentence(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
     ]
 
 
-def series(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
-    """The costs of a model of time series for one series of maximum length."""
-    given = {name: getattr(args, name) for name in OF_SERIES}
-    sizes = {name: OF_SERIES[name][1] if value is None else value for name, value in given.items()}
+def example(args: Namespace, flags: list[str], parser: Parser) -> list[str]:
+    """The costs of a model of time series for one series of maximum length, or of a model of images for one image."""
+    data = read_by(args.arch)
+    given = {name: getattr(args, name) for name in SIZES[data]}
+    sizes = {name: default if given[name] is None else given[name] for name, default in SIZES[data].items()}
+    of_series = data == "time series"
     with building():
-        model = build(parse(["--arch", args.arch, *flags], parser), task_of_series(**sizes), max(1, sizes["classes"]))
-        found = parts(model, count_series_macs(model))
-    return [table_by_part(found), paragraph(OF_LONGEST.format_map(sizes))]
+        task = (task_of_series if of_series else task_of_images)(**sizes)
+        model = build(parse(["--arch", args.arch, *flags], parser), task, max(1, sizes["classes"]))
+        found = parts(model, count_series_macs(model) if of_series else count_image_macs(model))
+    read = COUNTED[data].format_map(sizes)
+    note = f"MACs are of one forward pass for {read}, as torchprofile counts. FLOPs are 2 x MACs."
+    return [table_by_part(found), paragraph(note)]
 
 
 def print_papers_models(parser: Parser) -> None:
