@@ -37,6 +37,7 @@ REFUSED = {
     "--decoder-skip is a flag of decoders": ["--arch", "ea_roberta_tiny", "--decoder-skip"],
     "xFormers": ["--arch", "transformer_lite", "--encoder-xformers-att-config", "{}"],
     "process group": ["--arch", "transformer_lite", "--base-layers", "1"],
+    "--classes: models of images": ["--arch", "vit_tiny", "--classes", "0"],
     "--user-dir: there is no folder": ["--arch", "my_transformer_lite", "--user-dir", "no_such"],
 }
 

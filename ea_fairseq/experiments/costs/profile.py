@@ -65,5 +65,7 @@ def main() -> None:
     for name in sorted(known - {*SIZES.get(data, OF_TEXT)}):
         if getattr(args, name) is not None:
             parser.error(f"{flag_of(name)}: {args.arch} reads {data}")
+    if data == "images" and args.classes == 0:
+        parser.error("--classes: models of images have one class or more")
     profile = example if data in SIZES else sentence if is_encoder(args.arch) else translation
     print("\n\n".join(profile(args, flags, parser)))

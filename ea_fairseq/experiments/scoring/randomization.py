@@ -20,8 +20,10 @@ DISTANCES = {  # SciPy's distances that are 1 - score, to score many resamples a
     "Matthews": "correlation",  # of two classes
     "Pearson": "correlation",
     "Spearman": "correlation",  # of ranks
+    "top-1": "hamming",  # of whether predictions are right, and that they are
+    "top-5": "hamming",
 }
-HITS = ("top-1", "top-5")  # means over examples of whether a prediction is right
+HITS = ("top-1", "top-5")
 
 
 class OtherExamplesError(UserError):
@@ -54,8 +56,9 @@ def randomization_p_value(baselines: Sequence[Results], models: Sequence[Results
         raise UserError(f"{what}: evaluate both again.")
     predictions = [np.concatenate([ours, theirs]) for (_, ours), (_, theirs) in zip(first, second, strict=True)]
     if score in HITS:
-        pairs = np.tile(labels, 2)[:, None]
-        predictions = [METRICS[score].count(pairs, column[:, None]) for column in predictions]
+        targets = np.tile(labels, 2)[:, None]
+        predictions = [METRICS[score].count(targets, column[:, None]) > 0 for column in predictions]
+        labels = np.ones(len(labels), dtype=bool)
     elif METRICS[score].kind is str:
         values = np.unique(np.concatenate([labels, *predictions]))
         labels, *predictions = (np.searchsorted(values, column) for column in (labels, *predictions))
@@ -74,12 +77,7 @@ def randomization_p_value(baselines: Sequence[Results], models: Sequence[Results
 
 
 def scores_of(score: str, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-    """Scores many predictions, (resamples, examples), of the same labels, (examples,); undefined scores are 0.
-
-    For scores of ``HITS``, predictions are 100 where they are right, otherwise 0.
-    """
-    if score in HITS:
-        return predictions.mean(axis=-1)
+    """Scores many predictions, (resamples, examples), of the same labels, (examples,); undefined scores are 0."""
     if score in LOW_IS_GOOD:
         return METRICS[score].count(labels, predictions)
     if score == "Matthews" and len(np.union1d(labels, predictions)) > 2:
