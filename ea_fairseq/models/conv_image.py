@@ -19,7 +19,12 @@ from ea_fairseq.models.image_options import ConvImageOptions
 EPSILON = 1e-12  # of layer norms, BERT's
 SIZES = {
     "base": {},
-    "small": {"encoder_layers": 4, "encoder_embed_dim": 144, "attention_dropout": 0.0},  # of ours
+    "small": {  # of ours
+        "encoder_layers": 4,
+        "encoder_embed_dim": 96,
+        "encoder_ffn_embed_dim": 384,
+        "attention_dropout": 0.0,
+    },
 }
 ALONE = {"relative_positions": "quadratic_image", "no_content_scores": True}
 
