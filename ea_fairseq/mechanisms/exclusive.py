@@ -3,7 +3,7 @@
 z_t = y_t - (y_t . v_t) v_t / |v_t|^2 for each head: its output y_t without the direction of the word's own value v_t.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -22,13 +22,14 @@ class ExclusiveAttention(Attention):
     marker = "exclusive"
     fused = Attention.fused
     can_fuse_values = False
+    of_source: ClassVar[type[Attention]] = Attention  # encoder-decoder attention, which has no values of query words
     SMALLEST = 1e-8  # |v_t|^2 to divide by
 
     @classmethod
     def build(cls, options: Options, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
-        """Builds exclusive self-attention; encoder-decoder attention, which has no values of query words, is plain."""
+        """Builds the attention of a layer; encoder-decoder attention has another class."""
         if context.kind == "cross":
-            return Attention(embed_dim, num_heads, **kwargs)
+            return cls.of_source.build(options, context, embed_dim, num_heads, **kwargs)
         return super().build(options, context, embed_dim, num_heads, **kwargs)
 
     def values(self, weights: Tensor, inputs: Inputs) -> Tensor:

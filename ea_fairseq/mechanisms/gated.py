@@ -45,9 +45,7 @@ class GatedAttention(Attention):
         self.gates = ByWord(embed_dim, num_heads, self.head_dim if gate == "channel" else 1)
 
     @classmethod
-    def build(
-        cls, options: GateOptions, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any
-    ) -> Attention:
+    def build(cls, options: Any, context: LayerContext, embed_dim: int, num_heads: int, **kwargs: Any) -> Attention:
         """Builds the attention of a layer from the options."""
         return super().build(options, context, embed_dim, num_heads, gate=options.gate, **kwargs)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.rms_norm import RMSNorm
 from ea_fairseq.kernels import dispatch
+from ea_fairseq.mechanisms.evolving_outputs import EvolvingExclusiveAttention, EvolvingGatedAttention
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.mechanisms.sinks import SinkAttention
@@ -22,7 +23,8 @@ from ea_fairseq.models.decoder import MechanismDecoder
 from ea_fairseq.models.encoder import MechanismEncoder
 from ea_fairseq.models.layer import MechanismDecoderLayer, MechanismEncoderLayer
 
-BESIDE_KERNELS = (GatedAttention, ExclusiveAttention, SinkAttention)  # what translation supports, but no other kernel
+# Classes whose outputs native translation computes, but no other kernel.
+WITH_OUTPUTS = (GatedAttention, ExclusiveAttention, EvolvingGatedAttention, EvolvingExclusiveAttention)
 POSITIONS = (SinusoidalPositionalEmbedding, LearnedPositionalEmbedding, NoneType)
 OTHER_LAYERS = "a linear layer or a layer norm is not of torch's own class"
 
@@ -118,7 +120,8 @@ def is_supported(attention: Attention) -> bool:
         and attention.dot_product_only
         and attention.convolutions is None
         and attention.width("q") == attention.width("v") == attention.embed_dim
-        and (attention_class in BESIDE_KERNELS or (attention.fused is not None and attention.can_fuse_values))
+        and (attention.fused is not None or attention_class is SinkAttention)
+        and (attention.can_fuse_values or attention_class in WITH_OUTPUTS)
         and attention.bias_k is None
         and not attention.add_zero_attn
     )

@@ -5,19 +5,16 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.evolution import Evolution
 from ea_fairseq.attention.registry import FAMILIES
 from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
-from ea_fairseq.kernels.window import WINDOWS
 from ea_fairseq.mechanisms.evolving import EvolvingAttention
-from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.search.support import unsupported_reasons
 from graphs import build_network
 from images import build_tiny as build_image_model
 from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
 from loops import Evolving
-from mechanisms import EVOLUTION, KINDS, build_family
+from mechanisms import EVOLUTION, KINDS, WEIGHTS, build_family
 from model_checks import (
     assert_equals_loops,
     assert_every_parameter_learns,
@@ -25,7 +22,18 @@ from model_checks import (
     by_our_forward,
 )
 from oracles_mixing import ValueResidual
-from oracles_rivals import Both, Composable, Depth, Differential, Differential2, Gated, Lime, Moda, Sinking
+from oracles_rivals import (
+    Both,
+    Composable,
+    Depth,
+    Differential,
+    Differential2,
+    EvolvingGated,
+    Gated,
+    Lime,
+    Moda,
+    Sinking,
+)
 from tiny import TINY, build, make_loud, sizes
 
 PAD = 1
@@ -40,6 +48,11 @@ SETTINGS = {  # family, options, oracle: beside the rows in support/mechanisms.p
         "diff_transformer",
         {"diff_version": 2, "relative_positions": "rope", "qk_norm": True},
         Differential2(),
+    ),
+    "evolving, with gates of channels": (
+        "ea_gated_attention",
+        {**EVOLUTION, "gate": "channel"},
+        EvolvingGated(*WEIGHTS),
     ),
     "every second layer": ("depth_attention", {"depth_every": 2}, Depth(2)),
     "layers mixed": ("lime", {}, Lime()),
@@ -91,6 +104,7 @@ LITE = {  # parameters more than the plain model's, of Lite size: 18 attentions 
     "sink_attention": ({}, 18 * 4),
     "sink_attention off by one": ({"sink": "one"}, 0),
     "depth_attention": ({}, 0),
+    "ea_gated_attention": ({}, 18 * (160 * 4 + 9 * 4**2 + 4)),
     "lime": ({}, 2 * 4**2 * (2 + 3 + 4 + 5 + 6)),
     "moda": ({}, 0),
     "diff_transformer": ({}, 18 * 6 * 40),
@@ -99,7 +113,7 @@ LITE = {  # parameters more than the plain model's, of Lite size: 18 attentions 
     "composable_attention by both": ({"compose_by_key": True}, 18 * (20 * 160 * 4 + 64 * 4**2)),
     "ea_transformer of no weight": ({"ea_alpha": 0, "ea_beta": 0, "forget_gates": True}, (6 + 2 * 6) * (160 + 1) * 4),
 }
-PRINTED = [11_520, 460_800, 0, 72, 0, 0, 640, 0, 4_320, 472_320, 124_416, 248_832, 3 * 3_864]
+PRINTED = [11_520, 460_800, 0, 72, 0, 0, 14_184, 640, 0, 4_320, 472_320, 124_416, 248_832, 3 * 3_864]
 
 
 @pytest.mark.parametrize(("name", "printed"), zip(LITE, PRINTED, strict=True))
@@ -168,26 +182,11 @@ def test_probabilities_beside_a_sink_sum_to_less_than_one():
     ("family", "kind"),
     [
         *((family, Attention) for family in ("exclusive_attention", "depth_attention", "lime", "moda")),
-        ("ea_depth_attention", EvolvingAttention),
+        *((family, EvolvingAttention) for family in ("ea_depth_attention", "ea_exclusive_attention")),
     ],
 )
 def test_what_is_of_one_sentence_alone_leaves_attention_to_the_source(family, kind):
     assert {type(layer.encoder_attn) for layer in build(family, **TINY).decoder.layers} == {kind}
-
-
-def test_mechanisms_combine_as_classes():
-    """Evolving attention with gates, which no family of models is."""
-    kind = type("EvolvingGated", (GatedAttention, EvolvingAttention), {"fused": EvolvingAttention.fused})
-    torch.manual_seed(1)
-    evolution = Evolution(WINDOWS["encoder"], alpha=0.5, beta=0.3, kernel_size=3)
-    ours = kind(8, 2, evolution, self_attention=True, bias=False).eval()
-    evolving = EvolvingAttention(8, 2, evolution, self_attention=True, bias=False).eval()
-    evolving.load_state_dict(ours.state_dict(), strict=False)
-    torch.nn.init.zeros_(ours.gates.weight)
-    x, previous = torch.randn(5, 3, 8), torch.randn(3, 2, 5, 5)
-    found, expected = (attention(x, x, x, previous=previous) for attention in (ours, evolving))
-    assert_close(2 * found[0], expected[0], 1e-5)
-    assert_close(found[2].logits, expected[2].logits, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -210,14 +209,15 @@ def test_heads_and_sides_may_have_other_widths(family, options):
     assert_every_parameter_learns(model)
 
 
-RIVALS = sorted({family for family, _, _ in SETTINGS.values()} | {"exclusive_attention"})
+EXCLUSIVE = {"exclusive_attention", "ea_exclusive_attention"}
+RIVALS = sorted({family for family, _, _ in SETTINGS.values()} | EXCLUSIVE)
 
 
 @pytest.mark.parametrize("family", RIVALS)
 def test_native_search_translates_with_those_that_it_knows_and_gives_a_reason_for_others(family):
     title = FAMILIES[family].attention.title
     reason = f"native code does not support {title} with these options"
-    known = {"exclusive_attention", "gated_attention", "sink_attention", "ea_value_residual"}
+    known = {*EXCLUSIVE, "gated_attention", "ea_gated_attention", "sink_attention", "ea_value_residual"}
     assert (reason in {*unsupported_reasons(build(family, **TINY))}) is (family not in known)
 
 

@@ -7,7 +7,19 @@ from loops import Evolving, Oracle
 from oracles_branches import Convolution, LongShortRange, PredictiveBesideConvolution
 from oracles_content import Synthesizer
 from oracles_mixing import MultiToken, Predictive, TalkingHeads, ValueResidual
-from oracles_rivals import Both, Composable, Depth, Differential, Exclusive, Gated, Lime, Moda, Sinking
+from oracles_rivals import (
+    Both,
+    Composable,
+    Depth,
+    Differential,
+    EvolvingExclusive,
+    EvolvingGated,
+    Exclusive,
+    Gated,
+    Lime,
+    Moda,
+    Sinking,
+)
 from tiny import SKIPS, TINY, build, make_loud
 
 KINDS = ("encoder", "decoder", "cross")
@@ -34,7 +46,8 @@ class RealFormer(Oracle):
         return own if previous is None else own + previous
 
 
-EVOLVING = Evolving(dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3))
+WEIGHTS = dict.fromkeys(KINDS, 0.4), dict.fromkeys(KINDS, 0.3)  # alpha and beta
+EVOLVING = Evolving(*WEIGHTS)
 EVOLUTION = {"ea_alpha": 0.4, "ea_beta": 0.3, **SKIPS}
 ROWS = {
     "ea_transformer": Row(EVOLVING, EVOLUTION),
@@ -57,6 +70,8 @@ ROWS = {
     "ea_depth_attention": Row(Both(EVOLVING, Depth()), EVOLUTION),
     "gated_attention": Row(Gated()),
     "exclusive_attention": Row(Exclusive()),
+    "ea_gated_attention": Row(EvolvingGated(*WEIGHTS), EVOLUTION),
+    "ea_exclusive_attention": Row(EvolvingExclusive(*WEIGHTS), EVOLUTION),
     "sink_attention": Row(Sinking()),
     "mta_transformer": Row(MultiToken(), {"mta_every": 1, "mta_query_kernel": 3, "mta_key_kernel": 5, **MTA_2}),
 }

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from loops import TERMS, Oracle, normalized_and_rotated
+from loops import TERMS, Evolving, Oracle, normalized_and_rotated
 
 
 class Gated(Oracle):
@@ -29,6 +29,14 @@ class Exclusive(Oracle):
                 for vector, value in zip(vectors, values, strict=True):
                     vector -= (vector @ value) / max(value @ value, 1e-8) * value
         return output
+
+
+class EvolvingGated(Gated, Evolving):
+    """The logits of evolving attention, and gates."""
+
+
+class EvolvingExclusive(Exclusive, Evolving):
+    """The logits of evolving attention, and outputs without the word's own value."""
 
 
 class Sinking(Oracle):

@@ -24,6 +24,8 @@ MODELS = {
     "sinks": {"arch": "sink_attention", **TINY},
     "sinks of one": {"arch": "sink_attention", "sink": "one", **TINY},
     "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
+    "evolving and gates": {"arch": "ea_gated_attention", **TINY, **SKIPS},
+    "evolving and exclusive": {"arch": "ea_exclusive_attention", **TINY, **SKIPS},
     "value residual": {"arch": "value_residual", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "evolving and value residual": {"arch": "ea_value_residual", **TINY, **SKIPS},
     "value residual and QK-norm, sides of two widths": {
