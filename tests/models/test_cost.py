@@ -54,7 +54,17 @@ def test_what_the_steps_of_a_mechanism_multiply_is_its_own():
     assert found == Count(layers * 2 * heads**2, layers * 2 * heads**2 * 6 * 6)
 
 
-@pytest.mark.parametrize("arch", ["roberta", *(name for name in MODELS if name.endswith(("_roberta", "_classifier")))])
+ENCODERS = (
+    "roberta",
+    "ea_roberta",
+    "mta_roberta",
+    "lite_roberta",
+    "pa_transformer_classifier",
+    "pa_conv_transformer_classifier",
+)
+
+
+@pytest.mark.parametrize("arch", ENCODERS)
 def test_all_that_an_encoder_has_and_does_belongs_to_a_part(arch):
     options = OPTIONS.get(MODELS[arch].family.name, {}) if arch in MODELS else {}
     model = build_encoder(arch, **{**TINY_ENCODER, **options})

@@ -44,9 +44,8 @@ def run(*command: object, cwd: Path, cdpath: str, path: Path | None = None) -> s
 @each_script
 def test_help_needs_no_folder_and_heeds_no_cdpath(decoys, script):
     usage = run(ROOT / script, "--help", cwd=decoys, cdpath="")
-    for cdpath in (str(decoys), ".:.."):
-        assert run(script, "--help", cwd=ROOT, cdpath=cdpath) == usage
-        assert run(script.name, "--help", cwd=ROOT / script.parent, cdpath=cdpath) == usage
+    assert run(script, "--help", cwd=ROOT, cdpath=str(decoys)) == usage
+    assert run(script.name, "--help", cwd=ROOT / script.parent, cdpath=".:..") == usage
 
 
 def test_relative_folders_are_those_of_the_current_folder(decoys, tmp_path):
