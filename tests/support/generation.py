@@ -6,6 +6,7 @@ from fairseq import options
 from fairseq_cli import generate
 
 from commands import PLUGIN
+from ea_fairseq.search.generation_options import StoreSearchOption
 
 
 def generated(data: Path, results: Path, *flags) -> str:
@@ -15,5 +16,8 @@ def generated(data: Path, results: Path, *flags) -> str:
     """
     always = ["--user-dir", PLUGIN, "--cpu", "--required-batch-size-multiple", 1, "--num-workers", 0]
     command = [data, *always, "--results-path", results, *flags]
-    generate.main(options.parse_args_and_arch(options.get_generation_parser(), list(map(str, command))))
+    try:
+        generate.main(options.parse_args_and_arch(options.get_generation_parser(), list(map(str, command))))
+    finally:
+        StoreSearchOption.values = {}  # which would end with a process of its own
     return (results / "generate-test.txt").read_text(encoding="utf-8")
