@@ -76,42 +76,30 @@ class PixelAttention(nn.Module):
         """
         drops_out, logits = self.training and self.dropout.p > 0, None
         if self.is_separable and not drops_out and self.mechanism.recorded is None:
-            output = self.by_rows_and_columns(x) + self.bias
+            attended = self.by_rows_and_columns(x)
         else:
             weights, logits = self.maps(x, previous)
-            output = self.by_pairs(self.dropout(weights.type_as(x)), x)
-        output = self.out_proj(output)
+            attended = by_pairs(self.dropout(weights.type_as(x)), x)
+        # sum_h P_h X W_h, head by head: all heads at once would need K times the memory.
+        output: Tensor = self.bias
+        for tokens, weight in zip(attended, self.weight, strict=True):
+            output = torch.addmm(output, tokens.reshape(-1, self.width), weight)
+        output = self.out_proj(output.view_as(x))
         # Distributed training waits for gradients of all parameters.
         unread = self.mechanism.maybe_unread() if self.training else []
         return sum((0.0 * parameter.sum() for parameter in unread), output), logits
 
-    def by_rows_and_columns(self, x: Tensor) -> Tensor:
-        """Returns sum_h P_h X W_h, (T, B, D), if probabilities are products of a row's and a column's.
+    def by_rows_and_columns(self, x: Tensor) -> Iterator[Tensor]:
+        """Yields P_h X of each head, (T, B, D), if probabilities are products of a row's and a column's.
 
         Rows are summed first, then columns: 2 S sqrt(S) products for each channel instead of S^2.
         """
         (term,) = self.mechanism.terms
         assert isinstance(term, SeparableTerm)
-        by_row, by_column = (scores.softmax(-1).transpose(0, 1).type_as(x) for scores in term.along())
-        rows, heads, columns = len(by_row), self.heads, len(by_column)
-        # Sum over the keys' rows, for each row and head (R K, C B, D).
-        summed = (by_row.flatten(0, 1) @ x.reshape(rows, -1)).view(rows * heads, -1, self.width)
-        # Multiply by W_h.
-        mapped = summed.bmm(self.weight.repeat(rows, 1, 1))
-        # Sum over heads and the keys' columns.
-        return by_column.flatten(1).expand(rows, -1, -1).bmm(mapped.view(rows, heads * columns, -1)).view_as(x)
-
-    def by_pairs(self, weights: Tensor, x: Tensor) -> Tensor:
-        """Returns sum_h P_h X W_h + b, (T, B, D), head by head: all at once would need K times the memory.
-
-        Args:
-            weights: probabilities (1 or B, K, T, S).
-            x: tokens (S, B, D).
-        """
-        output: Tensor = self.bias
-        for tokens, weight in zip(attended(weights, x), self.weight, strict=True):
-            output = torch.addmm(output, tokens.reshape(-1, self.width), weight)
-        return output.view_as(x)
+        for rows, columns in zip(*(scores.softmax(-1).type_as(x) for scores in term.along()), strict=True):
+            summed = rows @ x.reshape(len(rows), -1)
+            summed = summed.view(len(rows), len(columns), -1)
+            yield columns.expand(len(rows), -1, -1).bmm(summed)  # matmul would transpose all of it
 
     def maps(self, x: Tensor, previous: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Returns probabilities (1 or B, K, T, S), and logits for the layer above."""
@@ -134,7 +122,7 @@ class PixelAttention(nn.Module):
         return weights, logits if mechanism.passes_logits else None
 
 
-def attended(weights: Tensor, x: Tensor) -> Iterator[Tensor]:
+def by_pairs(weights: Tensor, x: Tensor) -> Iterator[Tensor]:
     """Yields P_h X of each head, (T, B, D), from probabilities (1 or B, K, T, S) and tokens (S, B, D)."""
     if len(weights) == 1:  # the same for all images
         tokens = x.flatten(1)
