@@ -1,7 +1,7 @@
 """Recipes: text files that say which data a model needs, how it is trained, and how it is evaluated.
 
 A recipe is a file, or ``DATASET/MODEL``, which combines a file of recipes/models with one of recipes/datasets. In the
-latter, a section ``[train SIZE]`` applies only to models whose names end in that size.
+latter, a section ``[train SIZE ...]`` applies only to models whose names end in one of these sizes.
 """
 
 import re
@@ -20,7 +20,7 @@ from ea_fairseq.plain.records import is_command
 RECIPE = "recipe"  # the copy that train writes next to the checkpoints
 RECIPES = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("data", "train", "evaluate")
-OF_A_SIZE = re.compile(r"^\[train (.*)\]", re.MULTILINE)
+OF_SIZES = re.compile(r"^\[train (.*)\]", re.MULTILINE)
 LARGEST = 100_000  # bytes that a recipe next to checkpoints may have, at most
 START = "--finetune-from-model"
 
@@ -168,12 +168,17 @@ def last_value(flag: str, words: list[str]) -> str | None:
 
 
 def names() -> list[str]:
-    """Returns all DATASET/MODEL: a data set has a recipe for each model whose size has a section [train SIZE]."""
+    """Returns all DATASET/MODEL: a data set has a recipe for each model whose size has a section [train SIZE ...]."""
     found = []
     for dataset in sorted((RECIPES / "datasets").glob("*.recipe")):
-        sizes = set(OF_A_SIZE.findall(text_of(dataset)))
-        found += [f"{dataset.stem}/{model}" for model in models() if model.rpartition("_")[2] in sizes]
+        sizes = " ".join(OF_SIZES.findall(text_of(dataset)))
+        found += [f"{dataset.stem}/{model}" for model in models() if has_size(model, sizes)]
     return found
+
+
+def has_size(model: str, sizes: str) -> bool:
+    """Whether a model's name ends in one of the sizes, such as ``pa_vit`` in ``vit``."""
+    return any(f"_{model}".endswith(f"_{size}") for size in sizes.split())
 
 
 def described() -> str:
@@ -194,9 +199,9 @@ def recipe_text(name: str) -> str:
     lines, of_other_sizes = [], False
     for line in text_of(RECIPES / f"datasets/{dataset}.recipe").removesuffix("\n").split("\n"):
         if line.startswith("["):
-            size = OF_A_SIZE.match(line)
-            of_other_sizes = size is not None and size[1] != model.rpartition("_")[2]
-            line = "[train]" if size else line
+            sizes = OF_SIZES.match(line)
+            of_other_sizes = sizes is not None and not has_size(model, sizes[1])
+            line = "[train]" if sizes else line
         if not of_other_sizes:
             lines.append(f"{line}\n")
     return f"{text_of(RECIPES / f'models/{model}.recipe')}\n{''.join(lines)}"
