@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from ea_fairseq.attention.edges import EdgeAttention
@@ -14,28 +13,17 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.graph import Graph
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction
-from ea_fairseq.hub.single_model import load_single
+from ea_fairseq.hub.single_model import SingleModel
 from ea_fairseq.tasks.node_prediction import NodePredictionTask
 from ea_fairseq.tasks.prediction import HEAD
 
 SHOWN = 30  # maximum number of nodes in a neighbourhood
 
 
-class EAGraph:
+class EAGraph(SingleModel):
     """A trained model, with the description of its graph from its checkpoint; it needs no data folder."""
 
-    def __init__(self, model: BaseFairseqModel, task: NodePredictionTask):
-        self.model, self.description = model.eval(), task.description
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EAGraph":
-        """Loads a model that ``--task node_prediction`` has trained.
-
-        Raises:
-            UserError: if folder or checkpoint are missing or cannot be used.
-        """
-        model, task = load_single(folder, checkpoint_file, NodePredictionTask, "node_prediction", "graphs")
-        return cls(model, task)
+    task_name, task_class, noun = "node_prediction", NodePredictionTask, "graphs"
 
     @torch.no_grad()
     def predict(self, graph: Graph | str | Path) -> list[Prediction]:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.models import BaseFairseqModel
 
 from ea_fairseq.attention.maps import AttentionMaps
 from ea_fairseq.attention.recording import recording
@@ -13,7 +12,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.explorer.image_page import Picture
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction, sentence_of
-from ea_fairseq.hub.single_model import load_single
+from ea_fairseq.hub.single_model import SingleModel
 from ea_fairseq.images.archive import decode
 from ea_fairseq.tasks.image_prediction import ImagePredictionTask
 from ea_fairseq.tasks.prediction import HEAD
@@ -21,21 +20,10 @@ from ea_fairseq.tasks.prediction import HEAD
 Image = str | Path | np.ndarray
 
 
-class EAImage:
+class EAImage(SingleModel):
     """A trained model, with the description of its training data from its checkpoint; it needs no data folder."""
 
-    def __init__(self, model: BaseFairseqModel, task: ImagePredictionTask):
-        self.model, self.description = model.eval(), task.description
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EAImage":
-        """Loads a model that ``--task image_prediction`` has trained.
-
-        Raises:
-            UserError: if folder or checkpoint are missing or cannot be used.
-        """
-        model, task = load_single(folder, checkpoint_file, ImagePredictionTask, "image_prediction", "images")
-        return cls(model, task)
+    task_name, task_class, noun = "image_prediction", ImagePredictionTask, "images"
 
     @torch.no_grad()
     def predict(self, images: Image | Sequence[Image], batch_size: int = 64) -> Prediction | list[Prediction]:

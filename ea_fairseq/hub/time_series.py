@@ -1,12 +1,10 @@
 """Trained models of time series in Python: predictions and attention maps of arrays."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from ea_fairseq.attention.maps import AttentionMaps
@@ -14,27 +12,16 @@ from ea_fairseq.attention.recording import recording
 from ea_fairseq.errors import UserError
 from ea_fairseq.hub.maps import AttentionByName
 from ea_fairseq.hub.prediction import Prediction, sentence_of
-from ea_fairseq.hub.single_model import load_single
+from ea_fairseq.hub.single_model import SingleModel
 from ea_fairseq.series.dataset import SeriesDataset
 from ea_fairseq.tasks.prediction import HEAD
 from ea_fairseq.tasks.time_series_prediction import TimeSeriesPredictionTask
 
 
-class EATimeSeries:
+class EATimeSeries(SingleModel):
     """A trained model, with the description of its training data from its checkpoint; it needs no data folder."""
 
-    def __init__(self, model: BaseFairseqModel, task: TimeSeriesPredictionTask):
-        self.model, self.task, self.description = model.eval(), task, task.description
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path, checkpoint_file: str = "checkpoint_best.pt") -> "EATimeSeries":
-        """Loads a model that ``--task time_series_prediction`` has trained.
-
-        Raises:
-            UserError: if folder or checkpoint are missing or cannot be used.
-        """
-        model, task = load_single(folder, checkpoint_file, TimeSeriesPredictionTask, "time_series_prediction", "series")
-        return cls(model, task)
+    task_name, task_class, noun = "time_series_prediction", TimeSeriesPredictionTask, "series"
 
     @torch.no_grad()
     def predict(

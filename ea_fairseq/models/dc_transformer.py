@@ -7,7 +7,6 @@ paper, we follow the paper: see docs/time-series.md.
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -135,13 +134,6 @@ class DCTransformer(MechanismModel, TimeSeriesModel):
     """
 
     options = DCTransformerOptions
-
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
-    ) -> Any:
-        """Loads a trained model for predictions: see :class:`ea_fairseq.EATimeSeries`."""
-        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
 
     @classmethod
     def option_classes(cls) -> tuple[type[Options], ...]:

@@ -5,12 +5,11 @@ Wang et al., Convolution-enhanced Evolving Attention Networks, 2022, section 3.4
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import register_model, register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -22,7 +21,6 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.graphs.description import GraphDescription
 from ea_fairseq.models.graph_options import GraphOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.state_dict import refuse_mismatch
 from ea_fairseq.models.time_series import set_options
 from ea_fairseq.options import Options
 
@@ -125,25 +123,6 @@ class GraphModel(MechanismModel):
         cls.check_args(args)
         cls.refuse_decoder_flags(args)
         return cls(args, description)
-
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
-    ) -> Any:
-        """Loads a trained model for predictions: see :class:`ea_fairseq.EAGraph`."""
-        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
-
-    def load_state_dict(
-        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
-    ) -> Any:
-        """Loads the parameters of a checkpoint.
-
-        Raises:
-            UserError: naming the first parameter that does not fit, before any is loaded.
-        """
-        if strict:
-            refuse_mismatch(self, state_dict)
-        return BaseFairseqModel.load_state_dict(self, state_dict, strict, model_cfg)
 
 
 def register(name: str, family: Family, defaults: Mapping[str, object]) -> None:

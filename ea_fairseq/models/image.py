@@ -1,10 +1,9 @@
 """Code that all models of images share: an encoder, and a linear layer to the classes."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import register_model, register_model_architecture
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -14,7 +13,6 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.images.description import ImageDescription
 from ea_fairseq.models.image_options import ImageOptions
 from ea_fairseq.models.mechanism_model import MechanismModel, class_name, class_of_name
-from ea_fairseq.models.state_dict import refuse_mismatch
 from ea_fairseq.models.time_series import set_options
 from ea_fairseq.options import Options
 
@@ -64,13 +62,6 @@ class ImageModel(MechanismModel):
         encoder = cls.encoder_class(args, cls.family.attention, description)
         return cls(args, encoder, description)
 
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, model_name_or_path: str | Path, checkpoint_file: str = "checkpoint_best.pt"
-    ) -> Any:
-        """Loads a trained model for predictions: see :class:`ea_fairseq.EAImage`."""
-        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file)
-
     def register_classification_head(self, name: str, outputs: int) -> None:
         """Adds the linear layer to so many classes."""
         self.classification_heads[name] = nn.Linear(self.encoder.width, outputs)
@@ -92,18 +83,6 @@ class ImageModel(MechanismModel):
     def max_positions(self) -> int:
         """Returns 1, the size of an image."""
         return 1
-
-    def load_state_dict(
-        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
-    ) -> Any:
-        """Loads the parameters of a checkpoint.
-
-        Raises:
-            UserError: naming the first parameter that does not fit, before any is loaded.
-        """
-        if strict:
-            refuse_mismatch(self, state_dict)
-        return BaseFairseqModel.load_state_dict(self, state_dict, strict, model_cfg)
 
 
 def register_image(

@@ -51,7 +51,9 @@ class MechanismModel(BaseFairseqModel):
         data_name_or_path: str | Path | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Loads a trained model for raw text: to translate and score, or to classify and to fill in masked tokens.
+        """Loads a trained model: to translate and score, to classify and fill in masked tokens, or for predictions.
+
+        Models of time series, images and graphs need no data and no options, only the first two arguments.
 
         Args:
             model_name_or_path: folder of the checkpoints.
@@ -70,12 +72,13 @@ class MechanismModel(BaseFairseqModel):
             target_subword: for translation models, file of the target language's subword model if it has its own.
 
         Returns:
-            A ``TranslationHub`` or an ``EncoderHub``.
+            A ``TranslationHub``, ``EncoderHub``, ``EATimeSeries``, ``EAImage`` or ``EAGraph``.
 
         Raises:
             UserError: naming the folder, checkpoint, dictionary or subword model that does not exist.
         """
-        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
+        data = () if data_name_or_path is None else (data_name_or_path,)
+        return cls.hub.from_pretrained(model_name_or_path, checkpoint_file, *data, **kwargs)
 
     @classmethod
     def hub_models(cls) -> dict:

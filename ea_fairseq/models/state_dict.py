@@ -54,7 +54,7 @@ def initialize_mechanism(
         parameters, start = sum(map(Tensor.numel, added.values())), " or ".join(sorted(starts))
         described = f"{changed} {kind.adds} with {parameters:,} parameters are new and start {start}"
     left = f"; {unused} projections of queries and keys are not used" if unused else ""
-    logger.info(f"the checkpoint is a plain Transformer's: {described}, all other parameters are loaded{left}")
+    logger.info(f"the checkpoint is a plain model's: {described}, all other parameters are loaded{left}")
 
 
 def refuse_mismatch(model: nn.Module, state_dict: dict[str, Tensor]) -> None:

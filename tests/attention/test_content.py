@@ -154,7 +154,7 @@ def test_only_mixtures_have_queries_and_keys_in_self_attention(term, caplog):
     with caplog.at_level(logging.INFO, logger="ea_fairseq"):
         model.load_state_dict(plain.state_dict())
     (message,) = caplog.messages
-    assert message.startswith("the checkpoint is a plain Transformer's: 4 maps with ")
+    assert message.startswith("the checkpoint is a plain model's: 4 maps with ")
     assert (f"{2 * unread} projections of queries and keys are not used" in message) == (unread > 0)
     weights = (each.decoder.layers[1].self_attn.v_proj.weight for each in (model, plain))
     assert torch.equal(*weights)

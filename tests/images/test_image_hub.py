@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from shutil import copy
 
 import numpy as np
 import pytest
@@ -76,6 +77,12 @@ def test_a_trained_model_predicts_files_and_arrays_without_its_data(home, model,
     assert all(sum(one.probabilities.values()) == pytest.approx(1) for one in found)
     assert model.predict(tmp_path / "three.png").probabilities == pytest.approx(found[3].probabilities)
     assert model.predict([*pixels], batch_size=7)[-1].probabilities == pytest.approx(found[-1].probabilities, rel=1e-5)
+
+
+def test_without_a_best_checkpoint_the_last_is_loaded(home, model, tmp_path):
+    copy(home / "run/checkpoint_last.pt", tmp_path)
+    image = np.arange(64, dtype=np.uint8).reshape(8, 8, 1)
+    assert EAImage.from_pretrained(tmp_path).predict(image) == model.predict(image)
 
 
 def test_other_images_are_refused(home, model, tmp_path):

@@ -302,6 +302,16 @@ def test_positions_have_the_same_scores_and_gradients_in_training_and_in_evaluat
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("base", ["vit_tiny", "aa_resnet_20"])
+def test_evolving_attention_is_added_to_a_trained_model_as_the_identity(base):
+    plain = build_tiny(base)
+    model, images = build_tiny(base, "ea_transformer", seed=2, ea_alpha=0.0), draw(1, IMAGES[base])
+    model.load_state_dict(plain.state_dict(), args=model.args)
+    expected = classes(plain, images)
+    assert_close(classes(model, images), expected, 1e-5 * expected.abs().max().item())
+
+
+@torch.no_grad()
 @each_base
 def test_half_precision_is_near(base):
     model, images = build_tiny(base, "ea_transformer"), draw(1, IMAGES[base])

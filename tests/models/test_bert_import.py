@@ -238,7 +238,7 @@ def test_the_command_and_a_training_from_it(tmp_path):
     flags += ["--bpe", "wordpiece", "--wordpiece-vocab", tmp_path / "out/vocab.txt"]
     result = run("fairseq-train", "data", *flags, *arch, "--max-update", "2", "--num-workers", "0", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "is a plain Transformer's: 3 convolutions" in result.stdout
+    assert "is a plain model's: 3 convolutions" in result.stdout
 
 
 def test_minilm_is_imported(tmp_path, monkeypatch):

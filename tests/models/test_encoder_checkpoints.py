@@ -27,7 +27,7 @@ def test_a_plain_checkpoint_is_taken_where_it_fits(family, layout, caplog):
         model.load_state_dict(plain.state_dict())
     messages = [message for message in caplog.messages if "of segments" not in message]
     assert len(messages) == 1
-    assert messages[0].startswith("the checkpoint is a plain Transformer's: ")
+    assert messages[0].startswith("the checkpoint is a plain model's: ")
     for name, parameter in plain.state_dict().items():
         assert ".q_proj" in name or ".k_proj" in name or torch.equal(model.state_dict()[name], parameter)
 

@@ -167,7 +167,7 @@ def test_a_plain_modern_checkpoint_starts_a_modern_model_with_a_mechanism(caplog
     plain, evolving = build("modern_transformer", **TINY), build("ea_modern_transformer", **TINY, ea_beta=0.0)
     with caplog.at_level("INFO", logger="ea_fairseq"):
         evolving.load_state_dict(plain.state_dict())
-    assert caplog.messages[0].startswith("the checkpoint is a plain Transformer's: ")
+    assert caplog.messages[0].startswith("the checkpoint is a plain model's: ")
     own = evolving.state_dict()
     assert all(torch.equal(own[name], tensor) for name, tensor in plain.state_dict().items())
 

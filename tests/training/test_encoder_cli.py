@@ -63,7 +63,7 @@ def test_fairseqs_roberta_is_tuned_by_restore_file_alone(home, roberta, arch):
     losses, log = train(home, "sentence_prediction", folder, 6, *restore, *metrics, arch=arch)
     assert len(losses) == 6
     assert "valid_mcc" in log and "valid_pred" not in log and "valid_targ" not in log
-    assert log.count("the checkpoint is a plain Transformer's: ") == 1
+    assert log.count("the checkpoint is a plain model's: ") == 1
     if arch == "ea_roberta_tiny":
         assert NEW in log
     more, log = train(home, "sentence_prediction", folder, 12, *metrics, "--max-positions", "16", arch=arch)
