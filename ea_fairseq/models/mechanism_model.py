@@ -181,11 +181,12 @@ class MechanismModel(BaseFairseqModel):
         return super().load_state_dict(state_dict, strict)
 
     def has_layers_of(self, state_dict: dict[str, Tensor]) -> bool:
-        """Whether encoder and decoder have as many layers as in a state dict."""
-        for side in ("encoder", "decoder"):
-            prefix = f"{side}.layers."
+        """Whether encoder and decoder, if the model has them, have as many layers as in a state dict."""
+        modules = dict(self.named_modules())
+        for stack in ("encoder.layers", "decoder.layers"):
+            prefix = f"{stack}."
             layers = {name.removeprefix(prefix).partition(".")[0] for name in state_dict if name.startswith(prefix)}
-            if layers and len(layers) != len(getattr(self, side).layers):
+            if layers and stack in modules and len(layers) != len(modules[stack]):
                 return False
         return True
 

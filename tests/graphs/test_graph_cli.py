@@ -120,6 +120,9 @@ def test_a_trained_model_predicts_without_its_data(home, log, graph):
         model.predict(draw_graph(1, features=20))
     with pytest.raises(UserError, match="it must be one checkpoint"):
         EAGraph.from_pretrained(home / "whole", "checkpoint_best.pt:checkpoint_last.pt")
+    foreign = {**model.model.state_dict(), "encoder.layers.0.fc1.bias": torch.zeros(1)}
+    with pytest.raises(UserError, match=r"the model has no encoder\.layers\.0\.fc1\.bias"):
+        model.model.load_state_dict(foreign)
     with pytest.raises(UserError, match="predicts no series"):
         EATimeSeries.from_pretrained(home / "whole")
 

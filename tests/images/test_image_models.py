@@ -1,6 +1,7 @@
 """Models of images with each mechanism: equations, other images, order of heads, gradients, chains, kernels."""
 
 import copy
+import re
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from types import SimpleNamespace
@@ -309,6 +310,14 @@ def test_evolving_attention_is_added_to_a_trained_model_as_the_identity(base):
     model.load_state_dict(plain.state_dict(), args=model.args)
     expected = classes(plain, images)
     assert_close(classes(model, images), expected, 1e-5 * expected.abs().max().item())
+
+
+@each_base
+def test_a_checkpoint_with_other_layers_is_refused(base):
+    model = build_tiny(base, "ea_transformer")
+    state = model.state_dict() | {"encoder.layers.7.self_attn.out_proj.bias": torch.zeros(1)}
+    with pytest.raises(UserError, match=re.escape("the model has no encoder.layers.7.self_attn.out_proj.bias")):
+        model.load_state_dict(state, args=model.args)
 
 
 @torch.no_grad()
