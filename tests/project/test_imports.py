@@ -1,6 +1,7 @@
 """Importing fairseq through this package leaves out what it seldom needs, until that is needed."""
 
 import gc
+import logging
 import subprocess
 import sys
 from pkgutil import iter_modules
@@ -65,6 +66,15 @@ def test_what_is_imported_already_is_not_deferred(monkeypatch):
     monkeypatch.setattr(imports, "LAZY_MODULES", ("colorsys",))
     with imports.quick_import():
         assert sys.modules["colorsys"] is colorsys
+
+
+def test_what_an_import_logs_is_left_to_the_program():
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    with imports.quick_import():
+        root.addHandler(logging.StreamHandler())  # as fairseq's modules do by basicConfig
+        root.setLevel(level + 1)
+    assert (root.level, root.handlers) == (level, handlers)
 
 
 @pytest.mark.slow
