@@ -191,7 +191,7 @@ class Attention(Mechanism, MultiheadAttention):
         projected = self.project_all(query, key, value, inputs)
 
         # Let one kernel compute the rest up to the output projection, if it supports this class and these tensors.
-        fused = self.fused if self.recorded is None else None
+        fused = self.fused_of(inputs) if self.recorded is None else None
         found = None if fused is None else self.attend_by_kernel(fused, projected, inputs, need_weights)
         if found is not None:
             output, weights, logits = found
@@ -309,7 +309,7 @@ class Attention(Mechanism, MultiheadAttention):
 
     def maps_by_kernel(self, fused: FusedLogits, inputs: Inputs, need_weights: bool) -> tuple[Tensor, Tensor] | None:
         """Computes logits and probabilities (B, K, T, S) in one kernel; None if no kernel can."""
-        if inputs.cache is not None or not takes_maps(inputs.size, inputs.v, inputs.masks, need_weights):
+        if inputs.cache is not None or not takes_maps(fused, inputs.size, inputs.v, inputs.masks, need_weights):
             return None
         if self.dot_product_only:  # the kernel scales them
             scores, scale = inputs.q @ inputs.k.transpose(-1, -2), self.scaling

@@ -38,11 +38,23 @@ class LearnedWeights(nn.Module):
         """The parameters of alpha or of beta."""
         return [parameter for found, parameter in self.named_parameters() if found.startswith(name)]
 
-    def fused(self, fixed: FusedLogits) -> FusedLogits:
-        """Returns what kernels may compute, with the current weights of heads instead of fixed ones."""
-        weights = (self.alpha_logits, self.beta_logits)
-        alpha, beta = (0.0 if logits is None else logits.sigmoid().flatten() for logits in weights)
+    def fused(self, fixed: FusedLogits, x: Tensor | None = None) -> FusedLogits:
+        """Returns what kernels may compute, with the current weights of heads instead of fixed ones.
+
+        Args:
+            x: words (T, B, C), if the weights are to depend on them.
+        """
+        alpha, beta = (self.weight_of_kernels(name, x) for name in ("alpha", "beta"))
         return FusedLogits(1 - alpha, alpha, fixed.conv, fixed.window, beta)
+
+    def weight_of_kernels(self, name: str, x: Tensor | None) -> float | Tensor:
+        """Returns alpha or beta, (K), or (B, K, T) if they depend on words x; 0 if there is none."""
+        logits = getattr(self, f"{name}_logits")
+        if logits is None:
+            return 0.0
+        if x is None or not self.by_input:
+            return logits.sigmoid().flatten()
+        return self.weight(name, x).squeeze(-1)
 
     def means(self) -> dict[str, Callable[[], float]]:
         """Functions that measure the mean over the heads of alpha and of beta, without what words add to them."""

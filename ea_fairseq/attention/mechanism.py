@@ -86,6 +86,10 @@ class Mechanism:
         """The total width of all K heads: ``embed_dim``, as in fairseq."""
         return embed_dim
 
+    def fused_of(self, inputs: Inputs) -> FusedLogits | None:
+        """What kernels may compute of these inputs: :attr:`fused`, perhaps with weights of their words."""
+        return self.fused
+
     @classmethod
     def may_renumber(cls, kind: str, layers: list[int]) -> bool:
         """Whether attentions of these layers, in order, compute the same when they become layers 0, 1, 2, ..."""

@@ -23,8 +23,10 @@ class FusedArguments(NamedTuple):
 
     Args:
         previous: logits of the layer below, (B, K, T, S).
-        mix: (2, K), weights of scores and of previous logits; None without previous logits.
-        weight, bias, beta: (K, K, k, k), (K) and (K), of the convolution and its output's weight; None without one.
+        mix: (2, K), weights of scores and of previous logits, or (2, B, K, T), of each query; None without previous
+            logits.
+        weight, bias, beta: (K, K, k, k) and (K), of the convolution, and its output's weight, (K) or (B, K, T); None
+            without one.
         padded_keys: (B, S), padded_queries: (B, T), true at padding.
         future: (T, S), true where a query must not see a key.
         scale: what scores are multiplied by.
@@ -62,14 +64,16 @@ class FusedArguments(NamedTuple):
             ValueError: naming what cannot be broadcast to the maps' size.
         """
         sentences, heads, queries, keys = size
+        weights_size = size[:3] if fused.is_by_word else (heads,)
         mix = weight = bias = beta = None
         if not fused.has_skip:
             previous = None
         if previous is not None:
             previous = spread("previous_logits", previous, *size)
-            mix = by_head(heads, device, fused.own_weight, fused.previous_weight)
+            mix = by_head(heads, device, fused.own_weight, fused.previous_weight).expand(2, *weights_size)
         if fused.conv is not None:
-            weight, bias, beta = fused.conv.weight, fused.conv.bias, by_head(heads, device, fused.beta)
+            weight, bias = fused.conv.weight, fused.conv.bias
+            beta = by_head(heads, device, fused.beta).expand(weights_size)
             if weight.dtype is not torch.float32:
                 weight, bias = weight.float(), None if bias is None else bias.float()
         masks = masks.of_size(sentences, queries, keys)
@@ -97,6 +101,11 @@ class FusedArguments(NamedTuple):
         return self[TENSORS:]
 
     @property
+    def by_word(self) -> bool:
+        """Whether weights differ from word to word, instead of only from head to head."""
+        return (self.mix is not None and self.mix.dim() == 4) or (self.beta is not None and self.beta.dim() == 3)
+
+    @property
     def kernel(self) -> int:
         """Size k of the convolution's kernel, 1 without one."""
         return 1 if self.weight is None else self.weight.size(-1)
@@ -113,10 +122,11 @@ class FusedArguments(NamedTuple):
         if reads_previous and (self.previous is None) != (self.mix is None):
             raise ValueError("previous logits and a weight of theirs go together")
         sentences, heads, queries, keys = size
+        weights = (sentences, heads, queries) if self.by_word else (heads,)
         found = FusedArguments(
             readable("previous", self.previous, size, dtype),
-            readable("mix", self.mix, (2, heads), torch.float32),
-            *self.checked_convolution(heads),
+            readable("mix", self.mix, (2, *weights), torch.float32),
+            *self.checked_convolution(heads, weights),
             readable("padded_keys", self.padded_keys, (sentences, keys), torch.bool),
             readable("padded_queries", self.padded_queries, (sentences, queries), torch.bool),
             readable("future", self.future, (queries, keys), torch.bool),
@@ -124,8 +134,10 @@ class FusedArguments(NamedTuple):
         )
         return found if found.weight is not None else found._replace(above=0, left=0)
 
-    def checked_convolution(self, heads: int) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Weight (K, K, k, k), bias (K) and beta (K), of float32, or three times None.
+    def checked_convolution(
+        self, heads: int, weights: tuple[int, ...]
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Weight (K, K, k, k), bias (K) and beta of the size ``weights``, of float32, or three times None.
 
         Raises:
             ValueError, TypeError: see above; or if the first tap is not ``above`` rows and ``left`` columns from an
@@ -144,7 +156,7 @@ class FusedArguments(NamedTuple):
         return (
             readable("weight", weight, (heads, heads, kernel, kernel), torch.float32),
             readable("bias", bias, (heads,), torch.float32),
-            readable("beta", beta, (heads,), torch.float32),
+            readable("beta", beta, weights, torch.float32),
         )
 
 
@@ -166,7 +178,10 @@ def readable(name: str, tensor: MaybeTensor, size: tuple[int, ...], dtype: torch
 
 
 def by_head(heads: int, device: torch.device, *weights: float | Tensor) -> Tensor:
-    """Weights, each a number or a tensor (K), as kernels read them: (K) for one, (n, K) for n of them, in float32."""
+    """Weights, each a number or a tensor, as kernels read them, in float32: a tensor for one, (n, ...) for n of them.
+
+    Numbers become tensors (K).
+    """
     if not any(isinstance(weight, Tensor) for weight in weights):
         is_captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if torch.compiler.is_compiling() or is_captured:

@@ -22,7 +22,7 @@ from ea_fairseq.kernels.arguments import (
 )
 from ea_fairseq.kernels.cpu import evolution as native_evolution
 from ea_fairseq.kernels.cpu.call import relu_mask_size
-from ea_fairseq.kernels.dispatch import is_fused
+from ea_fairseq.kernels.dispatch import is_fused, is_native
 from ea_fairseq.kernels.fused_logits import FusedLogits
 from ea_fairseq.kernels.masks import AttentionMasks
 from ea_fairseq.kernels.triton import evolution as triton_evolution
@@ -60,7 +60,7 @@ def evolve(
     Raises:
         ValueError, TypeError: naming a tensor of a wrong size or type.
     """
-    if masks.float_mask is not None or scores.numel() == 0 or not is_fused(scores, exact):
+    if masks.float_mask is not None or scores.numel() == 0 or not takes_weights(fused, scores, exact):
         return None
     arguments = FusedArguments.of(fused, scale, scores.shape, scores.device, previous, masks)
     is_direct = type(scores) is Tensor and not torch.compiler.is_compiling()
@@ -69,10 +69,15 @@ def evolve(
     return torch.ops.ea_fairseq.evolve(scores, *arguments)[:2]
 
 
-def takes_maps(size: MapSize, value: Tensor, masks: AttentionMasks, exact: bool = False) -> bool:
+def takes_maps(fused: FusedLogits, size: MapSize, value: Tensor, masks: AttentionMasks, exact: bool = False) -> bool:
     """Whether :func:`evolve` takes maps of a size (B, K, T, S), not yet computed, of values (B, K, S, d)."""
     there = len(value) == size[0] and 0 not in size and value.numel() > 0
-    return there and masks.float_mask is None and is_fused(value, exact)
+    return there and masks.float_mask is None and takes_weights(fused, value, exact)
+
+
+def takes_weights(fused: FusedLogits, tensor: Tensor, exact: bool) -> bool:
+    """Whether a kernel computes this from such a tensor; weights of words are for native code alone."""
+    return is_native(tensor, exact) if fused.is_by_word else is_fused(tensor, exact)
 
 
 def read_maps(name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...]) -> Tensor:

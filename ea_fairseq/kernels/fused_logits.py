@@ -18,10 +18,10 @@ class FusedLogits:
 
     Args:
         own_weight, previous_weight: of this layer's scores and of the logits of the layer below; a number for all heads
-            or a tensor (K), which may take a gradient.
+            or a tensor, (K) or with weights of the query's word (B, K, T), which may take a gradient.
         conv: K heads to K heads, with a bias, its kernel square; it is given no padding.
         window: which entries the convolution reads.
-        beta: weight of the convolution's output, also a number or (K).
+        beta: weight of the convolution's output, also a number or such a tensor.
         above, left: rows up and columns left from an entry to the one that the kernel's first tap reads.
     """
 
@@ -43,6 +43,11 @@ class FusedLogits:
     def has_skip(self) -> bool:
         """Whether logits of the layer below are read."""
         return isinstance(self.previous_weight, Tensor) or self.previous_weight != 0
+
+    @property
+    def is_by_word(self) -> bool:
+        """Whether weights differ from word to word."""
+        return any(isinstance(weight, Tensor) and weight.dim() == 3 for weight in (self.previous_weight, self.beta))
 
     @property
     def is_plain(self) -> bool:

@@ -84,17 +84,23 @@ class EvolvingAttention(Attention):
 
     @property
     def fused(self) -> FusedLogits | None:  # type: ignore[override]  # computed, not set
-        """What kernels may compute; None if ``conv`` is replaced or has hooks, such as those of pruning, or if alpha
-        and beta depend on words.
+        """What kernels may compute, without what words add to alpha and beta; None if ``conv`` is replaced or has
+        hooks, such as those of pruning.
 
         It is also None in a compiled graph while alpha and beta grow: they are constants of a graph with kernels, which
         would be recompiled at each update.
         """
         own = self.conv is self.fused_logits.conv and (self.conv is None or is_exactly(self.conv, nn.Conv2d))
-        by_input = self.learned is not None and self.learned.by_input
-        if not own or by_input or (self.is_growing and torch.compiler.is_compiling()):
+        if not own or (self.is_growing and torch.compiler.is_compiling()):
             return None
         return self.fused_logits if self.learned is None else self.learned.fused(self.fused_logits)
+
+    def fused_of(self, inputs: Inputs) -> FusedLogits | None:
+        """What kernels may compute of these inputs, with the alpha and beta of their words."""
+        fused = self.fused
+        if fused is None or self.learned is None or not self.learned.by_input:
+            return fused
+        return self.learned.fused(self.fused_logits, inputs.x)
 
     def set_num_updates(self, updates: int) -> None:
         """Sets alpha and beta by the number of updates so far; fairseq calls this before each update, and on loading.

@@ -15,6 +15,7 @@ from ea_fairseq.attention.query_key import rotations
 from ea_fairseq.kernels.arguments import by_head
 from ea_fairseq.kernels.cpu.structs import STRUCTS
 from ea_fairseq.kernels.fused_logits import FusedLogits
+from ea_fairseq.mechanisms.evolving import EvolvingAttention
 from ea_fairseq.mechanisms.exclusive import ExclusiveAttention
 from ea_fairseq.mechanisms.gated import GatedAttention
 from ea_fairseq.mechanisms.sinks import SinkAttention
@@ -118,6 +119,7 @@ class NativeModel:
             is_exclusive=isinstance(attention, ExclusiveAttention),
             out_proj=self.linear(attention.out_proj),
             **self.head_norms(attention),
+            **self.word_weights(attention),
             norm=self.norm(norm),
             **{name: self.linear(*layers) for name, layers in projections.items()},
         )
@@ -134,6 +136,21 @@ class NativeModel:
             struct.weight, struct.bias = self.address(fused.conv.weight), self.address(fused.conv.bias)
             struct.beta = self.address(by_head(heads, device, fused.beta))
         return struct
+
+    def word_weights(self, attention: Attention) -> dict[str, Structure]:
+        """The structs of what computes the logits of alpha and beta, if these depend on words."""
+        learned = attention.learned if isinstance(attention, EvolvingAttention) else None
+        if learned is None:
+            return {}
+        parts = {
+            "word_alpha": (learned.alpha_input, learned.alpha_logits),
+            "word_beta": (learned.beta_input, learned.beta_logits),
+        }
+        return {
+            name: self.pack(by_word.weight.flatten(0, 1), logits.flatten())
+            for name, (by_word, logits) in parts.items()
+            if by_word is not None and logits is not None
+        }
 
     def gates(self, attention: Attention) -> Structure:
         """The struct of a gated attention's gates; without a weight for others."""

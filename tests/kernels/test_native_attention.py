@@ -45,38 +45,45 @@ def instructions(request):
     dtype=st.sampled_from(list(TOLERANCES)),
     absent=sets_of_absent,
     weights=mixes,
+    by_word=st.booleans(),
 )
-@settings(max_examples=40)
-def test_evolution(instructions, seed, sizes, convolution, dtype, absent, weights):
+@settings(max_examples=80)
+def test_evolution(instructions, seed, sizes, convolution, dtype, absent, weights, by_word):
     """With NaN in all entries that must not be read."""
-    case = draw_case(seed, sizes, *convolution, dtype, absent, weights)
+    case = draw_case(seed, sizes, *convolution, dtype, absent, weights, by_word=by_word)
     assert_close(case.operate(native_evolution), case.expected(), TOLERANCES[dtype], case)
 
 
 @pytest.mark.parametrize("sizes", [(1, 16, 40, 500), (1, 20, 3, 5)], ids=["many rows", "many heads"])
-def test_large_evolution(instructions, sizes):
-    case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"future"}))
+@pytest.mark.parametrize("by_word", [False, True], ids=["by head", "by word"])
+def test_large_evolution(instructions, sizes, by_word):
+    case = draw_case(1, sizes, CROSS_WINDOW, 5, absent=frozenset({"future"}), by_word=by_word)
     case.weight /= 20
     case.bias.copy_(torch.tensor([4.0, -4.0]).repeat(sizes[1] // 2))  # far from ReLU's kink
     assert_close(case.operate(native_evolution), case.expected(), 1e-6, case)
 
 
-def draw_attention(seed, kind, kernel, alpha, sizes, shared=True, learned=False):
+def draw_attention(seed, kind, kernel, alpha, sizes, shared=True, learned=""):
     """An attention, what it reads (all take gradients) and its masks, of the sizes (B, K, T, S, d).
 
     Args:
         shared: keys and values are of the same words, and in self-attention queries, too.
-        learned: heads have weights of their own, with gradients.
+        learned: by what weights with gradients differ, ``head`` or ``input``; nothing if they are fixed.
     """
     torch.manual_seed(seed)
     sentences, heads, queries, keys, width = sizes
     keys = queries if kind != "cross" else keys
     evolution = Evolution(
-        KINDS[kind], alpha=alpha, beta=0.3 if kernel else 0.0, kernel_size=kernel or 1, learned=learned
+        KINDS[kind],
+        alpha=alpha,
+        beta=0.3 if kernel else 0.0,
+        kernel_size=kernel or 1,
+        learned=bool(learned),
+        by_input=learned == "input",
     )
     attention = EvolvingAttention(heads * width, heads, evolution, encoder_decoder_attention=kind == "cross")
     for weights in attention.learned.parameters() if learned else ():
-        weights.data += 0.5 * torch.randn(sizes[1], 1, 1)
+        weights.data += 0.5 * weights.size(-1) ** -0.5 * torch.randn(weights.shape)
     shapes = {
         "query": (queries, sentences, heads * width),
         "key": (keys, sentences, heads * width),
@@ -138,7 +145,7 @@ def test_attention(instructions, seed, kind, kernel, alpha, sizes, shared):
     assert_attends_as_the_reference(seed, kind, kernel, alpha, sizes, shared)
 
 
-@pytest.mark.parametrize("learned", [False, True], ids=["fixed", "learned"])
+@pytest.mark.parametrize("learned", ["", "head", "input"], ids=["fixed", "by head", "by word"])
 @pytest.mark.parametrize("chosen", ["native", "reference"])
 @given(seed=seeds, kind=st.sampled_from(list(KINDS)), kernel=st.sampled_from([None, 1, 3, 5]))
 @settings(max_examples=8, derandomize=True)

@@ -93,7 +93,8 @@ class Case:
             self.choose.choice([1, 3, 3, 5]),
         )
         alpha, beta = self.choose.choice([(0.0, 0.3), (0.4, 0.0), (0.4, 0.3), (0.6, 0.7), (1.0, 1.0)])
-        evolution = Evolution(WINDOWS[kind], alpha, beta, kernel)
+        learned = self.choose.choice(["", "", "head", "input"]) if max(alpha, beta) < 1 else ""
+        evolution = Evolution(WINDOWS[kind], alpha, beta, kernel, learned=bool(learned), by_input=learned == "input")
         flags = {"encoder_decoder_attention": True} if kind == "cross" else {"self_attention": True}
         attention = EvolvingAttention(heads * width, heads, evolution, **flags)
         with torch.no_grad():

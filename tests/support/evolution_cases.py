@@ -73,6 +73,15 @@ class Case:
         read = self.previous, self.mix, self.weight, self.bias, self.beta
         return FusedArguments(*read, self.padded_keys, self.padded_queries, self.future, self.scale, above, left)
 
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """The dimensions of maps over which a gradient of weights is a sum."""
+        return (3,) if self.arguments.by_word else (0, 2, 3)
+
+    def spread(self, weights: Tensor) -> Tensor:
+        """Weights (..., K) as (..., K, 1, 1), or (..., B, K, T) as (..., B, K, T, 1)."""
+        return weights[..., None] if self.arguments.by_word else weights[..., None, None]
+
     def operate(self, kernels, *options) -> list[Tensor | None]:
         """Logits, probabilities, the convolution's input, gradients of scores, previous, mix, weight, bias and beta.
 
@@ -99,7 +108,7 @@ class Case:
         scores, previous, mix, weight, bias, beta = leaves
         mixed = own = self.scale * scores
         if previous is not None:
-            own_weight, previous_weight = mix[..., None, None]
+            own_weight, previous_weight = self.spread(mix)
             mixed = own_weight * mixed.where(self.real, 0.0) + previous_weight * previous.where(self.real, 0.0)
         logits = mixed = combined = mixed.where(self.real, 0.0)
         if weight is None:
@@ -108,24 +117,28 @@ class Case:
             read_back = mixed if self.stored is None else mixed + (self.stored - mixed).detach()
             convolved = F.conv2d(F.pad(read_back, self.margins), weight, bias)
             assume(convolved.abs().min() > 1e-5)  # at ReLU's kink either gradient is right
-            beta = beta[:, None, None]
-            logits = (beta * convolved.relu() + (1 - beta) * read_back).where(self.real, 0.0)
+            evolved = self.spread(beta) * convolved.relu() + (1 - self.spread(beta)) * read_back
+            logits = evolved.where(self.real, 0.0)
         self.largest = logits.detach().abs().max().item()
         seen = logits.where(self.visible, -torch.inf).where(self.visible.any(-1, keepdim=True), 0.0)
         probabilities = seen.softmax(-1)  # of all keys alike in a row without visible ones
         value = (self.d_probabilities.double().where(self.visible, 0.0) * probabilities).sum()
         if self.d_logits is not None:
             value = value + (self.d_logits.double().where(self.real, 0.0) * logits).sum()
-        d_combined, *gradients = torch.autograd.grad(value, [combined, *(x for x in leaves if x is not None)])
+        maps = [combined, logits, *(x for x in leaves if x is not None)]
+        d_combined, d_evolved, *gradients = torch.autograd.grad(value, maps)
         gradients = iter(gradients)
         found = [None if tensor is None else next(gradients) for tensor in leaves]
         # Gradients of mix and beta are sums of products that cancel out: their rounding is relative to the products.
         if mix is not None:
-            products = [(d_combined * maps).where(self.real, 0.0).abs().sum((0, 2, 3)) for maps in (own, previous)]
+            products = [(d_combined * maps).where(self.real, 0.0).abs().sum(self.summed) for maps in (own, previous)]
             self.products["mix"] = torch.stack(products).detach().norm().item()
-        if weight is not None:
+        if weight is not None and self.arguments.by_word:
+            products = [(d_evolved * maps).where(self.real, 0.0).abs().sum(3) for maps in (convolved, read_back)]
+            self.products["beta"] = torch.stack(products).detach().norm().item()
+        elif weight is not None:
             products = (weight * found[3]).abs().sum((1, 2, 3)) + (bias * found[4]).abs()
-            self.products["beta"] = (products / beta.flatten()).norm().item()
+            self.products["beta"] = (products / beta).norm().item()
         if not self.is_learned:
             found[2] = found[5] = None
         return [logits, probabilities, mixed, *found]
@@ -140,8 +153,9 @@ def draw_case(
     absent: frozenset[str] = frozenset(),
     weights: tuple[float, float] = MIXES[0],
     device: str = "cpu",
+    by_word: bool = False,
 ) -> Case:
-    """Of sizes (B, K, T, S), without what is named in ``absent``."""
+    """Of sizes (B, K, T, S), without what is named in ``absent``; weights of heads, or of each query of each head."""
     generator = torch.Generator().manual_seed(seed)
     sentences, heads, queries, keys = sizes
     tensors = {name: torch.randn(sizes, generator=generator) for name in ("scores", "previous")}
@@ -155,6 +169,9 @@ def draw_case(
     mixes_of_heads = [MIXES[(MIXES.index(weights) + head) % len(MIXES)] for head in range(heads)]
     tensors["mix"] = torch.tensor(mixes_of_heads).T.contiguous()
     tensors["beta"] = torch.tensor([0.3, 0.6, 0.9]).repeat(heads)[:heads]
+    if by_word:
+        alpha, tensors["beta"] = torch.rand(2, *sizes[:3], generator=generator)
+        tensors["mix"] = torch.stack([1 - alpha if weights == MIXES[0] else alpha - 0.5, alpha])
     if "convolution" in absent:
         absent = absent | {"weight", "bias", "beta"}
     if "previous" in absent:

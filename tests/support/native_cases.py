@@ -169,10 +169,13 @@ def operators(case: Case) -> str:
         inputs["scores"] = case.normal(*maps, dtype=dtype)
     has_skip, convolved, is_learned = case.often(0.5), case.often(0.7), case.often(0.5)
     inputs["previous"] = case.normal(*maps, dtype=dtype) if has_skip else None
-    inputs["mix"] = torch.tensor([case.choose.choice(MIXES) for _ in range(heads)]).T if has_skip else None
+    by_word = case.often(0.3)
+    weights = maps[:3] if by_word else (heads,)
+    mix = case.normal(2, *weights) if by_word else torch.tensor([case.choose.choice(MIXES) for _ in range(heads)]).T
+    inputs["mix"] = mix if has_skip else None
     inputs["weight"] = case.normal(heads, heads, kernel, kernel) if convolved else None
     inputs["bias"] = case.normal(heads) if convolved else None
-    inputs["beta"] = case.normal(heads) if convolved else None
+    inputs["beta"] = case.normal(*weights) if convolved else None
     inputs["padded_keys"] = case.mask(sentences, keys) if case.often(0.5) else None
     inputs["padded_queries"] = case.mask(sentences, queries) if case.often(0.5) else None
     inputs["future"] = case.mask(queries, keys) if case.often(0.5) else None

@@ -16,6 +16,8 @@ MODELS = {
     "no positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
     "three heads of 11": {**sizes(embed_dim=33, ffn_embed_dim=70, attention_heads=3), "layernorm_embedding": True},
     "learned weights": {"ea_learned": True, "no_cross_conv": True, **SKIPS},
+    "weights by word": {"ea_learned": "input", **SKIPS},
+    "weights by word, only convolutions": {"ea_learned": "input", "no_encoder_skip": True, "no_encoder_conv": True},
     "realformer": {"arch": "realformer", **TINY},
     "no convolution in the first layer": {"ea_start": "plain", **SKIPS},
     "off": {"ea_alpha": 0.0, "ea_beta": 0.0},
@@ -26,6 +28,7 @@ MODELS = {
     "exclusive": {"arch": "exclusive_attention", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "evolving and gates": {"arch": "ea_gated_attention", **TINY, **SKIPS},
     "evolving and exclusive": {"arch": "ea_exclusive_attention", **TINY, **SKIPS},
+    "evolving by word and exclusive": {"arch": "ea_exclusive_attention", "ea_learned": "input", **TINY, **SKIPS},
     "value residual": {"arch": "value_residual", **sizes(embed_dim=36, ffn_embed_dim=20)},
     "evolving and value residual": {"arch": "ea_value_residual", **TINY, **SKIPS},
     "value residual and QK-norm, sides of two widths": {
@@ -55,7 +58,7 @@ def model_of(name: str = "evolving"):
     with torch.no_grad():
         model.decoder.output_projection.weight[WORDS.eos()] *= 4  # so that it is likely here and unlikely there
         for name, parameter in model.named_parameters():
-            if name.endswith((".sinks", ".lambdas")):
+            if name.endswith((".sinks", ".lambdas", "_input.weight")):
                 parameter.normal_()
     model.make_generation_fast_(need_attn=False)
     return model

@@ -11,7 +11,7 @@ INLINE void recompute_probabilities(const struct fused_arguments *args, const st
         for (int64_t s = 0; s < tile->columns; s++) probabilities[s] = s < args->keys ? 1.0f / args->keys : 0;
         return;
     }
-    float logsumexp = args->logsumexp[index / args->keys];
+    float logsumexp = args->logsumexp[row_index(args, tile, head, row)];
     for (int64_t s = 0; s < end; s += LANES) {
         vec logits = masked_load(args->logits, index + s, args->keys - s, 0);
         store(probabilities + s, where(visible(tile, s), exponential(logits - logsumexp)));
@@ -55,41 +55,41 @@ INLINE void softmax_and_value_gradients(const struct fused_arguments *args, stru
     }
 }
 
-// Multiplies the gradients of a head's queries by the head's weight of scores. Returns the gradient of that weight, the
-// dot product of the queries and their unscaled gradients.
-INLINE float scale_query_gradients(const struct fused_arguments *args, const struct tile *tile, int64_t head,
-                                   float *d_query) {
-    vec total = {0};
-    for (int64_t row = tile->begin; row < tile->end; row++, d_query += channels(args)) {
-        const float *query = token_at(args, tile, query_view(args, args->query), row) + head * args->head_dim;
+// Multiplies the queries of a head and their gradients by the weights of scores. Adds to the gradients of these weights,
+// unless they are fixed: the dot products of the queries and their gradients before.
+INLINE void weigh_queries(const struct fused_arguments *args, const struct tile *tile, int64_t head, float *query,
+                          float *d_query, float *d_mix) {
+    for (int64_t row = tile->begin; row < tile->end; row++, query += channels(args), d_query += channels(args)) {
+        int64_t index = weight_index(args, tile, head, row);
+        vec total = {0};
         for (int64_t i = 0; i < args->head_dim; i += LANES) {
-            vec d = masked_load(d_query, i, args->head_dim - i, 0);
-            total += d * masked_load(query, i, args->head_dim - i, 0);
-            masked_store(d_query, i, args->head_dim - i, d * args->mix[head], 0);
+            vec x = masked_load(query, i, args->head_dim - i, 0), d = masked_load(d_query, i, args->head_dim - i, 0);
+            total += d * x;
+            masked_store(query, i, args->head_dim - i, x * args->mix[index], 0);
+            masked_store(d_query, i, args->head_dim - i, d * args->mix[index], 0);
         }
+        if (args->d_mix) d_mix[index] += reduce_sum(total);
     }
-    return reduce_sum(total);
 }
 
-// Gradients of queries and keys from those of the scores (EA eq. 1): dQ = dS K, which replaces the queries, and
-// dK = dS^T Q.
+// Gradients of queries and keys from those of the scores (EA eq. 1): dQ = dS K, which replaces the gradients of the
+// output, and dK = dS^T Q.
 INLINE void query_and_key_gradients(const struct fused_arguments *args, const struct tile *tile,
                                     const struct sentence_buffers *tokens, const struct gradients *d,
                                     struct parameter_gradients d_parameters) {
     int64_t rows = tile->end - tile->begin, offset = tile->begin - tokens->first_query;
     for (int64_t head = 0; head < args->heads; head++) {
         const float *d_scores = d_mixed_row(tile, d, head, tile->begin);
-        float scale = args->scale * (args->mix ? args->mix[head] : 1);
         float *query = tokens->query + offset * channels(args) + head * args->head_dim;
-        matmul(args->keys, rows, (struct matrix){d_scores, 1, tile->columns}, query, channels(args),
-               (struct result){tokens->d_key + head * args->head_dim, channels(args), args->head_dim, scale,
-                               tile->begin > 0});
+        float *d_query = tokens->d_attended + head * args->head_dim;
         matmul(rows, args->keys, (struct matrix){d_scores, tile->columns, 1}, tokens->key + head * args->head_dim,
-               channels(args),
-               (struct result){query, channels(args), args->head_dim, args->d_mix ? args->scale : scale, 0});
-        if (args->d_mix) d_parameters.scores[head] += scale_query_gradients(args, tile, head, query);
+               channels(args), (struct result){d_query, channels(args), args->head_dim, args->scale, 0});
+        if (args->mix) weigh_queries(args, tile, head, query, d_query, d_mix_of(args, d_parameters));
+        matmul(args->keys, rows, (struct matrix){d_scores, 1, tile->columns}, query, channels(args),
+               (struct result){tokens->d_key + head * args->head_dim, channels(args), args->head_dim, args->scale,
+                               tile->begin > 0});
     }
-    scatter(args, tile, tokens->query + offset * channels(args), tile->begin, rows, query_view(args, args->d_query));
+    scatter(args, tile, tokens->d_attended, tile->begin, rows, query_view(args, args->d_query));
 }
 
 static int attend_backward_sentence(const void *argument, int64_t task) {
@@ -131,7 +131,7 @@ static int attend_backward_sentence(const void *argument, int64_t task) {
         }
         // Backward through the convolution and the skip connection (EA eq. 4) to previous logits, queries and keys.
         evolution_gradients(pass, &tile, &d, d_parameters, 0);
-        if (args->d_previous) store_gradients(args, &tile, &d, args->d_previous, 1, args->mix + args->heads, 0);
+        if (args->d_previous) store_gradients(args, &tile, &d, args->d_previous, 1, args->mix + weight_count(args), 0);
         query_and_key_gradients(args, &tile, &tokens, &d, d_parameters);
     }
     scatter(args, &tile, tokens.d_key, 0, args->keys, key_view(args, args->d_key));

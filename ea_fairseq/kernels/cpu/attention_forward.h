@@ -56,8 +56,7 @@ INLINE struct token_view attended_view(const struct fused_arguments *args, const
 INLINE void scaled_scores(const struct fused_arguments *args, const struct tile *tile, const float *query,
                           const float *key, int64_t first, int64_t rows, float *map, float *transposed) {
     for (int64_t head = 0; head < args->heads; head++) {
-        float *to =
-            map + head * tile->head_stride + (first - tile->begin + args->above) * tile->row_stride + tile->padding;
+        float *to = map + centre_index(args, tile, head, first);
         pack_transposed(key + head * args->head_dim, channels(args), args->keys, args->head_dim, transposed,
                         tile->columns);
         matmul(rows, args->head_dim, (struct matrix){query + head * args->head_dim, channels(args), 1}, transposed,
@@ -100,7 +99,7 @@ static int attend_tile(const void *argument, int64_t task) {
             for (int64_t out = 0; out < block_heads; out++) {
                 float *head_row = logits + out * tile.columns;
                 softmax(args, &tile, first + out, head_row, end,
-                        args->logsumexp + map_index(args, &tile, first + out, row) / args->keys);
+                        args->logsumexp + row_index(args, &tile, first + out, row));
                 memcpy(probabilities + out * rows_size + (row - tile.begin) * tile.columns, head_row, 4 * tile.columns);
             }
         }

@@ -26,7 +26,8 @@ def call(name: str, size: tuple[int, ...], arguments: FusedArguments, **fields: 
         MemoryError: if there is none for the rows of a map.
     """
     sizes = dict(zip(("sentences", "heads", "queries", "keys"), size, strict=True))
-    run(name, FUNCTIONS[name](**sizes, kernel=arguments.kernel, **addresses({**arguments._asdict(), **fields})))
+    fields |= {"kernel": arguments.kernel, "by_word": arguments.by_word}
+    run(name, FUNCTIONS[name](**sizes, **addresses({**arguments._asdict(), **fields})))
 
 
 def run(name: str, fields: Structure) -> None:

@@ -25,6 +25,11 @@ INLINE int is_padded_query(const struct step *args, const struct row *row) {
     return args->padded_queries && args->padded_queries[row->index];
 }
 
+// The index of the first head's weight in `mix` and `beta`.
+INLINE int64_t row_weights(const struct step *args, const struct row *row) {
+    return args->by_word ? row->index * args->heads : 0;
+}
+
 // The row of a head in the window, `below` rows after the first.
 INLINE float *window_row(const struct step *args, const struct row *row, int64_t below, int64_t head) {
     return row->window + (below * args->heads + head) * row->columns;
@@ -70,8 +75,10 @@ INLINE void score_row(const struct step *args, const struct row *row) {
     ivec real = is_padded_query(args, row) ? (ivec){0} : ~(ivec){0};
     for (int64_t head = 0; head < args->heads; head++) {
         float *map = window_row(args, row, args->above, head);
-        struct mix mix = args->previous ? mix_weights(args->mix, args->heads, head) : (struct mix){0};
         int64_t s = 0, index = (row->index * args->heads + head) * args->keys;
+        struct mix mix = {0};
+        if (args->previous)
+            mix = mix_weights(args->mix, args->heads * (args->by_word ? args->rows : 1), row_weights(args, row) + head);
         memset(map, 0, 4 * args->left);
         for (; s < args->keys; s += LANES) {
             vec x = load(map + args->left + s) * scale;
@@ -121,7 +128,7 @@ INLINE void evolve_heads(const struct step *args, const struct row *row, int64_t
     ivec real = is_padded_query(args, row) ? (ivec){0} : load_ivec(row->visible + s);
     for (int i = 0; i < heads; i++) {
         vec mixed = load(window_row(args, row, args->above, head + i) + args->left + s);
-        vec x = lerp(mixed, where(relu_passes(total[i]), total[i]), args->beta[head + i]);
+        vec x = lerp(mixed, where(relu_passes(total[i]), total[i]), args->beta[row_weights(args, row) + head + i]);
         store(row->logits + (head + i) * row->columns + s, where(real, x));
     }
 }

@@ -87,9 +87,10 @@ static void free_beam(struct beam *beam) {
     *beam = (struct beam){0};
 }
 
-// One attention of a decoding step for the hypotheses of a sentence, given the output of its input projection.
+// One attention of a decoding step for the hypotheses of a sentence, given the output of its input projection, and the
+// weights of its words, see weigh_words.
 static int attend_in_step(const struct batch *batch, struct beam *beam, int64_t l, int is_cross, const float *query,
-                          float *attended) {
+                          const float *weights, float *attended) {
     const struct translation *args = batch->args;
     const struct layer *layer = &args->decoder.layer[l];
     const struct attention *attention = is_cross ? &layer->cross_attention : &layer->self_attention;
@@ -126,7 +127,9 @@ static int attend_in_step(const struct batch *batch, struct beam *beam, int64_t 
         .output = attended,
         .pool = {NULL, 1},
     };
-    if (attention->mix && l) step.mix = attention->mix, step.previous = map;
+    step.by_word = has_word_weights(attention);
+    if (step.by_word) step.beta = weights + 2 * beam->rows * attention->heads;
+    if (attention->mix && l) step.mix = step.by_word ? weights : attention->mix, step.previous = map;
     if (attention->mix) step.logits = map;  // overwrites the previous layer's logits
     return NAMED(decode)(&step);
 }

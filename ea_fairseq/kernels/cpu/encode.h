@@ -39,9 +39,11 @@ struct discarded {
     uint8_t *relu_mask;  // of maps (K, S, S)
 };
 
-// Self-attention of one sentence: projected queries, keys and values (S, 3 width) to values (S, width).
+// Self-attention of one sentence: projected queries, keys and values (S, 3 width) to values (S, width). `weights` are
+// those of its words, see weigh_words.
 static int attend_sentence(const struct attention *attention, int64_t tokens, int64_t width, const float *projected,
-                           const float *previous, float *logits, struct discarded discarded, float *attended) {
+                           const float *previous, const float *weights, float *logits, struct discarded discarded,
+                           float *attended) {
     struct fused_arguments args = {
         .sentences = 1,
         .heads = attention->heads,
@@ -67,7 +69,9 @@ static int attend_sentence(const struct attention *attention, int64_t tokens, in
         .relu_mask = discarded.relu_mask,
         .pool = {NULL, 1},
     };
-    if (attention->mix && previous) args.mix = attention->mix, args.previous = previous;
+    args.by_word = has_word_weights(attention);
+    if (args.by_word) args.beta = weights + 2 * attention->heads * tokens;
+    if (attention->mix && previous) args.mix = args.by_word ? weights : attention->mix, args.previous = previous;
     return NAMED(attend)(&args);
 }
 
@@ -82,7 +86,7 @@ INLINE void turn_query_and_key(const struct stack *stack, const struct attention
 
 // Encodes the sentences first..end-1; `maps` has two maps (K, S, S) for each of them.
 static int encode_sentences(const struct batch *batch, int64_t first, int64_t end, float *x, float *maps,
-                            struct discarded discarded) {
+                            float *weights, struct discarded discarded) {
     const struct translation *args = batch->args;
     const struct stack *encoder = &args->encoder;
     int64_t width = encoder->width, from = args->source_offsets[first], tokens = args->source_offsets[end] - from;
@@ -105,8 +109,9 @@ static int encode_sentences(const struct batch *batch, int64_t first, int64_t en
             for (int64_t i = 0; i < count; i++) turn_query_and_key(encoder, self, i, inner + (begin + i) * 3 * width);
             int64_t size = self->heads * count * count;
             const float *previous = map + (l + 1) % 2 * size;
-            if (attend_sentence(self, count, width, inner + begin * 3 * width, l ? previous : NULL, map + l % 2 * size,
-                                discarded, attended + begin * width))
+            if (has_word_weights(self)) weigh_words(self, 1, count, input + begin * width, weights);
+            if (attend_sentence(self, count, width, inner + begin * 3 * width, l ? previous : NULL, weights,
+                                map + l % 2 * size, discarded, attended + begin * width))
                 return 1;
             map += 2 * size;
         }
@@ -145,12 +150,12 @@ static int encode_group(const void *argument, int64_t sentences_per_group) {
         maps += 2 * heads * count * count;
         longest = max_int(longest, count);
     }
-    int64_t size = tokens * (4 * width + inner), discarded = heads * longest;
-    float *memory = malloc(4 * (size + maps + discarded) + relu_mask_size(heads, longest));
+    int64_t size = tokens * (4 * width + inner), rows = heads * longest;
+    float *memory = malloc(4 * (size + maps + 5 * rows) + relu_mask_size(heads, longest));
     if (!memory) return 1;
-    float *logsumexp = memory + size + maps;
-    int failed = encode_sentences(batch, first, end, memory, memory + size,
-                                  (struct discarded){logsumexp, (uint8_t *)(logsumexp + discarded)});
+    float *weights = memory + size + maps, *logsumexp = weights + 4 * rows;
+    int failed = encode_sentences(batch, first, end, memory, memory + size, weights,
+                                  (struct discarded){logsumexp, (uint8_t *)(logsumexp + rows)});
     free(memory);
     return failed;
 }

@@ -4,14 +4,14 @@
 #include "evolution_forward.h"
 
 // Backward through the softmax and the ReLU for one row. Writes the gradients of logits, which are
-// d_logits + P * (dP - sum(P * dP)), and those of the convolution's output without the factor beta,
-// which pack_weights and reduce_parameter_gradients apply. The row's probabilities and their gradients begin at p[at]
-// and d_p[at].
+// d_logits + P * (dP - sum(P * dP)), and those of the convolution's output; pack_weights and reduce_parameter_gradients
+// apply the factor beta if it is a head's. The row's probabilities and their gradients begin at p[at] and d_p[at].
 INLINE void logits_gradient(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row,
                             int64_t end, const void *p, const void *d_p, int64_t at, float *d_logits, float *d_conv,
                             int bf16) {
     int64_t index = map_index(args, tile, head, row);
-    const uint8_t *relu_mask = d_conv ? args->relu_mask + index / args->keys * (tile->columns / 8) : NULL;
+    const uint8_t *relu_mask = d_conv ? args->relu_mask + row_index(args, tile, head, row) * (tile->columns / 8) : NULL;
+    float beta = d_conv && args->by_word ? args->beta[row_index(args, tile, head, row)] : 1;
     vec total = {0};
     for (int64_t s = 0; s < end; s += LANES)
         total += where(visible(tile, s),
@@ -22,7 +22,7 @@ INLINE void logits_gradient(const struct fused_arguments *args, const struct til
         d += masked_load(p, at + s, args->keys - s, bf16) * (masked_load(d_p, at + s, args->keys - s, bf16) - dot);
         d = where(visible(tile, s), d);
         if (d_logits) store(d_logits + s, d);
-        if (d_conv) store(d_conv + s, where(load_bits(relu_mask + s / 8), d));
+        if (d_conv) store(d_conv + s, where(load_bits(relu_mask + s / 8), d * beta));
     }
 }
 
@@ -68,6 +68,11 @@ INLINE void conv_weight_gradients(const struct fused_arguments *args, const stru
                     }
 }
 
+// The index of a row in the gradients of mixed logits, (K, rows, columns).
+INLINE int64_t d_mixed_index(const struct tile *tile, int64_t head, int64_t row) {
+    return (head * (tile->end - tile->begin) + row - tile->begin) * tile->columns;
+}
+
 // Gradients of mixed logits, in `d_mixed` in place of those of logits: (1 - beta) times the latter plus the transposed
 // convolution, for `vectors` vectors of a row and a block of heads.
 INLINE void transposed_convolution(const struct pass *pass, const struct tile *tile, const float *d_conv, int64_t first,
@@ -76,24 +81,34 @@ INLINE void transposed_convolution(const struct pass *pass, const struct tile *t
     vec total[HEAD_BLOCK][MAX_VECTORS] = {{{0}}};
     int64_t right = args->kernel - 1 - args->left;
     const float *at = d_conv + (row - tile->begin) * tile->row_stride + tile->padding - right + s;
-    convolve(args, tile, at, packed_block(args, pass->packed, first), vectors, total);
+    convolve(args, tile, at, packed_block(args, pass->transposed, first), vectors, total);
     for (int out = 0; out < HEAD_BLOCK; out++) {
         if (first + out >= args->heads) break;
-        float rest = 1 - args->beta[first + out];
-        float *d = d_mixed + (first + out) * (tile->end - tile->begin) * tile->columns;
-        d += (row - tile->begin) * tile->columns + s;
+        float rest = 1 - args->beta[weight_index(args, tile, first + out, row)];
+        float *d = d_mixed + d_mixed_index(tile, first + out, row) + s;
         for (int v = 0; v < vectors; v++) store(d + v * LANES, load(d + v * LANES) * rest + total[out][v]);
     }
 }
 
-INLINE void transposed_convolution_row(const struct pass *pass, const struct tile *tile, const float *d_conv,
-                                       int64_t first, int64_t row, int64_t end, float *d_mixed) {
-    int64_t s = 0, wide = MAX_VECTORS * LANES;
-    for (; s + wide <= end; s += wide) transposed_convolution(pass, tile, d_conv, first, row, s, MAX_VECTORS, d_mixed);
-    switch ((end - s) / LANES) {
-    case 3: transposed_convolution(pass, tile, d_conv, first, row, s, 3 % (MAX_VECTORS + 1), d_mixed); break;
-    case 2: transposed_convolution(pass, tile, d_conv, first, row, s, 2, d_mixed); break;
-    case 1: transposed_convolution(pass, tile, d_conv, first, row, s, 1, d_mixed); break;
+// Adds to the gradients of words' betas, for `vectors` vectors of a row and a block of heads: the dot product of the
+// gradients of logits and of what the residual convolution, which is computed again, would change with a beta of 1.
+INLINE void add_beta_gradients(const struct pass *pass, const struct tile *tile, const float *conv_input, int64_t first,
+                               int64_t row, int64_t s, const int vectors, float *d_logits) {
+    const struct fused_arguments *args = pass->args;
+    vec convolved[HEAD_BLOCK][MAX_VECTORS];
+    biased_convolution(pass, tile, conv_input, first, row, s, vectors, convolved);
+    for (int out = 0; out < HEAD_BLOCK; out++) {
+        if (first + out >= args->heads) break;
+        int64_t index = row_index(args, tile, first + out, row);
+        const uint8_t *relu_mask = args->relu_mask + index * (tile->columns / 8) + s / 8;
+        const float *d = d_logits + d_mixed_index(tile, first + out, row) + s;
+        const float *centre = conv_input + centre_index(args, tile, first + out, row) + s;
+        vec total = {0};
+        for (int v = 0; v < vectors; v++) {
+            vec activated = where(load_bits(relu_mask + v * LANES / 8), convolved[out][v]);
+            total += load(d + v * LANES) * (activated - load(centre + v * LANES));
+        }
+        args->d_beta[index] += reduce_sum(total);
     }
 }
 
@@ -114,7 +129,7 @@ INLINE struct gradients zero_gradients(const struct fused_arguments *args, const
 }
 
 INLINE float *d_mixed_row(const struct tile *tile, const struct gradients *d, int64_t head, int64_t row) {
-    return d->d_mixed + (head * (tile->end - tile->begin) + row - tile->begin) * tile->columns;
+    return d->d_mixed + d_mixed_index(tile, head, row);
 }
 
 INLINE float *d_conv_row(const struct fused_arguments *args, const struct tile *tile, const struct gradients *d,
@@ -126,7 +141,7 @@ INLINE float *d_conv_row(const struct fused_arguments *args, const struct tile *
 // A task's part of the gradients of parameters.
 struct parameter_gradients {
     float *weight, *bias;         // (K, K, kernel, kernel), (K), of the convolution before its factor beta
-    float *scores, *previous;     // (K), of the two weights in `mix`
+    float *mix;                   // (2, K)
     float *mixed;                 // (K), of 1 - beta, the weight of the convolution's input
 };
 
@@ -139,12 +154,16 @@ INLINE int64_t parameter_gradients_size(const struct fused_arguments *args) {
 
 INLINE struct parameter_gradients parameter_gradients_at(const struct fused_arguments *args, float *d_parameters) {
     float *by_head = d_parameters + conv_weight_size(args);
-    return (struct parameter_gradients){d_parameters, by_head, by_head + args->heads, by_head + 2 * args->heads,
-                                        by_head + 3 * args->heads};
+    return (struct parameter_gradients){d_parameters, by_head, by_head + args->heads, by_head + 3 * args->heads};
 }
 
 INLINE struct parameter_gradients parameter_gradients_of_task(const struct pass *pass, int64_t task) {
     return parameter_gradients_at(pass->args, pass->task_gradients + task * parameter_gradients_size(pass->args));
+}
+
+// Where the gradients of the weights of scores are added up, which those of the weights of previous logits follow.
+INLINE float *d_mix_of(const struct fused_arguments *args, struct parameter_gradients d_parameters) {
+    return args->by_word ? args->d_mix : d_parameters.mix;
 }
 
 // The dot product of a row of gradients and the visible entries of a row of a map.
@@ -174,36 +193,37 @@ INLINE void evolution_gradients(const struct pass *pass, struct tile *tile, stru
     }
     for (int64_t row = tile->begin; row < tile->end; row++) {
         int64_t end = is_padded(args, tile, row) ? 0 : load_key_mask(args, tile, row);
-        for (int64_t head = 0; args->d_beta && head < args->heads; head++) {
-            int64_t at =
-                head * tile->head_stride + (row - tile->begin + args->above) * tile->row_stride + tile->padding;
-            d_parameters.mixed[head] +=
-                visible_dot_product(args, tile, d_mixed_row(tile, d, head, row), d->conv_input, at, end, 0);
+        for (int64_t head = 0; args->d_beta && !args->by_word && head < args->heads; head++)
+            d_parameters.mixed[head] += visible_dot_product(args, tile, d_mixed_row(tile, d, head, row), d->conv_input,
+                                                            centre_index(args, tile, head, row), end, 0);
+        for (int64_t first = 0; args->weight && first < args->heads; first += HEAD_BLOCK) {
+            if (args->d_beta && args->by_word)
+                convolve_row(pass, tile, d->conv_input, first, row, end, d->d_mixed, add_beta_gradients);
+            convolve_row(pass, tile, d->d_conv, first, row, end, d->d_mixed, transposed_convolution);
         }
-        for (int64_t first = 0; args->weight && first < args->heads; first += HEAD_BLOCK)
-            transposed_convolution_row(pass, tile, d->d_conv, first, row, end, d->d_mixed);
         for (int64_t head = 0; head < args->heads; head++) {
             float *head_row = d_mixed_row(tile, d, head, row);
             for (int64_t s = 0; s < end; s += LANES) store(head_row + s, where(visible(tile, s), load(head_row + s)));
             memset(head_row + end, 0, 4 * (tile->columns - end));
             if (!args->d_mix) continue;
             int64_t index = map_index(args, tile, head, row);
-            d_parameters.previous[head] += visible_dot_product(args, tile, head_row, args->previous, index, end, bf16);
+            float *d_mix = d_mix_of(args, d_parameters) + weight_index(args, tile, head, row);
+            d_mix[weight_count(args)] += visible_dot_product(args, tile, head_row, args->previous, index, end, bf16);
             if (args->scores)
-                d_parameters.scores[head] +=
-                    args->scale * visible_dot_product(args, tile, head_row, args->scores, index, end, bf16);
+                *d_mix += args->scale * visible_dot_product(args, tile, head_row, args->scores, index, end, bf16);
         }
     }
 }
 
-// Stores gradients of mixed logits, times `scale` and, unless NULL, the heads' `weights`, in the tile's rows of a map.
+// Stores gradients of mixed logits, times `scale` and, unless NULL, `weights` of heads or rows, in the tile's rows of a
+// map.
 INLINE void store_gradients(const struct fused_arguments *args, const struct tile *tile, const struct gradients *d,
                             void *map, double scale, const float *weights, int bf16) {
     for (int64_t head = 0; head < args->heads; head++) {
-        float factor = scale * (weights ? weights[head] : 1);
         for (int64_t row = tile->begin; row < tile->end; row++) {
             const float *from = d_mixed_row(tile, d, head, row);
             int64_t index = map_index(args, tile, head, row);
+            float factor = scale * (weights ? weights[weight_index(args, tile, head, row)] : 1);
             for (int64_t s = 0; s < args->keys; s += LANES)
                 masked_store(map, index + s, args->keys - s, load(from + s) * factor, bf16);
         }
@@ -242,14 +262,14 @@ INLINE int backward_tile(const struct pass *pass, int64_t task, int bf16) {
     // Backward through the convolution and the skip connection (EA eq. 4).
     evolution_gradients(pass, &tile, &d, parameter_gradients_of_task(pass, task), bf16);
     store_gradients(args, &tile, &d, args->d_scores, args->scale, args->mix, bf16);
-    if (args->d_previous) store_gradients(args, &tile, &d, args->d_previous, 1, args->mix + args->heads, bf16);
+    if (args->d_previous) store_gradients(args, &tile, &d, args->d_previous, 1, args->mix + weight_count(args), bf16);
     return 0;
 }
 
 static int backward_float32(const void *pass, int64_t task) { return backward_tile(pass, task, 0); }
 static int backward_bfloat16(const void *pass, int64_t task) { return backward_tile(pass, task, 1); }
 
-// Sums the tasks' parts of the gradients of parameters. The gradient of beta needs no convolution: because a
+// Sums the tasks' parts of the gradients of parameters. The gradient of a head's beta needs no convolution: because a
 // convolution is linear, <output, d_output> = <weight, d_weight> + <bias, d_bias>.
 static void reduce_parameter_gradients(const struct pass *pass, int64_t tasks) {
     const struct fused_arguments *args = pass->args;
@@ -262,23 +282,28 @@ static void reduce_parameter_gradients(const struct pass *pass, int64_t tasks) {
     }
     for (int64_t head = 0; args->weight && head < args->heads; head++) {
         double products = (double)args->bias[head] * d_parameters.bias[head];
-        args->d_bias[head] = args->beta[head] * d_parameters.bias[head];
+        float beta = args->by_word ? 1 : args->beta[head];
+        args->d_bias[head] = beta * d_parameters.bias[head];
         for (int64_t i = head * taps; i < (head + 1) * taps; i++) {
             products += (double)args->weight[i] * d_parameters.weight[i];
-            args->d_weight[i] = args->beta[head] * d_parameters.weight[i];
+            args->d_weight[i] = beta * d_parameters.weight[i];
         }
-        if (args->d_beta) args->d_beta[head] = products - d_parameters.mixed[head];
+        if (args->d_beta && !args->by_word) args->d_beta[head] = products - d_parameters.mixed[head];
     }
-    if (args->d_mix) memcpy(args->d_mix, d_parameters.scores, 4 * 2 * args->heads);
+    if (args->d_mix && !args->by_word) memcpy(args->d_mix, d_parameters.mix, 4 * 2 * args->heads);
 }
 
 // Runs the tasks of a backward pass on all threads and sums the gradients of parameters; returns whether it failed.
 static int run_backward(const struct fused_arguments *args, int64_t tasks, task_t task) {
-    float *packed = malloc(4 * packed_size(args)), *task_gradients = calloc(tasks * parameter_gradients_size(args), 4);
-    struct pass pass = {.args = args, .packed = packed, .task_gradients = task_gradients};
+    int64_t size = packed_size(args);
+    float *packed = malloc(4 * 2 * size), *task_gradients = calloc(tasks * parameter_gradients_size(args), 4);
+    struct pass pass = {.args = args, .packed = packed, .transposed = packed + size, .task_gradients = task_gradients};
     int failed = !packed || !task_gradients;
+    if (args->by_word && args->d_mix) memset(args->d_mix, 0, 4 * 2 * weight_count(args));
+    if (args->by_word && args->d_beta) memset(args->d_beta, 0, 4 * weight_count(args));
     if (!failed) {
-        if (args->weight) pack_weights(args, 1, packed);
+        for (int transposed = 0; args->weight && transposed < 2; transposed++)
+            pack_weights(args, transposed, packed + transposed * size);
         failed = parallel_for(&args->pool, tasks, task, &pass);
     }
     if (!failed && (args->weight || args->d_mix)) reduce_parameter_gradients(&pass, tasks);

@@ -2,6 +2,8 @@
     int64_t heads;
     int64_t kernel, above, left;  // tap (i, j) of entry (t, s) reads (t - above + i, s - left + j)
     double scale;                 // factor of scores
-    const float *mix;             // (2, heads): weights of scores and of previous logits; NULL without previous logits
-    const float *weight, *bias, *beta;  // (heads, heads, kernel, kernel), (heads), (heads); NULL without a convolution
+    int64_t by_word;              // whether mix and beta have weights for each row of a map instead of for all rows
+    const float *mix;             // (2, heads) or (2, B, heads, T): weights of scores and of previous logits, or NULL
+    const float *weight, *bias;   // (heads, heads, kernel, kernel), (heads), of a convolution, or NULL
+    const float *beta;            // (heads) or (B, heads, T): weight of its output
     const float *sinks;  // (heads): the logits of a key without a value, or NULL; translation alone has them

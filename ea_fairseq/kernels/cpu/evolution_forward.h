@@ -6,7 +6,7 @@
 
 struct pass {
     const struct fused_arguments *args;
-    const float *packed;  // the convolution's weight, see pack_weights
+    const float *packed, *transposed;  // the convolution's weight, see pack_weights; the second only for backward
     float *task_gradients;  // (tasks, parameter_gradients_size): each task's struct parameter_gradients
 };
 
@@ -18,9 +18,11 @@ INLINE void mix_previous_logits(const struct fused_arguments *args, struct tile 
     for (int64_t row = max_int(first, 0); row < last; row++) {
         int64_t end = is_padded(args, tile, row) ? 0 : load_key_mask(args, tile, row);
         for (int64_t head = 0; head < args->heads; head++) {
-            float *to = map + head * tile->head_stride + (row - first) * tile->row_stride + tile->padding;
+            float *to = map + centre_index(args, tile, head, row);
             int64_t index = map_index(args, tile, head, row);
-            struct mix mix = args->previous ? mix_weights(args->mix, args->heads, head) : (struct mix){0};
+            struct mix mix = {0};
+            if (args->previous)
+                mix = mix_weights(args->mix, weight_count(args), weight_index(args, tile, head, row));
             for (int64_t s = 0; s < end; s += LANES) {
                 vec x =
                     args->scores ? masked_load(args->scores, index + s, args->keys - s, bf16) * scale : load(to + s);
@@ -56,24 +58,30 @@ INLINE int64_t softmax(const struct fused_arguments *args, const struct tile *ti
     return end;
 }
 
+// The convolution with its bias of `vectors` vectors of a row, for a block of heads from `first` on.
+INLINE void biased_convolution(const struct pass *pass, const struct tile *tile, const float *map, int64_t first,
+                               int64_t row, int64_t s, const int vectors, vec total[HEAD_BLOCK][MAX_VECTORS]) {
+    const struct fused_arguments *args = pass->args;
+    for (int out = 0; out < HEAD_BLOCK; out++)
+        for (int v = 0; v < vectors; v++)
+            total[out][v] = splat(first + out < args->heads ? args->bias[first + out] : 0);
+    const float *at = map + (row - tile->begin) * tile->row_stride + tile->padding - args->left + s;
+    convolve(args, tile, at, packed_block(args, pass->packed, first), vectors, total);
+}
+
 // The residual convolution (EA eq. 4) of `vectors` vectors of a row, for a block of heads from `first` on.
 INLINE void residual_convolution(const struct pass *pass, const struct tile *tile, const float *map, int64_t first,
                                  int64_t row, int64_t s, const int vectors, float *logits) {
     const struct fused_arguments *args = pass->args;
     vec total[HEAD_BLOCK][MAX_VECTORS];
-    for (int out = 0; out < HEAD_BLOCK; out++)
-        for (int v = 0; v < vectors; v++)
-            total[out][v] = splat(first + out < args->heads ? args->bias[first + out] : 0);
-    const float *at = map + (row - tile->begin) * tile->row_stride + tile->padding + s;
-    convolve(args, tile, at - args->left, packed_block(args, pass->packed, first), vectors, total);
+    biased_convolution(pass, tile, map, first, row, s, vectors, total);
     int64_t bytes = tile->columns / 8;
     FULLY_UNROLLED
     for (int out = 0; out < HEAD_BLOCK; out++) {
         if (first + out >= args->heads) break;
-        const float *centre = at + (first + out) * tile->head_stride + args->above * tile->row_stride;
-        int64_t mask_row = (tile->sentence * args->heads + first + out) * args->queries + row;
-        uint8_t *relu_mask = args->relu_mask + mask_row * bytes + s / 8;
-        float beta = args->beta[first + out];
+        const float *centre = map + centre_index(args, tile, first + out, row) + s;
+        uint8_t *relu_mask = args->relu_mask + row_index(args, tile, first + out, row) * bytes + s / 8;
+        float beta = args->beta[weight_index(args, tile, first + out, row)];
         FULLY_UNROLLED
         for (int v = 0; v < vectors; v++) {
             ivec seen = visible(tile, s + v * LANES), active = relu_passes(total[out][v]) & seen;
@@ -84,14 +92,19 @@ INLINE void residual_convolution(const struct pass *pass, const struct tile *til
     }
 }
 
-INLINE void residual_convolution_row(const struct pass *pass, const struct tile *tile, const float *map, int64_t first,
-                                     int64_t row, int64_t end, float *logits) {
+// What is computed of `vectors` vectors of a row at `s`, for a block of heads from `first` on.
+typedef void (*convolution_t)(const struct pass *pass, const struct tile *tile, const float *map, int64_t first,
+                              int64_t row, int64_t s, const int vectors, float *to);
+
+// Computes a whole row, as many vectors at the same time as registers hold.
+INLINE void convolve_row(const struct pass *pass, const struct tile *tile, const float *map, int64_t first, int64_t row,
+                         int64_t end, float *to, convolution_t convolution) {
     int64_t s = 0, wide = MAX_VECTORS * LANES;
-    for (; s + wide <= end; s += wide) residual_convolution(pass, tile, map, first, row, s, MAX_VECTORS, logits);
+    for (; s + wide <= end; s += wide) convolution(pass, tile, map, first, row, s, MAX_VECTORS, to);
     switch ((end - s) / LANES) {
-    case 3: residual_convolution(pass, tile, map, first, row, s, 3 % (MAX_VECTORS + 1), logits); break;
-    case 2: residual_convolution(pass, tile, map, first, row, s, 2, logits); break;
-    case 1: residual_convolution(pass, tile, map, first, row, s, 1, logits); break;
+    case 3: convolution(pass, tile, map, first, row, s, 3 % (MAX_VECTORS + 1), to); break;
+    case 2: convolution(pass, tile, map, first, row, s, 2, to); break;
+    case 1: convolution(pass, tile, map, first, row, s, 1, to); break;
     }
 }
 
@@ -100,10 +113,10 @@ INLINE void compute_logits(const struct pass *pass, const struct tile *tile, con
                            int64_t row, int64_t end, float *logits, int bf16) {
     const struct fused_arguments *args = pass->args;
     memset(logits, 0, 4 * HEAD_BLOCK * tile->columns);
-    if (args->weight) residual_convolution_row(pass, tile, map, first, row, end, logits);
+    if (args->weight) convolve_row(pass, tile, map, first, row, end, logits, residual_convolution);
     for (int64_t out = 0; out < HEAD_BLOCK && first + out < args->heads; out++) {
-        int64_t index = map_index(args, tile, first + out, row), map_row = row - tile->begin + args->above;
-        const float *mixed = map + (first + out) * tile->head_stride + map_row * tile->row_stride + tile->padding;
+        int64_t index = map_index(args, tile, first + out, row);
+        const float *mixed = map + centre_index(args, tile, first + out, row);
         float *head_row = logits + out * tile->columns;
         if (!args->weight) memcpy(head_row, mixed, 4 * tile->columns);
         if (args->conv_input) store_row(args, args->conv_input, index, mixed, end, bf16);

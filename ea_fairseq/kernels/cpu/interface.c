@@ -19,5 +19,5 @@ EXPORTED const struct {
     int64_t fused_arguments, step, vectors, dropout, translation;  // sizes of the structs in bytes
     int64_t sources;                // checksum of the files in this folder, or 0
     const char *compiler;
-} ea_fairseq_interface = {9, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
+} ea_fairseq_interface = {10, sizeof(struct fused_arguments), sizeof(struct step), sizeof(struct vectors),
                           sizeof(struct dropout), sizeof(struct translation), SOURCES, COMPILER};

@@ -128,6 +128,33 @@ static void adjust_outputs(const struct attention *attention, int64_t rows, int6
         }
 }
 
+INLINE int has_word_weights(const struct attention *attention) {
+    return attention->word_alpha.weight || attention->word_beta.weight;
+}
+
+// Weights of scores, of previous logits and of the convolution's output, (3, sentences, heads, tokens), from the tokens
+// x (sentences * tokens, width) that queries are projected from. After the weights there is room for logits,
+// (sentences * tokens, heads).
+static void weigh_words(const struct attention *attention, int64_t sentences, int64_t tokens, const float *x,
+                        float *weights) {
+    int64_t heads = attention->heads, rows = sentences * tokens, count = rows * heads;
+    for (int is_beta = 0; is_beta < 2; is_beta++) {
+        const struct linear *linear = is_beta ? &attention->word_beta : &attention->word_alpha;
+        const float *logits = weights + 3 * count;
+        if (!linear->weight) continue;
+        apply_linear(linear, x, rows, NULL, weights + 3 * count);
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t head = 0; head < heads; head++) {
+                float *to = weights + (row / tokens * heads + head) * tokens + row % tokens;
+                float weight = 1 / (1 + expf(-*logits++));
+                if (is_beta)
+                    to[2 * count] = weight;
+                else
+                    to[0] = 1 - weight, to[count] = weight;
+            }
+    }
+}
+
 // The sum of a token's embedding and that of its position, which counts from 0.
 static void embed(const struct stack *stack, int64_t token, int64_t position, float *x) {
     const float *embedding = stack->embeddings + token * stack->width;

@@ -33,14 +33,15 @@ INLINE ivec visible_keys(const uint8_t *padded, const uint8_t *future, int64_t s
 INLINE ivec load_ivec(const int32_t *from) { return *(const unaligned_ivec *)from; }
 INLINE void store_ivec(int32_t *to, ivec x) { *(unaligned_ivec *)to = x; }
 
-// A head's weights of scores and of previous logits (EA eq. 4: 1 - alpha and alpha).
+// A row's weights of scores and of previous logits (EA eq. 4: 1 - alpha and alpha).
 struct mix {
     float own_weight, previous_weight;
     int is_lerp;  // they add up to 1, as float32 rounds it
 };
 
-INLINE struct mix mix_weights(const float *mix, int64_t heads, int64_t head) {
-    float own_weight = mix[head], previous_weight = mix[heads + head];
+// The weights at `index` of the `count` of scores, which those of previous logits follow.
+INLINE struct mix mix_weights(const float *mix, int64_t count, int64_t index) {
+    float own_weight = mix[index], previous_weight = mix[count + index];
     return (struct mix){own_weight, previous_weight, fabsf(own_weight + previous_weight - 1) < 1.2e-7f};
 }
 

@@ -88,6 +88,7 @@ def step(
         head_dim=channels // heads,
         keys=length,
         kernel=arguments.kernel,
+        by_word=arguments.by_word,
         token_stride=projected.size(-1),
         query=query,
         new_key=None if cache.has_source else query + FLOAT_BYTES * channels,
@@ -115,7 +116,7 @@ def arguments_of_step(
     size: tuple[int, int, int, int],
 ) -> tuple[FusedArguments, dict[str, float | None]]:
     """The checked arguments of a step and their fields; the cache stores them if they do not change between steps."""
-    is_constant = previous is None and padded_queries is None
+    is_constant = previous is None and padded_queries is None and not fused.is_by_word
     if is_constant and cache.arguments is not None:
         return cache.arguments
     masks = AttentionMasks(padded_queries=padded_queries)

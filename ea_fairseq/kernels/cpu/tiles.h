@@ -68,9 +68,25 @@ INLINE int64_t map_size(const struct fused_arguments *args, const struct tile *t
     return args->heads * tile->head_stride + tile->padding;
 }
 
-// The index of a row's first entry in a map (B, K, T, S).
+// The index of a row in maps (B, K, T, S), and that of its first entry.
+INLINE int64_t row_index(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row) {
+    return (tile->sentence * args->heads + head) * args->queries + row;
+}
 INLINE int64_t map_index(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row) {
-    return ((tile->sentence * args->heads + head) * args->queries + row) * args->keys;
+    return row_index(args, tile, head, row) * args->keys;
+}
+
+// The index of a row's first entry in a tile's padded map.
+INLINE int64_t centre_index(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row) {
+    return head * tile->head_stride + (row - tile->begin + args->above) * tile->row_stride + tile->padding;
+}
+
+// The number of weights in `beta`, and the index of a row's.
+INLINE int64_t weight_count(const struct fused_arguments *args) {
+    return args->by_word ? args->sentences * args->heads * args->queries : args->heads;
+}
+INLINE int64_t weight_index(const struct fused_arguments *args, const struct tile *tile, int64_t head, int64_t row) {
+    return args->by_word ? row_index(args, tile, head, row) : head;
 }
 
 // Makes a row the current one and computes its visible keys once; returns the end of the last visible vector.
@@ -98,7 +114,7 @@ INLINE int is_padded(const struct fused_arguments *args, const struct tile *tile
 
 // Packs weights (out, in, i, j) by blocks of outputs: (block, in, i, j, HEAD_BLOCK), zero beyond the last output.
 // For the transposed convolution of the backward pass, in and out are swapped, the kernel is flipped and multiplied by
-// beta.
+// a head's beta.
 INLINE void pack_weights(const struct fused_arguments *args, int transposed, float *packed) {
     int64_t heads = args->heads, taps = args->kernel * args->kernel;
     for (int64_t first = 0; first < heads; first += HEAD_BLOCK)
@@ -106,7 +122,8 @@ INLINE void pack_weights(const struct fused_arguments *args, int transposed, flo
             for (int64_t tap = 0; tap < taps; tap++)
                 for (int64_t out = first; out < first + HEAD_BLOCK; out++)
                     *packed++ = out >= heads ? 0
-                              : transposed   ? args->weight[(in * heads + out) * taps + taps - 1 - tap] * args->beta[in]
+                              : transposed   ? args->weight[(in * heads + out) * taps + taps - 1 - tap] *
+                                                 (args->by_word ? 1 : args->beta[in])
                                              : args->weight[(out * heads + in) * taps + tap];
 }
 

@@ -15,7 +15,7 @@ struct translator {
     struct beam *beams;
     int64_t count;  // sentences
     struct candidate *candidates;
-    float *x, *normalized, *attended, *first_values, *inner, *scores;  // buffers for the hypotheses of a step
+    float *x, *normalized, *attended, *first_values, *inner, *scores, *weights;  // buffers for the hypotheses of a step
 };
 
 // Starts new sentences until the thread has as many as it may have; returns whether there was not enough memory.
@@ -70,7 +70,9 @@ static int decoder_step(struct translator *translator) {
                     else
                         turn_query_and_key(decoder, attention, beam->step, projected);
                 }
-                if (attend_in_step(batch, beam, l, is_cross, query, attended)) return 1;
+                const float *tokens = input + (attended - translator->attended);
+                if (has_word_weights(attention)) weigh_words(attention, beam->rows, 1, tokens, translator->weights);
+                if (attend_in_step(batch, beam, l, is_cross, query, translator->weights, attended)) return 1;
                 query += beam->rows * attention->in_proj.outputs;
                 attended += beam->rows * states.width;
             }
@@ -121,14 +123,15 @@ static int translate_task(const void *argument, int64_t task) {
     for (int64_t l = 0; l < args->decoder.layers; l++) inner = max_int(inner, args->decoder.layer[l].fc1.outputs);
     struct translator translator = {.batch = batch, .beams = calloc(batch->max_sentences, sizeof *translator.beams)};
     translator.candidates = malloc(2 * args->beam_size * sizeof *translator.candidates);
-    translator.x = malloc(4 * rows * (4 * width + inner + args->output_projection.outputs));
+    translator.x = malloc(4 * rows * (8 * width + inner + args->output_projection.outputs));  // heads: at most width
     int failed = 1;
     if (translator.beams && translator.candidates && translator.x) {
         translator.normalized = translator.x + rows * width;
         translator.attended = translator.normalized + rows * width;
         translator.first_values = translator.attended + rows * width;
         translator.inner = translator.first_values + rows * width;
-        translator.scores = translator.inner + rows * inner;
+        translator.weights = translator.inner + rows * inner;
+        translator.scores = translator.weights + rows * 4 * width;
         failed = translate_sentences(&translator);
     }
     for (int64_t i = 0; translator.beams && i < translator.count; i++) free_beam(&translator.beams[i]);

@@ -35,6 +35,7 @@ enum activation { RELU, SWIGLU, GEGLU };  // of a feed-forward network; the last
 
 struct attention {
 #include "evolution_fields.h"
+    struct linear word_alpha, word_beta;  // to the logits of weights that depend on a query's token; no weight: none
     struct linear in_proj;      // to queries, keys and values; in encoder-decoder attention to queries
     struct linear k_proj, v_proj;  // of the encoder's output; only in encoder-decoder attention
     const float *value_weights;  // (2): of the first layer's values and of its own, which are mixed; or NULL
