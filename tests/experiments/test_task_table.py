@@ -158,6 +158,24 @@ def test_what_is_published_has_p_values_and_no_labels(folder, tmp_path, comparis
         difference_table(published)
 
 
+@pytest.mark.parametrize("lost", [{1}, {1, 3}])
+def test_a_p_value_covers_the_seeds_whose_predictions_are_there(tmp_path, lost):
+    for seed in (1, 2, 3):
+        write_encoder_results(tmp_path / PLAIN / str(seed), PLAIN, seed, wrong=0.4)
+        write_encoder_results(tmp_path / EVOLVING / str(seed), EVOLVING, seed, wrong=0.1, family="ea_transformer")
+    found = Comparison.of(find_results([tmp_path]), None)
+    there = {
+        name: [found.results(name, "glue-toy")[seed] for seed in sorted({1, 2, 3} - lost)] for name in (PLAIN, EVOLVING)
+    }
+    expected = randomization_p_value(there[PLAIN], there[EVOLVING], "accuracy")
+    for seed in lost:
+        (tmp_path / EVOLVING / str(seed) / PREDICTIONS).unlink()
+    cell = f"{expected:.3f} ({'seed 2' if len(lost) == 2 else 'seeds 2, 3'})"
+    assert difference_cells(found)[EVOLVING, "glue-toy"]["p"] == cell
+    published = Comparison.of(find_results(keep(found, tmp_path / "published")), None)
+    assert difference_cells(published)[EVOLVING, "glue-toy"]["p"] == cell
+
+
 def test_a_p_value_is_of_the_scores_that_it_was_found_of(tmp_path, comparison):
     kept = find_results(keep(comparison, tmp_path))
     for result in kept:

@@ -49,7 +49,8 @@ class KeptPValue:
 def p_value(pair: Pair) -> KeptPValue:
     """Returns how likely the choice of examples alone makes such a difference between an encoder and its baseline.
 
-    Without predictions, this is the stored value for the same scores, which may cover only some of the seeds.
+    The value covers the seeds whose predictions are there. Without any, it is the stored value for the same scores,
+    which may cover only some of the seeds, too.
 
     Raises:
         UserError: if there are neither predictions nor a stored value of this comparison.
@@ -57,12 +58,17 @@ def p_value(pair: Pair) -> KeptPValue:
     from ea_fairseq.experiments.scoring.randomization import randomization_p_value  # takes a second
 
     stored = pair.ours[0].folder.parent / NAME
-    if not pair.ours[0].has(PREDICTIONS) and stored.is_file():
+    sides = list(zip(pair.theirs, pair.ours, strict=True))
+    there = [place for place, side in enumerate(sides) if all(result.has(PREDICTIONS) for result in side)]
+    if not there and stored.is_file():
         found = KeptPValue.read(stored)
         places = [pair.seeds.index(seed) for seed in found.seeds if seed in pair.seeds]
         scores = [[side[place] for place in places] for side in pair.scores]
         same_pair = (found.baseline, found.score) == (pair.baseline, pair.score)
-        if same_pair and len(found.seeds) == len(places) > 1 and found.scores == scores:
+        if same_pair and found.seeds and len(found.seeds) == len(places) and found.scores == scores:
             return found
-    p = randomization_p_value(pair.theirs, pair.ours, pair.score)
-    return KeptPValue(pair.baseline, pair.score, pair.seeds, pair.scores, p)
+    places = there or list(range(len(sides)))
+    theirs, ours = zip(*(sides[place] for place in places), strict=True)
+    p = randomization_p_value(theirs, ours, pair.score)
+    seeds, scores = [pair.seeds[place] for place in places], [[side[place] for place in places] for side in pair.scores]
+    return KeptPValue(pair.baseline, pair.score, seeds, scores, p)

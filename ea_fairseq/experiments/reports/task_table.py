@@ -92,8 +92,9 @@ def p_cell(pair: Pair) -> str:
         found = p_value(pair)
     except OtherExamplesError:
         return f"{NONE} (each seed has other examples)"
-    some = "" if found.seeds == pair.seeds else f" (seeds {', '.join(map(str, found.seeds))})"
-    return f"{found.p:.3f}{some}"
+    if found.seeds == pair.seeds:
+        return f"{found.p:.3f}"
+    return f"{found.p:.3f} (seed{'s' * (len(found.seeds) > 1)} {', '.join(map(str, found.seeds))})"
 
 
 def row(comparison: Comparison, model: str) -> list[str]:
