@@ -38,8 +38,12 @@ def project(tmp_path_factory) -> Path:
 def test_a_second_training_in_a_folder_waits_for_the_first(project, tmp_path, path):
     first = train(project, tmp_path, path, PAUSE="0.4")
     wait_until(lambda: words(tmp_path, "starts"))
-    status, output, errors = finish(train(project, tmp_path, path))
-    assert status == 0 and WAITING.format(tmp_path) in output and "nothing to do" in output, errors
+    os.killpg(first.pid, signal.SIGSTOP)  # else it might end before the second has started
+    second = train(project, tmp_path, path)
+    waiting = second.stdout.readline()
+    os.killpg(first.pid, signal.SIGCONT)
+    status, output, errors = finish(second)
+    assert status == 0 and WAITING.format(tmp_path) in waiting and "nothing to do" in output, errors
     assert finish(first)[0] == 0
     assert len(words(tmp_path, "starts")) == 1
 
