@@ -72,8 +72,7 @@ def weights_of(model) -> dict[str, torch.nn.Parameter]:
 
 @each_switched
 def test_heads_evolve_by_weights_of_their_own(options):
-    if "relative_positions" not in options:  # whose oracle reads encoders of as many heads
-        assert_equals_loops(learned(**options), LearnedEvolving())
+    assert_equals_loops(learned(**options), LearnedEvolving())
 
 
 @pytest.mark.parametrize("law", [*LAWS, *FURTHER_LAWS], ids=lambda law: law.__name__)

@@ -4,6 +4,7 @@ import argparse
 import copy
 import logging
 from contextlib import nullcontext
+from functools import cache
 
 import pytest
 import torch
@@ -110,6 +111,9 @@ def refused_if(mismatch: bool):
     return pytest.raises(UserError, match="does not fit the model") if mismatch else nullcontext()
 
 
+cached_family = cache(build_family)  # of models that take no checkpoint
+
+
 @each_family
 def test_a_checkpoint_fits_its_own_family_alone(family, caplog):
     """A plain Transformer's is taken where its attentions have the same size; the log says in one line what is new."""
@@ -124,7 +128,7 @@ def test_a_checkpoint_fits_its_own_family_alone(family, caplog):
         assert len(caplog.messages) == (not has_other_sizes(model, plain))
     for other in set(ALL) - {family}:
         with pytest.raises(UserError, match="does not fit the model"):
-            build_family(other).load_state_dict(model.state_dict())
+            cached_family(other).load_state_dict(model.state_dict())
 
 
 @each_family

@@ -113,15 +113,14 @@ LITE = {  # parameters more than the plain model's, of Lite size: 18 attentions 
     "composable_attention by both": ({"compose_by_key": True}, 18 * (20 * 160 * 4 + 64 * 4**2)),
     "ea_transformer of no weight": ({"ea_alpha": 0, "ea_beta": 0, "forget_gates": True}, (6 + 2 * 6) * (160 + 1) * 4),
 }
-PRINTED = [11_520, 460_800, 0, 72, 0, 0, 14_184, 640, 0, 4_320, 472_320, 124_416, 248_832, 3 * 3_864]
 
 
-@pytest.mark.parametrize(("name", "printed"), zip(LITE, PRINTED, strict=True))
-def test_parameters_are_as_many_as_the_formulas_say(name, printed):
+@pytest.mark.parametrize("name", LITE)
+def test_parameters_are_as_many_as_the_formulas_say(name):
     (options, expected), arch = LITE[name], name.split()[0]
     models = build(f"{arch}_lite", **options), build("transformer_lite")
     counts = [sum(map(torch.numel, model.parameters())) for model in models]
-    assert counts[0] - counts[1] == expected == printed
+    assert counts[0] - counts[1] == expected
 
 
 def scores_beside_plain(family, change=lambda attention: None, **options):

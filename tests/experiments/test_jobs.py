@@ -175,6 +175,7 @@ def test_other_data_do_not_pass_for_what_was_scored(project, tmp_path, name):
         ([*TWO, "--", "--seed", "7"], "name the seeds with --seeds"),
         (["ablation.sh", "data", "--", "--seed", "7"], "name the seeds with --seeds"),
         ([*TWO, "--seeds", "1,01"], "--seeds: needs whole numbers"),
+        ([*TWO[:5], "1", "1"], "lr_1/seed-1 would be trained twice: give each seed and each value once"),
         (["sweep.sh", RECIPE, "--try", "--seed", "1", "2"], "--seed does not change the model"),
         (["sweep.sh", RECIPE, "--try", "--autocast", "fp16"], "--autocast does not change the model"),
         (["sweep.sh", "--try", "--lr", "1"], "RECIPE"),
