@@ -63,7 +63,7 @@ def main() -> None:
     """Runs the command that the command line names."""
     name, *arguments = sys.argv[1:] or ["info"]
     if name in ("--help", "-h"):
-        print(usage())
+        run(lambda: print(usage()))
         return
     if name not in COMMANDS:
         sys.exit(f"{PROGRAM}: there is no command {name}: see {PROGRAM} --help for a list.")

@@ -5,5 +5,6 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "pictures", *sys.argv[1:]])

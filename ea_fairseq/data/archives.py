@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -42,12 +43,12 @@ class Archive:
 
 
 class WrongFileError(UserError):
-    """A file that is not the archive; `reason` says why, and how to use the file anyway."""
+    """A file that is not the archive; ``reason`` says why, and how to use the file anyway; ``sha256`` is the file's."""
 
     def __init__(self, path: Path, place: Place, expected: str, found: str, sha256: str) -> None:
         """``expected`` and ``found`` are sizes or checksums in words; ``sha256`` is the file's, for ``--accept``."""
         trust = f"run again with --accept {place.archive}={sha256} if you trust it"
-        self.reason = f"expected {expected}, found {found}: {trust}"
+        self.reason, self.sha256 = f"expected {expected}, found {found}: {trust}", sha256
         super().__init__(f"{path} is not the archive {place.archive}: {self.reason}, or fetch it anew.")
 
 
@@ -120,8 +121,11 @@ def own_files(folder: Path | None, places: list[Place]) -> list[tuple[Path, Plac
     return [(path, place) for path, place in named if path.is_file()]
 
 
-def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
+def own_file(folder: Path | None, places: list[Place], known: Collection[str]) -> Archive | None:
     """Returns the user's own file of an archive, verified, or None if no file has a place's file name.
+
+    Args:
+        known: checksums of all archives: files of other archives are passed over, also those of the same name.
 
     Raises:
         UserError: if all files with such a name have a wrong size or checksum.
@@ -131,7 +135,8 @@ def own_file(folder: Path | None, places: list[Place]) -> Archive | None:
         try:
             return Archive(place, path.resolve(), verify(path, place))
         except WrongFileError as error:
-            wrong.append(error)
+            if error.sha256 not in known:
+                wrong.append(error)
     if wrong:
         raise wrong[0]
     return None
@@ -197,6 +202,12 @@ class Sources:
         places = self.table[archive]
         return [replace(place, size=None, checksum=accepted) for place in places] if accepted else places
 
+    def served(self, place: Place) -> Place:
+        """Returns the place, on the mirror if there is one."""
+        if not self.mirror:
+            return place
+        return replace(place, address=self.mirror.rstrip("/") + urlsplit(place.address).path)
+
     def get(self, archive: str, output: Path) -> None:
         """Makes a folder with the archive and source.json; a download's .part files are next to this folder.
 
@@ -204,11 +215,8 @@ class Sources:
             UserError: if no place provides the archive, or the user's own file is a different one.
         """
         places = self.places(archive)
-        own = own_file(self.own, places)
-        if self.mirror:
-            host = self.mirror.rstrip("/")
-            places = [replace(place, address=host + urlsplit(place.address).path) for place in places]
-        found = own or download(places, output.parent, Patience.from_environment())
+        own = own_file(self.own, places, {place.checksum for places in self.table.values() for place in places})
+        found = own or download([*map(self.served, places)], output.parent, Patience.from_environment())
         source = {
             "archive": archive,
             "file": found.place.file,
@@ -232,12 +240,13 @@ class Sources:
     def plan(self, plan: Plan, archive: str) -> str:
         """Plans to get an archive; returns the output of that step."""
         first = self.table[archive][0]
-        own = next((path for path, _ in own_files(self.own, self.table[archive])), None)
+        named = own_files(self.own, self.places(archive))
+        own = next((path for path, place in named if place.size in (None, path.stat().st_size)), None)
         return plan.add(
             f"archives/{archive}",
             partial(self.get, archive),
             self.places(archive),
             size=0 if own else first.size or 0,
             unsized="linked" if own else "unknown",
-            remark=f"from {own or first.address}",
+            remark=f"from {own or self.served(first).address}",
         )

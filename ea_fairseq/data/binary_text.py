@@ -60,7 +60,9 @@ def write_token_ids(text: Path, sentences: int, dictionary: Dictionary, prefix: 
             ids_out.write(ids)
             index_out.write(lengths)
     if index_file.stat().st_size != HEADER.size + array("i").itemsize * sentences:
-        raise UserError(f"{text} does not have the {sentences} lines it should have: remove it and run again.")
+        raise UserError(
+            f"{text} does not have the {sentences} lines it should have: remove {text.parent} and run again."
+        )
     append_offsets(index_file, sentences, array(kind).itemsize)
 
 

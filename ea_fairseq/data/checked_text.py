@@ -8,7 +8,6 @@ from pathlib import Path
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.records import Tag, is_tag
 from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy
-from ea_fairseq.text.tags import TAGS
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,3 @@ def require_equal_length(one: CheckedFile, other: CheckedFile, remedy: str) -> N
     """Raises UserError, whose message ends with ``remedy``, if two files differ in their number of lines."""
     if one.lines != other.lines:
         raise UserError(f"{one.path} has {one.lines} lines and {other.path} has {other.lines}: {remedy}")
-
-
-def find_tags(folder: Path, split: str) -> Path | None:
-    """Returns the file of a split's tags in a folder, plain or gzipped, or None if there is none."""
-    name = f"{split}.{TAGS}"
-    return find_file(folder, name) if any(folder.glob(f"{name}*")) else None

@@ -28,8 +28,8 @@ class Classes:
         names = set(read_lines(labels))
         if not 2 <= len(names) <= MAX_CLASSES:
             raise UserError(
-                f"the training table has {len(names)} different labels, but classes must be 2 to {MAX_CLASSES:,}: "
-                "for scores, give --regression."
+                f"the training examples have {len(names)} different labels, but classes must be 2 to {MAX_CLASSES:,}: "
+                "for scores, use the data set glue with --regression."
             )
         return cls(sorted(names, key=int if all(map(WHOLE.fullmatch, names)) else None))
 

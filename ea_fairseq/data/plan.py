@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ea_fairseq.errors import UserError
-from ea_fairseq.plain.output_folder import OutputFolder
+from ea_fairseq.errors import UserError, printable
+from ea_fairseq.plain.output_folder import OutputFolder, remove
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
@@ -77,7 +77,10 @@ class Plan:
     def run(self, folder: OutputFolder, remove_intermediate: bool) -> None:
         """Runs the steps of :meth:`todo`; raises UserError if the disk is too small for them."""
         todo = self.todo(folder)
-        needed, free = self.disk_needed(todo, remove_intermediate), disk_free(folder.path)
+        for step in todo:
+            remove(folder.unfinished(step.output))
+        begun = sum(part.stat().st_size for part in folder.path.glob("archives/*.part"))  # downloads that go on
+        needed, free = self.disk_needed(todo, remove_intermediate), disk_free(folder.path) + begun
         if needed > free:
             raise UserError(
                 f"{folder.path} needs about {human(needed)} and its disk has {human(free)} free: free some, use "
@@ -118,14 +121,14 @@ class Plan:
     def show(self, folder: OutputFolder, remove_intermediate: bool) -> None:
         """Prints the steps to run and the disk they take."""
         todo = self.todo(folder)
-        print(f"plan for {folder.path}:")
+        print(printable(f"plan for {folder.path}:"))
         for step in self.steps.values():
             size, remark = "", "(nothing to do)"
             if step in todo:
                 size = human(step.size) if step.size else step.unsized
                 other = "in place of other" if folder.is_other(step.output, step.stamp) else ""
                 remark = ", ".join(filter(None, [step.remark, other]))
-            print(f"  {step.output:38} {size:>9}  {remark}")
+            print(printable(f"  {step.output:38} {size:>9}  {remark}"))
         needed = human(self.disk_needed(todo, remove_intermediate))
         print(f"disk: about {needed} needed, {human(disk_free(folder.path))} free")
 

@@ -18,7 +18,7 @@ from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.transform import EveryNth, Sample
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import checked_lines, find_file, progress, tidy, writing
+from ea_fairseq.plain.text_lines import checked_lines, find_file, find_optional_file, progress, tidy, writing
 
 LABELS = "labels"
 BRACKETS = {"-lrb-": "(", "-rrb-": ")", r"\/": "/", r"\*": "*"}  # of the Penn treebank
@@ -63,7 +63,8 @@ class Form:
         """
         fields = self.split(line)
         if len(fields) < columns or (self.header and len(fields) > columns):
-            raise FormatError(f"has {len(fields)} columns separated by tabs, not {columns}.")
+            separators = "spaces" if self.separator == " " else "tabs"
+            raise FormatError(f"has {len(fields)} columns separated by {separators}, not {columns}.")
         label, *sentences = (" ".join(tidy(fields[column]).split()) for column in (self.label, *self.sentences))
         if not LABEL.fullmatch(label):
             raise FormatError("has no label of at most 100 characters without a space.")
@@ -128,7 +129,7 @@ def check_tables(folder: Path) -> tuple[dict[str, Path], int]:
     Raises:
         UserError: if a table is missing or there twice, or its number of sentences is not that of train.
     """
-    has_test = any((folder / name).is_file() for name in ("test.tsv", "test.tsv.gz"))
+    has_test = find_optional_file(folder, "test.tsv")
     tables = {split: find_file(folder, f"{split}.tsv") for split in SPLITS if split != "test" or has_test}
     sentences = {split: len(plain_form(path).sentences) for split, path in tables.items()}
     for split, path in tables.items():

@@ -60,7 +60,7 @@ def plan_text_to_text(
     training, sides = plan.folder / tables / LABELS, plan.sides
     for part, (output,) in plan.text.items():
         folder = TextFolder(plan.folder / output, sides)
-        make = partial(write_examples, folder=folder, prefix=prefix, kind=kind, words=words, training=training)
+        make = partial(write_targets, folder=folder, prefix=prefix, kind=kind, words=words, training=training)
         how = (prefix, kind, words)
         needs = (output, tables)
         plan.text[part] = (plan.add(f"text-to-text/{part}", make, how, needs, intermediate=True),)
@@ -83,7 +83,7 @@ def plan_text_to_text(
     plan.binarize(make, (name, prefix, kind, words, sha256(vocabulary / DICTIONARY)), (DICTIONARY, tables))
 
 
-def write_examples(
+def write_targets(
     output: Path,
     *,
     folder: TextFolder,

@@ -46,14 +46,19 @@ class ImageSet:
         return len(self.images)
 
 
+def require_pillow() -> None:
+    """Raises UserError if Pillow is missing, which only models of images need."""
+    if find_spec("PIL") is None:
+        raise UserError("images need Pillow, which is not installed: pip install pillow")
+
+
 def read_archive(path: Path, split: str) -> ImageSet:
     """Decodes the images of an archive, ``SPLIT/CLASS/NAME.jpg`` or ``.png``; classes are sorted by name.
 
     Raises:
         UserError: naming the archive and the member that is no such image, or differs in size from the first one.
     """
-    if find_spec("PIL") is None:
-        raise UserError("images need Pillow, which is not installed: pip install pillow")
+    require_pillow()
     pixels, names, classes, shape = bytearray(), set[str](), list[str](), None
     # Pillow warns of images that are too large.
     with refusing_damage(path), warnings.catch_warnings(action="error", category=RuntimeWarning):

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import signal
 import sys
 import traceback
@@ -21,10 +22,15 @@ SENTENCES = {  # argparse's words, and ours
 
 
 def run(main: Callable[[], None]) -> None:
-    """Runs a command's main function; UserError, OSError and a killed worker end it with one sentence on stderr."""
+    """Runs a command's main function; UserError, OSError and a killed worker end it with one sentence on stderr.
+
+    A closed pipe ends it without a word, as a signal would.
+    """
     name = Path(sys.argv[0]).stem
     try:
         main()
+        if sys.stdout:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except UserError as error:
@@ -36,6 +42,9 @@ def run(main: Callable[[], None]) -> None:
         )
     except BrokenProcessPool:
         sys.exit(f"{name}: a worker was killed, often for memory: run again with fewer --workers.")
+    except BrokenPipeError:  # whoever read our output has closed it: end quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         what = printable(f"{error.strerror or error}{place}")

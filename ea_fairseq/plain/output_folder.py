@@ -102,7 +102,7 @@ class OutputFolder:
             self.say(f"{output}: already made")
             return
         self.say(f"{output}: making it")
-        path, unfinished = self.path / output, self.path / f"{output}.tmp"
+        path, unfinished = self.path / output, self.unfinished(output)
         with self.writing(output):
             self.stamp_of(output).unlink(missing_ok=True)
             remove(unfinished)
@@ -116,6 +116,10 @@ class OutputFolder:
             remove(path)
             unfinished.rename(path)
             self.stamp(output, settings)
+
+    def unfinished(self, output: str) -> Path:
+        """The path of an output while it is made; a run that was killed leaves it."""
+        return self.path / f"{output}.tmp"
 
     def is_made(self, output: str, settings: str) -> bool:
         """Whether an output exists with this stamp, and without broken links."""

@@ -56,12 +56,17 @@ def checked_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def find_file(folder: Path, name: str) -> Path:
     """Finds the file of a name in a folder, plain or gzipped; raises UserError if there are both or neither."""
+    if found := find_optional_file(folder, name):
+        return found
+    raise UserError(f"{folder} has neither {name} nor {name}.gz: put it there.")
+
+
+def find_optional_file(folder: Path, name: str) -> Path | None:
+    """Finds the file of a name in a folder, plain or gzipped, or None; raises UserError if there are both."""
     found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
     if len(found) > 1:
         raise UserError(f"{folder} has both {name} and {name}.gz: remove the one that is not meant.")
-    if not found:
-        raise UserError(f"{folder} has neither {name} nor {name}.gz: put its text there.")
-    return found[0]
+    return found[0] if found else None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ea_fairseq.text.tags import tag_token
 
 PREPARATION = "preparation.json"
 LANGUAGES = ("source_lang", "target_lang")
-OF_ENCODERS = "en"  # the language of Moses' rules for text that is not translated
+OF_ENCODERS = Language("en")  # of Moses' rules, for text that is not translated
 # fairseq's --bpe of each kind of subwords.
 ENCODERS = {"bpe": "subword_nmt"} | dict.fromkeys(PIECES, "sentencepiece") | dict.fromkeys(WORDPIECE, "wordpiece")
 LARGEST_MODEL = 100 * MEGABYTE
@@ -37,6 +37,7 @@ class Preparation:
         folder: the folder of the file and of the subword models.
         models: subword models, one for each language or one for both; empty if ``subword`` is ``none``.
         source_lang, target_lang: None if the data is not for translation.
+        language: of the text, if the data is not for translation.
         tags: those that source sentences may have.
         classes: names of the labels 0, 1, ... of labelled sentences, or T5's words for them; None without labels.
         task: the task of labelled sentences, also if these are translated to words for their labels.
@@ -51,6 +52,7 @@ class Preparation:
     dash_splits: bool = False
     source_lang: Language | None = None
     target_lang: Language | None = None
+    language: Language = OF_ENCODERS
     tags: list[Tag] = field(default_factory=list)
     classes: list[str] | None = None
     task: str | None = None
@@ -119,17 +121,23 @@ class Preparation:
         """The file of the target's subword model, or None if the source has the same."""
         return self.model_for(target) if len(self.models) > 1 else None
 
-    def tokens(self, language: str = OF_ENCODERS) -> Codec:
-        """Returns the codec from raw lines of either language to tokens, separated by single spaces."""
+    def tokens(self, language: str | None = None) -> Codec:
+        """Returns the codec from raw lines to tokens, separated by single spaces.
+
+        Args:
+            language: one of the two languages, if the data is for translation.
+        """
         from ea_fairseq.text.moses_port import make_detokenizer, make_tokenizer  # imports sacremoses, which takes time
 
+        language = language or self.language
         tokenize = make_tokenizer(self.tokenizer, language, self.normalize, self.dash_splits, self.lowercase)
         return Codec(lambda line: tokenize(tidy(line)), make_detokenizer(self.tokenizer, language))
 
-    def subwords(self, language: str = OF_ENCODERS, model: Path | None = None) -> Codec:
+    def subwords(self, language: str | None = None, model: Path | None = None) -> Codec:
         """Returns the codec from tokens to subwords.
 
         Args:
+            language: one of the two languages, if the data is for translation.
             model: used in place of the language's own.
 
         Raises:
@@ -137,13 +145,13 @@ class Preparation:
         """
         if self.subword == "none":
             return Codec(str, str)
-        path = model or self.model_for(language)
+        path = model or self.model_for(language or self.language)
         if not path.is_file():
             raise FileError(f"there is no subword model {path}: copy it from the folder of the data.")
         segment = make_segmenter(self.subword, path if model else own_file(path, LARGEST_MODEL))
         return Codec(segment, partial(join, self.subword))
 
-    def preparer(self, language: str = OF_ENCODERS) -> Callable[[str], str]:
+    def preparer(self, language: str | None = None) -> Callable[[str], str]:
         """Returns a function that turns a raw line into subwords, as the model reads them."""
         tokens, subwords = self.tokens(language), self.subwords(language)
         return lambda line: subwords.encode(tokens.encode(line))

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downloads import FILES, FIRST, TGZ, ZIP, ZIPPED, Download, checksum
-from ea_fairseq.data.archives import TABLE, Place, WrongFileError, read_table, verify
+from ea_fairseq.data.archives import TABLE, Place, Sources, WrongFileError, read_table, verify
+from ea_fairseq.data.plan import Plan
 from mirror import Mirror
 
 HEADER = "archive\tsize\tchecksum\taddress"
@@ -122,6 +123,24 @@ def test_right_archive_is_found_among_others_of_its_name(corpus: Download, tmp_p
         (tmp_path / "own" / folder).mkdir(parents=True)
         (tmp_path / "own" / folder / "corpus.tgz").write_bytes(data)
     corpus.assert_gave(corpus.run("--archives", tmp_path / "own"), FIRST)
+
+
+def test_another_archives_file_of_its_name_is_passed_over(corpus: Download, mirror: Mirror, tmp_path: Path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/corpus.tgz").write_bytes(b"another")
+    corpus.assert_refused(corpus.run("--archives", tmp_path / "own"), "is not the archive corpus")
+    with corpus.table.open("a") as table:
+        table.write(f"another\t-\t{checksum(b'another')}\t{mirror.url}/z/corpus.tgz\n")
+    corpus.assert_gave(corpus.run("--archives", tmp_path / "own"), FIRST)
+
+
+def test_the_plan_names_the_place_that_is_asked(tmp_path: Path):
+    place = Place("x", 3, SHA256, ADDRESS)
+    (tmp_path / "file.tgz").write_bytes(b"other")  # of another size
+    for options, expected in (({}, ADDRESS), ({"own": tmp_path, "mirror": "http://m/b/"}, "http://m/b/a/file.tgz")):
+        plan = Plan()
+        Sources({"x": [place]}, **options).plan(plan, "x")
+        assert plan.steps["archives/x"].remark == f"from {expected}"
 
 
 def test_archive_that_the_user_lacks_is_downloaded(corpus: Download, mirror: Mirror, tmp_path: Path):

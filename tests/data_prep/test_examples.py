@@ -156,9 +156,9 @@ def test_classes_are_in_order(tmp_path, labels, names):
 
 
 def test_what_are_no_classes_or_scores(tmp_path):
-    with pytest.raises(UserError, match="has 1 different labels"):
+    with pytest.raises(UserError, match="have 1 different labels"):
         Classes.found_in(write(tmp_path / "labels", "1", "1"))
-    with pytest.raises(UserError, match=r"has 1001 different labels.*--regression"):
+    with pytest.raises(UserError, match=r"have 1001 different labels.*--regression"):
         Classes.found_in(write(tmp_path / "labels", *map(str, range(1001))))
     with pytest.raises(UserError, match=r"label 2 of valid is c, and must be one of a, b\."):
         write_numbers(write(tmp_path / "labels", "a", "c"), Classes(["a", "b"]), "valid", tmp_path / "numbers")

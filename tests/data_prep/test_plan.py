@@ -1,6 +1,7 @@
 """What a preparation plans: it makes what is needed and not there, and says so beforehand."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from corpora import LOWERCASED, prepare, prepared, write_corpus
 from ea_fairseq.data import plan
 from ea_fairseq.data.prepare import data_set
 from ea_fairseq.errors import UserError
+from ea_fairseq.plain.output_folder import OutputFolder
 
 SAVING = ["--compress", "--remove-intermediate"]
 
@@ -146,3 +148,31 @@ def test_too_small_a_disk_is_refused_before_anything_is_made(corpus: Path, tmp_p
     with pytest.raises(UserError, match=r"its disk has 1.1KB free"):
         chosen.prepare(chosen.options([*LOWERCASED, str(corpus), str(tmp_path / "out")]))
     assert not (tmp_path / "out/tokenized").exists()
+
+
+def test_what_an_interrupted_run_left_is_no_reason_to_refuse_the_next(tmp_path: Path, monkeypatch):
+    """Unfinished outputs are removed first, and a download goes on."""
+    (tmp_path / ".stages").mkdir()
+    (tmp_path / "archives").mkdir()
+    (tmp_path / "data-bin.tmp").mkdir()
+    (tmp_path / "data-bin.tmp/train.bin").write_bytes(bytes(800))
+    (tmp_path / "archives/one.0123abcd.part").write_bytes(bytes(900))
+
+    def usage(path):
+        return SimpleNamespace(free=2000 - sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
+
+    monkeypatch.setattr(plan.shutil, "disk_usage", usage)
+    steps = plan.Plan()
+    steps.add("archives/one", Path.mkdir, 1, size=1000)
+    steps.add("data-bin", Path.mkdir, 1, ("archives/one",), size=800)
+    with OutputFolder(tmp_path, "prepare").opened() as folder:
+        steps.run(folder, remove_intermediate=False)
+    assert (tmp_path / "data-bin").is_dir()
+
+
+def test_a_folder_of_any_name_can_hold_the_corpus(tmp_path: Path):
+    corpus = write_corpus(tmp_path / os.fsdecode(b"caf\xe9"))
+    prepared(*LOWERCASED, corpus, tmp_path / "out")
+    assert "data-bin: already made" in prepare(*LOWERCASED, corpus, tmp_path / "out").stdout
+    shown = prepare(*LOWERCASED, "--dry-run", corpus, tmp_path / os.fsdecode(b"caf\xe9 out"))
+    assert shown.returncode == 0 and "plan for" in shown.stdout

@@ -55,7 +55,7 @@ def test_how_words_were_cut_goes_with_them(pairs: Path, tmp_path: Path, models: 
     result = take(pairs, tmp_path / "out")
     assert result.returncode == 0, result.stderr
     data = tmp_path / "out" / "data-bin"
-    assert json.loads((data / "preparation.json").read_text()) == cut | {"models": [taken]}
+    assert json.loads((data / "preparation.json").read_text()) == cut | {"language": "en", "models": [taken]}
     assert (data / taken).read_text() == taken
     (pairs / "data-bin" / "manifest.json").write_text("some")
     take(pairs, tmp_path / "out")

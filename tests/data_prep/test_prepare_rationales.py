@@ -10,6 +10,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 
 from corpora import checksums, run_prepare
 from ea_fairseq.data.documents import Document
+from ea_fairseq.data.manifest import sha256
 from ea_fairseq.data.sets.rationales import examples_of
 
 REVIEWS = {"train": 7, "valid": 3, "test": 2}
@@ -33,6 +34,7 @@ def write(folder: Path, splits=REVIEWS, question: bool = False) -> Path:
         with gzip.open(folder / f"{split}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(row)}\n" for row in rows(split, question))
     (folder / "documents.jsonl").write_text(json.dumps({"id": "t", "sentences": ["w1 w2", "w3"]}))
+    (folder / "test.jsonl~").write_text("what an editor leaves")
     return folder
 
 
@@ -70,6 +72,9 @@ def test_the_data_is_what_the_documents_have(tmp_path, question):
         if question:
             assert read(data / "input1", split) == ["w1 w2 w3"] * REVIEWS[split]
     assert json.loads((data / "preparation.json").read_text())["classes"] == ["NEG", "POS"]
+    sources = json.loads((data / "manifest.json").read_text())["sources"]
+    files = [path for path in documents.iterdir() if not path.name.endswith("~")]
+    assert {source["file"]: source["sha256"] for source in sources} == {path.name: sha256(path) for path in files}
     before = checksums(tmp_path / "out")
     again = prepare("--documents", documents, "--window-words", "10", tmp_path / "out")
     assert "data-bin: already made" in again.stdout

@@ -22,6 +22,7 @@ def home(tmp_path_factory) -> Path:
     (home / "my text").mkdir()
     for split, lines in LINES.items():
         (home / f"my text/{split}.txt").write_text("".join(f"{line}\n" for line in lines))
+    (home / "my text/test.txt~").write_text("what an editor leaves")
     return home
 
 

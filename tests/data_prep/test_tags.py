@@ -36,6 +36,7 @@ def write_corpus(folder: Path) -> Path:
     (folder / "train.de").write_text("\n".join(lines))
     (folder / "train.tags").write_text("\r\n".join(tags("train")))
     (folder / "valid.tags.gz").write_bytes(gzip.compress("\n".join(tags("valid")).encode()))
+    (folder / "test.tags~").write_text("what an editor leaves")
     return folder
 
 

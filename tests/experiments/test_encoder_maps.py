@@ -109,6 +109,12 @@ def test_words_are_cut_as_a_preparation_cuts_them(lowercase):
     assert "@-@" not in expected and "&quot;" in expected
 
 
+def test_words_are_cut_by_the_rules_of_their_language():
+    preparation = Preparation(Path(), "moses", False, "none", [], language="fr")
+    assert preparation.preparer()("L'eau qu'il boit.") == "L&apos; eau qu&apos; il boit ."
+    assert preparation.preparer("en")("It's water.") == "It &apos;s water ."
+
+
 def test_a_language_models_data_is_shown_without_masks():
     tokens, target, pad = torch.tensor([0, 9, 5, 9, 2]), torch.tensor([1, 4, 1, 6, 1]), 1
     assert unmasked(tokens, target, pad).tolist() == [0, 4, 5, 6, 2]

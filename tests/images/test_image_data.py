@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from ea_fairseq.data.prepare import data_set
 from ea_fairseq.data.sets.digits import write_digits
 from ea_fairseq.errors import UserError
 from ea_fairseq.images import description as description_module
@@ -220,3 +221,11 @@ def test_a_description_that_cannot_be_is_refused(sentence, change):
     for nothing in (None, 7, [], {}):
         with pytest.raises(UserError, match="its description of the images is invalid"):
             ImageDescription.from_state(nothing)
+
+
+def test_without_pillow_what_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("ea_fairseq.images.archive.find_spec", lambda name: None)
+    digits = data_set("digits")
+    with pytest.raises(UserError, match="images need Pillow, which is not installed"):
+        digits.prepare(digits.options([str(tmp_path / "out")]))
+    assert not (tmp_path / "out").exists()

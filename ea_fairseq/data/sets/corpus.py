@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ea_fairseq.data.checked_text import CheckedPairs, check_pairs, find_tags
+from ea_fairseq.data.checked_text import CheckedPairs, check_pairs
 from ea_fairseq.data.manifest import BACK_TRANSLATIONS, PARTS
 from ea_fairseq.data.options import PAIRS, Option
 from ea_fairseq.data.pairs import SentencePairs
 from ea_fairseq.data.text_folder import History
 from ea_fairseq.data.text_plan import TextPlan
-from ea_fairseq.errors import UserError
+from ea_fairseq.errors import UserError, printable
 from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import writing
+from ea_fairseq.plain.text_lines import find_optional_file, writing
 from ea_fairseq.text.tags import BACK_TRANSLATED, TAGS, tag_token
 
 OWN = (
@@ -72,7 +72,7 @@ def check_corpus(corpus: Path, languages: tuple[str, ...]) -> dict[str, CheckedP
     if not corpus.is_dir():
         raise UserError(f"there is no folder {corpus}: give the folder that holds the text of the corpus.")
     splits = {split: check_pairs(corpus / split, languages, keeps_empty=split != "train") for split in SPLITS}
-    tags = {split: find_tags(corpus, split) for split in SPLITS}
+    tags = {split: find_optional_file(corpus, f"{split}.{TAGS}") for split in SPLITS}
     return {split: pairs.tagged_by(path) if (path := tags[split]) else pairs for split, pairs in splits.items()}
 
 
@@ -90,7 +90,7 @@ def require_trained_tags(tags: dict[str, set]) -> None:
 def plan_links(plan: TextPlan, output: str, part: str, pairs: CheckedPairs) -> None:
     """Plans to link the files of sentence pairs, as text of a split."""
     checksums = [(file.path.name, file.checksum) for file in pairs.files]
-    place = str(pairs.files[0].path.parent.absolute())
+    place = printable(str(pairs.files[0].path.parent.absolute()))
     make = partial(link_pairs, languages=plan.sides, pairs=pairs)
     plan.add(output, make, checksums, unsized="linked", place=place)
     plan.add_source(output, part, 0 if part in ("valid", "test") else sum(file.size for file in pairs.files))

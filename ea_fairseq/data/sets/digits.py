@@ -19,6 +19,9 @@ class Digits(DataSet):
 
     def prepare(self, options: Namespace) -> None:
         """Makes the archives, or prints the plan."""
+        from ea_fairseq.images.archive import require_pillow  # imports torch
+
+        require_pillow()
         plan = Plan()
         plan.add("data-bin", write_digits, SEED)
         self.carry_out(plan, self.output_folder(*options.given), options, strict=True)

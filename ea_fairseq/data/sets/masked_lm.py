@@ -73,7 +73,8 @@ def take_language(output: Path, *, data: Path, language: str, files: list[Path])
         models = pairs.models[side:][:1] or pairs.models[:1]
         for model in models:
             shutil.copyfile(data / model, output / model)
-        manifest.write(output / PREPARATION, {name: getattr(pairs, name) for name in KEPT} | {"models": models})
+        kept = {name: getattr(pairs, name) for name in KEPT}
+        manifest.write(output / PREPARATION, kept | {"language": language, "models": models})
     source = data / MANIFEST
     described = {
         "settings": {"dataset": "prepare-masked-lm", "language": language},

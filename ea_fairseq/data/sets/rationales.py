@@ -16,7 +16,7 @@ from ea_fairseq.data.text_plan import TextPlan
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.output_folder import OutputFolder
 from ea_fairseq.plain.split_folder import SPLITS
-from ea_fairseq.plain.text_lines import find_file
+from ea_fairseq.plain.text_lines import find_file, find_optional_file
 
 
 class Rationales(LabelledSentences):
@@ -36,16 +36,17 @@ class Rationales(LabelledSentences):
         """
         home, window = plan.options.documents, plan.options.window_words
         output.say(f"checking {home}")
-        has_test = any(home.glob("test.jsonl*"))
+        has_test = find_optional_file(home, "test.jsonl")
         paths = {part: find_file(home, f"{part}.jsonl") for part in SPLITS if part != "test" or has_test}
-        texts = [sha256(path) for path in sorted(home.glob(f"{TEXTS}*"))]
+        texts = find_optional_file(home, TEXTS)
         documents = {part: read_documents(path) for part, path in paths.items()}
         plan.sides = SIDES[: 1 + bool(documents["train"][0].question)]
         for part, path in paths.items():
             require_same_kind(path, documents[part], len(plan.sides))
             size = sum(len(word) + 1 for one in documents[part] for word in one.words)
-            make = partial(take_documents, path=path, documents=documents[part], sides=plan.sides, window=window)
-            settings = (plan.sides, window, sha256(path), *texts)
+            files = [path, texts] if texts else [path]
+            make = partial(take_documents, files=files, documents=documents[part], sides=plan.sides, window=window)
+            settings = (plan.sides, window, *map(sha256, files))
             extracted = plan.add(f"extracted/{part}", make, settings, size=size, intermediate=True)
             plan.add_source(extracted, part, size if part == "train" else 0)
 
@@ -60,18 +61,19 @@ def require_same_kind(path: Path, documents: Sequence[Document], sides: int) -> 
 
 
 def take_documents(
-    output: Path, *, path: Path, documents: Sequence[Document], sides: tuple[str, ...], window: int
+    output: Path, *, files: Sequence[Path], documents: Sequence[Document], sides: tuple[str, ...], window: int
 ) -> None:
     """Makes a text folder of the examples of documents.
 
     Args:
-        path: the file that the documents are from.
+        files: the file that the documents are from, and that of their texts if there is one.
         window: maximum words of a window.
     """
     examples = [example for one in documents for example in examples_of(one, window)]
     write_examples(output, sides, examples)
-    source = {"file": path.name, "sha256": sha256(path), "documents": len(documents), "words of a window": window}
-    History([source]).then("read", len(examples), Counter(), len(examples)).write(output)
+    sources: list[dict] = [{"file": path.name, "sha256": sha256(path)} for path in files]
+    sources[0] |= {"documents": len(documents), "words of a window": window}
+    History(sources).then("read", len(examples), Counter(), len(examples)).write(output)
 
 
 def examples_of(document: Document, window: int) -> Iterator[tuple[str, ...]]:

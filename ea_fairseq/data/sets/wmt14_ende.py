@@ -1,4 +1,4 @@
-"""WMT'14 English-German, as fairseq's prepare-wmt14en2de.sh makes it."""
+"""WMT'14 English-German: text and cleaning of fairseq's prepare-wmt14en2de.sh, newstest2013 for validation."""
 
 from ea_fairseq.data.options import Option
 from ea_fairseq.data.pairs import ArchiveText, SentencePairs

@@ -1,9 +1,0 @@
-"""Translates raw text with a trained model: ``ea-fairseq translate``; see --help."""
-
-import os
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "ea_fairseq", "translate", *sys.argv[1:]])
