@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self
 
-from torch import Tensor
-
 from ea_fairseq.errors import UserError
 from ea_fairseq.plain.flags import flag_of
 
@@ -114,11 +112,6 @@ class Options:
                 if opt.metadata["alone"]:
                     kind |= {"nargs": "?", "const": opt.metadata["alone"]}
             parser.add_argument(flag_of(opt.name), default=argparse.SUPPRESS, help=opt.metadata["help"], **kind)
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of the options that determine sizes, from a checkpoint's parameters: none by default."""
-        return {}
 
 
 def require_defaults(options: Options, reason: str, names: tuple[str, ...] | None = None) -> None:

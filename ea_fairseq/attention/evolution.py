@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.window import WINDOWS, Window
@@ -122,9 +121,3 @@ class EvolutionOptions(Options):
             learned=self.ea_learned != "no",
             by_input=self.ea_learned == "input",
         )
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 if it has none."""
-        kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
-        return {"ea_kernel_size": max(kernels, default=99)}

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from ea_fairseq.attention.mechanism import LayerContext
 from ea_fairseq.attention.term import Term
 from ea_fairseq.errors import UserError
@@ -132,15 +130,6 @@ class TermOptions(Options):
     def rotates(self) -> bool:
         """Whether queries and keys of self-attentions are rotated by their positions."""
         return self.relative_positions == "rope"
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The longest sentence that a synthesizer in a checkpoint supports."""
-        names = ("_attn.terms.0.map", "_attn.terms.0.bias", "_attn.terms.0.second.map", "_attn.terms.0.second.bias")
-        maps = [
-            min(tensor.shape[1:]) for name, tensor in parameters.items() if name.endswith(names) and tensor.dim() > 1
-        ]
-        return {"synthesizer_length": max(maps, default=LONGEST)}
 
     def build(self, context: LayerContext, width: int, heads: int) -> tuple[Term, ...]:
         """Builds the terms of an attention of ``width`` C and K heads; none if scores are plain dot products.

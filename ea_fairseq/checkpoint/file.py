@@ -21,6 +21,7 @@ from ea_fairseq.errors import FileError, UserError
 
 ZIP = b"PK\x03\x04"
 LARGEST_PICKLE = 16 << 20  # bytes, without the tensors; a million objects are far below
+MAX_DESCRIPTION = 200_000  # values; time series have a mean and a deviation for each of at most 65,536 channels
 DAMAGED = "is not whole: its end is missing or damaged"
 
 
@@ -148,7 +149,7 @@ def require_state(state: object) -> None:
     require_plain("cfg", state.get("cfg"), dict)
     require_plain("args", state.get("args"), Namespace)
     if {"series", "graph", "images"} & entries(state.get("task_state")).keys():
-        require_plain("task_state", state["task_state"], dict)
+        require_plain("task_state", state["task_state"], dict, MAX_DESCRIPTION)
     require_choices(state.get("args"))
     history, extra = state.get("optimizer_history", [{}])[-1], state.get("extra_state", {})
     epoch = (extra.get("train_iterator") or {}).get("epoch", 1)

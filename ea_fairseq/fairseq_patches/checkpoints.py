@@ -34,6 +34,7 @@ from fairseq.trainer import Trainer
 from fairseq.utils import resolve_max_positions
 from omegaconf import OmegaConf
 
+from ea_fairseq.checkpoint.allocation import AllocationLimit
 from ea_fairseq.checkpoint.config import remove_search_and_embedding_options, require_known
 from ea_fairseq.checkpoint.file import building, read_checkpoint, refusing
 from ea_fairseq.checkpoint.released import is_released
@@ -164,10 +165,39 @@ def load_model_ensemble_and_task(
             "one file: leave them out."
         )
     files = [Path(PathManager.get_local_path(f"{path}")) for path in filenames]
-    if state is not None or suffix or num_shards > 1 or not all(map(Path.is_file, files)):  # fairseq names missing ones
-        with building(", ".join(filenames)):
-            return fairseq_load_models(filenames, arg_overrides, task, strict, suffix, num_shards, state)
-    return build_models(filenames, list(map(read_checkpoint, files)), arg_overrides or {}, task, strict)
+    if state is None and not suffix and num_shards == 1 and all(map(Path.is_file, files)):
+        return build_models(filenames, list(map(read_checkpoint, files)), arg_overrides or {}, task, strict)
+    parts = parts_of(filenames, suffix, num_shards) if state is None else {filenames[0]: state}
+    for path, part in parts.items():
+        require_safe_options(path, part, arg_overrides or {})
+    names = ", ".join(map(str, filenames))
+    parameters = [parameter for part in parts.values() for parameter in part["model"].values()]
+    with AllocationLimit(names, parameters), building(names):
+        return fairseq_load_models(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+
+
+def parts_of(filenames: list[str], suffix: str, num_shards: int) -> dict[str, dict]:
+    """Reads the files that fairseq opens for checkpoints in parts, by path; it names those that are missing itself."""
+    paths = [
+        checkpoint_utils.get_maybe_sharded_checkpoint_filename(f"{path}", suffix, shard, num_shards)
+        for path in filenames
+        for shard in range(num_shards)
+    ]
+    return {path: read_checkpoint(PathManager.get_local_path(path)) for path in paths if PathManager.isfile(path)}
+
+
+def require_safe_options(path: str, state: dict, given: Collection[str]) -> None:
+    """Checks the options of a checkpoint that :func:`read_checkpoint` has read.
+
+    Args:
+        given: names of options, or of whole groups, that are not taken from the checkpoint.
+
+    Raises:
+        UserError: naming the file and the first option that fairseq must not see.
+    """
+    with refusing(path):
+        flatten((state.get("cfg") or {}).get("model"), complete=True)
+        require_known(state, given)
 
 
 def build_models(
@@ -192,15 +222,13 @@ def build_models(
     """
     given = overrides if given is None else given
     for path, state in zip(filenames, states, strict=True):
-        with refusing(path):
-            flatten((state.get("cfg") or {}).get("model"), complete=True)
-            require_known(state, given)
+        require_safe_options(path, state, given)
     models, cfg = [], None
     for path, state in zip(filenames, states, strict=True):
         with refusing(path):
             state = upgraded(state, overrides)
             remove_search_and_embedding_options(state, overrides)
-        with building(", ".join(filenames)):
+        with AllocationLimit(path, state["model"].values()), building(", ".join(filenames)):
             (model,), cfg, task = fairseq_load_models([path], overrides, task, strict, state=state)
         model.checkpoint_path = Path(path).absolute()
         models.append(model)

@@ -42,16 +42,6 @@ class MultiTokenOptions(Options):
     no_mta_depth_scale: bool = switch("normalized outputs of heads are not scaled by depth")
     mta_gate: bool = switch("each head's output is multiplied by a gate between 0 and 1 computed from it")
 
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 if it has none."""
-        sizes = [tensor.shape for name, tensor in parameters.items() if name.endswith("_attn.conv.weight")]
-        kernels = [size for size in sizes if len(size) == 4]
-        return {
-            "mta_query_kernel": max((size[2] for size in kernels), default=99),
-            "mta_key_kernel": max((size[3] for size in kernels), default=99),
-        }
-
 
 @register_mechanism("mta_transformer")
 class MultiTokenAttention(Attention):

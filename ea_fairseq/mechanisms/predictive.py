@@ -45,12 +45,6 @@ class PredictionOptions(Options):
         "skip connection)",
     )
 
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The largest kernel in a checkpoint, or 99 if it has none."""
-        kernels = [tensor.size(-1) for name, tensor in parameters.items() if name.endswith(".convs.0.weight")]
-        return {"pa_kernel_size": max(kernels, default=99)}
-
 
 @register_mechanism(
     "pa_transformer",

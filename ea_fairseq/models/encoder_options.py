@@ -3,8 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from ea_fairseq.options import FRACTION, Options, Values, one_of, option, switch, whole
 
 MOST_SEGMENTS = 1024
@@ -48,13 +46,6 @@ class EncoderOptions(Options):
     no_token_positional_embeddings: bool = switch("do not add position embeddings")
     checkpoint_activations: bool = switch("recompute activations in the backward pass")
     offload_activations: bool = switch("recompute activations, and store the layers' inputs in CPU memory")
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The widest embeddings and the most segments that a checkpoint can have."""
-        width = max((tensor.size(1) for tensor in parameters.values() if tensor.dim() == 2), default=1)
-        segments = [tensor.size(0) for name, tensor in parameters.items() if name.endswith("segment_embeddings.weight")]
-        return {"embedding_size": width, "segments": max(segments, default=MOST_SEGMENTS)}
 
 
 def path_or_empty(text: str | None) -> str:

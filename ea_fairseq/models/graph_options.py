@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, one_of, option
 
 
@@ -26,12 +24,3 @@ class GraphOptions(Options):
         one_of("mean", "mix", metavar="HOW"),
         "how a layer reads logits of the layer below that have another number of heads: their mean or a learned mix",
     )
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of depth and widths, from a checkpoint's parameters."""
-        largest = max((max(tensor.shape, default=1) for tensor in parameters.values()), default=1)
-        return {
-            "graph_layers": len(parameters),
-            **dict.fromkeys(("graph_heads", "head_width", "output_heads"), largest),
-        }

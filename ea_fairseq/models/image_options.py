@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, Values, one_of, option, whole
 
@@ -37,12 +35,6 @@ class ImageOptions(Options):
     dropout: float = option(0.0, FRACTION, "dropout")
     attention_dropout: float = option(0.0, FRACTION, "dropout of attention probabilities")
     encoder_attention_heads: int = option(8, SIZE, "heads of an attention")
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of the depth of a residual network and of patches, from a checkpoint's parameters."""
-        largest = max((max(tensor.shape, default=1) for tensor in parameters.values()), default=1)
-        return {"resnet_depth": len(parameters), "patch_size": largest}
 
 
 @dataclass(frozen=True)
@@ -148,12 +140,6 @@ class ConvTransformerImageOptions(ImageOptions):
     attention_stages: int = option(
         2, whole(0, 4), "number of last stages in which attention computes half of the channels"
     )
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of layers and width: all layers but the first have a dense connection."""
-        dense = [len(x) for name, x in parameters.items() if name.endswith(".dense.weight") and x.dim() == 4]
-        return {"stage_layers": len(dense) // 4 + 1, "stage_width": max(dense, default=4) // 4}
 
 
 @dataclass(frozen=True)

@@ -76,15 +76,6 @@ class LayerOptions(Options):
         if self.residual_block > 1 and self.connections != "attention":
             raise UserError("--residual-block is for --connections attention: leave it out")
 
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """The most hidden units, and the widest head, that a checkpoint can have."""
-        names = {"gated_ffn_dim": ".fc1.", "head_dim": ".v_proj."}
-        return {
-            option: max((len(x) for name, x in parameters.items() if part in name and x.dim()), default=1)
-            for option, part in names.items()
-        }
-
     def norm_of(self, width: int, epsilon: float) -> nn.Module:
         """Builds a norm of vectors (..., width); ``epsilon`` is for layer norms."""
         if self.norm == "rms":

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from ea_fairseq.errors import UserError
 from ea_fairseq.options import DEPTH, FRACTION, SIZE, Options, option, switch
 
@@ -19,12 +17,6 @@ class TimeSeriesOptions(Options):
     blocks: int = option(3, DEPTH, "number of blocks or of recurrent layers")
     width: int = option(64, SIZE, "channels of a step in a model")
     dropout: float = option(0.1, FRACTION, "dropout")
-
-    @classmethod
-    def limits(cls, parameters: dict[str, Tensor]) -> dict[str, int]:
-        """Returns upper limits of depth and widths, from a checkpoint's parameters."""
-        sizes = [max(tensor.shape, default=1) for tensor in parameters.values()]
-        return {"blocks": len(parameters), "width": max(sizes, default=1), "ffn_width": max(sizes, default=1)}
 
 
 @dataclass(frozen=True)

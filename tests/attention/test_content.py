@@ -15,8 +15,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from torch.export import Dim
 
 from commands import PLUGIN
-from ea_fairseq.attention.term_options import LONGEST, TermOptions
-from ea_fairseq.checkpoint.config import require_sizes
+from ea_fairseq.attention.term_options import LONGEST
 from ea_fairseq.errors import UserError
 from forked import run_forked, run_forked_well
 from laws import FURTHER_LAWS, LAWS, assert_close, draw_padded, scores
@@ -237,17 +236,6 @@ def test_a_bad_value_is_refused_in_one_line(flag, value, capsys):
     last_line = capsys.readouterr().err.splitlines()[-1]
     assert f"{flag} must be " in last_line
     assert value in last_line
-
-
-@each_synthesizer
-def test_a_checkpoints_length_is_that_of_its_maps(term):
-    parameters = build_with(term).state_dict()
-    assert TermOptions.limits(parameters) == {"synthesizer_length": LENGTH}
-    require_sizes({"synthesizer_length": LENGTH}, parameters)
-    with pytest.raises(
-        UserError, match=f"^synthesizer_length is {LONGEST:,}, and the model's parameters allow no more"
-    ):
-        require_sizes({"synthesizer_length": LONGEST}, parameters)
 
 
 def test_fairseqs_commands_leave_out_what_is_longer(home):

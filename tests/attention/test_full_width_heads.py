@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from ea_fairseq.analysis.cost import cost
-from ea_fairseq.checkpoint.config import require_stored_elements
 from ea_fairseq.errors import UserError
 from ea_fairseq.search.support import is_supported, unsupported_reasons
 from laws import FURTHER_LAWS, LAWS, assert_heads_permute, draw_padded, scores
@@ -17,7 +16,7 @@ from model_checks import (
     native_only,
 )
 from terms import convolution
-from tiny import TINY, build, sizes
+from tiny import TINY, build
 
 FULL = {"full_width_heads": True}
 OPTIONS = {
@@ -92,17 +91,6 @@ def test_other_checkpoints_are_refused_in_a_sentence():
     loaded = build_full(seed=2)
     loaded.load_state_dict(model.state_dict())
     assert torch.equal(scores(loaded, source, target), scores(model, source, target))
-
-
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_small_checkpoint_cannot_ask_for_heads_that_fill_the_memory(side):
-    options = {**sizes(embed_dim=64), **FULL}
-    parameters = build("quadratic_transformer", **options).state_dict()
-    require_stored_elements(options, parameters)
-    large = {**options, f"{side}_embed_dim": 128, f"{side}_attention_heads": 128}
-    require_stored_elements({**large, "full_width_heads": False}, parameters)
-    with pytest.raises(UserError, match=rf"^{side}_layers is 2, which needs more than the"):
-        require_stored_elements(large, parameters)
 
 
 def test_projections_take_quantization_noise():

@@ -7,10 +7,8 @@ import torch
 
 from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.inputs import Inputs
-from ea_fairseq.checkpoint.config import require_sizes
 from ea_fairseq.errors import UserError
 from ea_fairseq.kernels.cpu.native_library import LIBRARY
-from ea_fairseq.mechanisms.multi_token import MultiTokenOptions
 from laws import assert_close, draw_padded, scores
 from mechanisms import MTA_2
 from tiny import TINY, build, random_tokens
@@ -143,13 +141,3 @@ def test_without_all_of_its_parts_multi_token_attention_is_plain():
 def test_heads_that_make_no_groups_are_refused():
     with pytest.raises(UserError, match="--mta-head-kernel must divide the number of heads, and 3 is no divisor of 2"):
         build("mta_transformer", **TINY, mta_head_kernel=3)
-
-
-def test_a_checkpoint_cannot_ask_for_kernels_larger_than_it_has():
-    options = {"mta_every": 1, "mta_query_kernel": 4, "mta_key_kernel": 3}
-    parameters = build("mta_transformer", **TINY, **options).state_dict()
-    require_sizes(options, parameters)
-    for name in ("mta_query_kernel", "mta_key_kernel"):
-        with pytest.raises(UserError, match=f"{name} is 99,999"):
-            require_sizes({**options, name: 99_999}, parameters)
-    assert MultiTokenOptions.limits({}) == {"mta_query_kernel": 99, "mta_key_kernel": 99}

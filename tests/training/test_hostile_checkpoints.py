@@ -175,8 +175,6 @@ def foreign_subwords(state: dict) -> None:
 
 
 def deep_and_wide(state: dict) -> None:
-    """As many layers as a name tells, as wide as one row is."""
-    state["model"] |= {"encoder.layers.999.x": torch.zeros(1), "encoder.x": torch.zeros(1, 60_000)}
     vars(state["cfg"]["model"]).update(encoder_layers=1000, encoder_ffn_embed_dim=60_000)
 
 
@@ -186,14 +184,14 @@ def overlapping(state: dict) -> None:
 
 
 SENTENCES = {
-    "encoder_layers is 1,000, which needs more than the": deep_and_wide,
+    "its options describe a larger model than its": deep_and_wide,
     "its parameters overlap, and claim more numbers than it holds": overlapping,
     "model.adaptive_softmax_cutoff is": set_option("model", "adaptive_softmax_cutoff", TEXTS["a call"]),
     "model.arch is 'fconv', and must be an architecture of": foreign_model,
     "task.data is '${oc.env:HOSTILE_SECRET}', which is no plain": set_option("task", "data", TEXTS["an interpolation"]),
     "bpe._name is 'gpt2', and must be one of byte_bpe,": foreign_subwords,
-    "encoder_layers is 900, and the model's parameters allow no more than 2": set_option(
-        "model", "encoder_layers", 900
+    "model.encoder_layers is 9000, and must be a whole number from 0 to 1,000": set_option(
+        "model", "encoder_layers", 9000
     ),
     "model.encoder_embed_dim is '16', and must be a whole number": set_option("model", "encoder_embed_dim", "16"),
     "model.decoder_normalize_before is None, and must be true": set_option("model", "decoder_normalize_before", None),
@@ -207,9 +205,28 @@ def test_the_sentence_names_the_file_and_the_option(sentence, change, state, fol
     for name, read in readers(folder / "changed.pt").items():
         if name == "a training" and "plain" not in sentence and "overlap" not in sentence:
             continue  # takes no options from a checkpoint
+        if name == TRAININGS and "larger" in sentence:
+            continue  # builds no model
         with pytest.raises(UserError) as refusal:
             read()
         assert f"changed.pt is refused: {sentence}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "paths", "options"),
+    [
+        ("model-shard0.pt", ["model.pt"], {}),
+        ("model-a.pt", ["model.pt"], {"suffix": "-a"}),
+        ("model_part1.pt", ["model.pt"], {"num_shards": 2, "strict": False}),
+        ("model.pt", ["model.pt", "missing.pt"], {}),
+    ],
+)
+def test_a_part_is_checked_under_whatever_name_fairseq_finds_it(file, paths, options, state, tmp_path):
+    change = set_option("model", "encoder_xformers_att_config", TEXTS["a call"])
+    Mutation("", change).write(state, tmp_path / file)
+    with watching(tmp_path) as seen, pytest.raises(UserError, match=f"{file} is refused: .*xformers_att_config"):
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / path) for path in paths], **options)
+    assert not seen
 
 
 @pytest.mark.parametrize("flag", ["--path", "--finetune-from-model", "--restore-file"])
