@@ -18,6 +18,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread, find_results
 from ea_fairseq.experiments.reports.comparison_table import (
     ONE_SEED,
+    OTHER_MANIFESTS,
     OTHER_SEEDS,
     comparison_table,
     notes,
@@ -222,6 +223,28 @@ def test_of_one_seed_of_each_a_table_tells_no_difference(tmp_path, monkeypatch):
     cells = table_of(tmp_path / "in")
     assert cells[EVOLVING]["seeds"] == "2"
     assert cells[EVOLVING]["difference"] == cells[EVOLVING]["p"] == NONE
+
+
+def test_models_of_one_seed_are_not_ranked_without_a_baseline_either(tmp_path):
+    for model in ("realformer_lite", EVOLVING):
+        write_results(tmp_path / model, model, arch=EVOLVING)
+    assert ONE_SEED in comparison_table(Comparison.of(find_results([tmp_path]), SCORE)).notes
+    write_results(tmp_path / "again", EVOLVING, seed=2)
+    assert ONE_SEED not in comparison_table(Comparison.of(find_results([tmp_path]), SCORE)).notes
+
+
+def test_several_manifests_of_one_data_set_are_explained(tmp_path):
+    data = write_results(tmp_path / "1", seed=1).dataset
+    assert OTHER_MANIFESTS not in comparison_table(Comparison.of(find_results([tmp_path]), SCORE)).notes
+    write_results(tmp_path / "2", seed=2, data=replace(data, manifest="c" * 64))
+    assert OTHER_MANIFESTS in comparison_table(Comparison.of(find_results([tmp_path]), SCORE)).notes
+
+
+def test_one_core_is_not_plural_in_early_results(tmp_path):
+    write_results(tmp_path / "1")
+    rewrite(tmp_path / "1", device="AMD EPYC, 1 cores, 1 thread", training_device="GPU, 21 cores")
+    found = Results.read(tmp_path / "1")
+    assert (found.device, found.training_device) == ("AMD EPYC, 1 core, 1 thread", "GPU, 21 cores")
 
 
 def test_beside_one_seed_stand_the_published_ones_of_the_same_training(tmp_path, monkeypatch):

@@ -89,6 +89,19 @@ def test_a_page_of_sections_has_the_tables_figures_and_commands_of_each(two_mode
         make(monkeypatch, page.parent, "--page", page, sections)
 
 
+def test_a_wide_table_is_one_for_each_data_set(tmp_path, monkeypatch):
+    monkeypatch.setattr("ea_fairseq.experiments.reports.results_page.draw_figures", lambda *_: [])
+    for dataset in ("one", "other"):
+        for seed, model in ((seed, model) for seed in (1, 2) for model in (PLAIN, EVOLVING)):
+            write_results(tmp_path / "in" / "a" / f"{dataset}-{model}-{seed}", model, seed, dataset=dataset)
+    (tmp_path / "in" / "section.md").write_text("# Results")
+    (tmp_path / "in" / "a" / "section.md").write_text("## A\n\n<!-- details -->\n\nmore")
+    write_results_page(tmp_path / "page.md", tmp_path / "in", "tokenized BLEU")
+    for text in ((tmp_path / "page.md").read_text(), (tmp_path / "page" / "a.md").read_text()):
+        assert text.index("| one | parameters") < text.index("| other | parameters")
+    assert text.count("Scores are means over seeds") == 1
+
+
 def test_a_page_shows_names_as_they_are(tmp_path, monkeypatch):
     sections, page = tmp_path / "results", tmp_path / "docs" / "results.md"
     page.parent.mkdir()

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ea_fairseq.errors import UserError
@@ -86,6 +86,10 @@ class Comparison:
         order = list(PAPER)
         known = {name: order.index(name) if name in order else len(order) for name, _ in self.by_seed}
         return sorted(known, key=lambda name: (name != self.baseline, self._has_mechanism(name), known[name], name))
+
+    def on(self, dataset: str) -> "Comparison":
+        """The comparison on one of its data sets."""
+        return replace(self, by_seed={key: found for key, found in self.by_seed.items() if key[1] == dataset})
 
     def example(self, model: str) -> Results:
         """Any one of a model's results, to read what all of them have in common."""

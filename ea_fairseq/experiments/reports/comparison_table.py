@@ -1,6 +1,7 @@
 """The papers' tables 5 and 6 with our own figures: what models cost and how well they translate."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -21,6 +22,11 @@ ONE_SEED = (
     "Each model was trained once; scores vary with the seed, so this table cannot rank the models. Train more seeds "
     "(--seed) to compare them."
 )
+OTHER_MANIFESTS = (
+    "Manifests of one data set differ if, for example, tools had other versions; the checksum of its dictionaries and "
+    "test set is the same."
+)
+WIDEST = 9  # columns of a table that has several data sets
 
 
 def comparison_table(
@@ -74,6 +80,21 @@ def comparison_table(
     if losses:
         sentences.insert(1, "loss: the label-smoothed validation loss after the last epoch, in bits per token.")
     return Table(header, rows, [*sentences, *(speeds.notes if speeds else ())])
+
+
+def tables_by_dataset(
+    comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
+) -> list[Table]:
+    """The comparison table or, if it is wide, one for each data set, which its head names; the last has the notes."""
+    table = comparison_table(comparison, p_values, losses, speeds)
+    if len(comparison.datasets) == 1 or len(table.header) <= WIDEST:
+        return [table]
+    apart = [comparison_table(comparison.on(dataset), p_values, losses, speeds) for dataset in comparison.datasets]
+    headed = [
+        replace(part, header=[dataset, *part.header[1:]], notes=[])
+        for dataset, part in zip(comparison.datasets, apart, strict=True)
+    ]
+    return [*headed[:-1], replace(headed[-1], notes=table.notes)]
 
 
 def last_loss(results: Iterable[Results]) -> str:
@@ -157,7 +178,7 @@ def notes(
     ]
     if compared:
         found[-1] += f" Differences compare each model with its baseline ({listed(pairs(comparison))}), seed by seed."
-    elif any(comparison.baseline_of(model, data) for model, data in comparison.by_seed):
+    elif len(comparison.models) > 1 and all(len(trained) == 1 for trained in comparison.by_seed.values()):
         found.append(ONE_SEED)
     found += sorted({f"{OTHER_SEEDS}: {apart.source}" for apart in seeds.values()})
     if p_values:
@@ -175,6 +196,8 @@ def notes(
             for data in (result.dataset for result in results)
         }
     )
+    if len({(data.name, data.manifest) for data in (result.dataset for result in results)}) > len(comparison.datasets):
+        found.append(OTHER_MANIFESTS)
     searches = listed(f"beam {result.search['beam']}, length penalty {result.search['lenpen']:g}" for result in results)
     return [*found, f"Search: {searches}."]
 

@@ -21,7 +21,7 @@ from ea_fairseq.errors import UserError
 from ea_fairseq.experiments.page import run_html
 from ea_fairseq.experiments.reports import kept_p_value, relative_speed
 from ea_fairseq.experiments.reports.comparison import Comparison, Spread, compare, find_results
-from ea_fairseq.experiments.reports.comparison_table import listed
+from ea_fairseq.experiments.reports.comparison_table import listed, tables_by_dataset
 from ea_fairseq.experiments.reports.kept_p_value import KeptPValue, p_value
 from ea_fairseq.experiments.reports.rationale_tables import rationale_files, rationale_tables
 from ea_fairseq.experiments.reports.task_table import tables_of
@@ -71,7 +71,9 @@ class Section:
             return rationales
         benchmarks = sorted(self.folder.glob(relative_speed.NAMES))
         speeds = relative_speed.RelativeSpeed.read(benchmarks) if benchmarks else None
-        return [*tables_of(comparison, losses=True, speeds=speeds).values(), *rationales]
+        if not any(result.is_encoder for result in comparison.all_results()):
+            return [*tables_by_dataset(comparison, losses=True, speeds=speeds), *rationales]
+        return [*tables_of(comparison).values(), *rationales]
 
 
 def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path]:
@@ -112,7 +114,7 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
         place = section.page.relative_to(page.parent).as_posix()
         if DETAILS in section.text:
             story.append(section.text.partition(DETAILS)[0].strip())
-            story += [replace(table, notes=[]).markdown().strip() for table in tables[:1]]
+            story += [replace(table, notes=[]).markdown().strip() for table in first_of(tables)]
             curves = "learning curves, " if comparison else ""
             story.append(f"[More on this, with {curves}commands and versions]({place})")
         else:
@@ -120,6 +122,11 @@ def write_results_page(page: Path, folder: Path, score: str | None) -> list[Path
     story += ["## More results", "\n".join(others)] if others else []
     write_whole(page, relinked("\n\n".join(story), page.parent, page.parent, homes) + "\n")
     return written
+
+
+def first_of(tables: list[Table]) -> list[Table]:
+    """The first table, which may be several, one for each data set: only the last of these has notes."""
+    return tables[: next((number for number, table in enumerate(tables, 1) if table.notes), 0)]
 
 
 def draw_figures(comparison: Comparison, folder: Path, prefix: str) -> list[tuple[Path, str]]:

@@ -8,7 +8,6 @@ from ea_fairseq.experiments.reports.comparison import Comparison, Pair, Spread
 from ea_fairseq.experiments.reports.comparison_table import comparison_table, difference_cells, listed, pairs, spread
 from ea_fairseq.experiments.reports.kept_p_value import p_value
 from ea_fairseq.experiments.reports.papers import PRINTED, PrintedRow
-from ea_fairseq.experiments.reports.relative_speed import RelativeSpeed
 from ea_fairseq.experiments.reports.series_columns import OVER_DATA, columns_over_data, first_number
 from ea_fairseq.experiments.runs.binarised import GraphData, ImageData, SeriesData
 from ea_fairseq.experiments.scoring.significance import RESAMPLES, SEED
@@ -167,11 +166,9 @@ def notes(comparison: Comparison, printed: list[PrintedRow], averaged: bool) -> 
     return found
 
 
-def tables_of(
-    comparison: Comparison, p_values: bool = True, losses: bool = False, speeds: RelativeSpeed | None = None
-) -> dict[str, Table]:
-    """The tables of a report by the names of their files; only translation models have losses and speeds."""
+def tables_of(comparison: Comparison, p_values: bool = True) -> dict[str, Table]:
+    """The tables of a report by the names of their files."""
     if not comparison.all_results()[0].is_encoder:
-        return {"table": comparison_table(comparison, p_values, losses, speeds)}
+        return {"table": comparison_table(comparison, p_values)}
     differences = difference_table(comparison, p_values)
     return {"table": task_table(comparison)} | ({"differences": differences} if differences else {})

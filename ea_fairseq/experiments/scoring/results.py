@@ -176,7 +176,8 @@ class Results:
         with written_by("ea-fairseq evaluate", path, "evaluate again"):
             found = as_record(cls, shown(read_json(file, LARGEST)), folder=path.parent)
             found.check()
-            return found
+            trained_on = found.training_device and one_core(found.training_device)
+            return replace(found, device=one_core(found.device), training_device=trained_on)
 
     def check(self) -> None:
         """Raises ValueError if tables cannot be made from these results."""
@@ -253,6 +254,11 @@ def read_predictions(folder: Path) -> tuple[Column, Column]:
     except ValueError:
         raise UserError(f"{folder / PREDICTIONS} is not what ea-fairseq evaluate writes: {AGAIN}.") from None
     return labels, predictions
+
+
+def one_core(device: str) -> str:
+    """A device in words, with "1 core" where early results have "1 cores"."""
+    return device.replace(" 1 cores", " 1 core")
 
 
 def shown(found: object) -> object:
