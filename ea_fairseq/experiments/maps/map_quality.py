@@ -71,8 +71,8 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = Parser(
         STEM,
-        "Trains small networks that read the attention maps of one query and predict the class of the image: for each\n"
-        "attention of a model of images. The query is the class token or, without one, the pixel in the middle.\n"
+        "For each attention of a model of images, trains a small network that reads the attention map of one query\n"
+        "and predicts the class of the image. The query is the class token or, without one, the pixel in the middle.\n"
         "The higher the accuracy on the test set, the more the maps say about the image.",
         f"{PROGRAM} {STEM} runs/digits/ea_vit/seed-1 data/digits/data-bin --out runs/quality",
         usage="%(prog)s MODEL DATA_BIN --out DIR [options]",

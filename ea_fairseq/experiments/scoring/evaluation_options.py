@@ -21,7 +21,8 @@ DESCRIPTION = """\
 Averages checkpoints, runs the model on a subset of the data, and scores its output:
   translations: tokenized BLEU as multi-bleu.perl counts it; BLEU, chrF and TER of raw text, with sacreBLEU's
     signatures; COMET with --comet
-  labelled sentences and time series: the scores of the training (accuracy, Matthews, F1, Pearson, Spearman, RMSE)
+  labelled sentences, time series, images and nodes of graphs: the scores of the training (accuracy, top-1 and top-5,
+    Matthews, F1, Pearson, Spearman, RMSE)
   words for labels, of T5 (prepare glue --text-to-text): the same scores; a word that is no label counts as wrong
   masked words: perplexity, on the same words for all models
 It prints a table and writes results.json, sources, translations and references or predictions.tsv, and the averaged

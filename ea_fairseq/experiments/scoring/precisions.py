@@ -59,7 +59,7 @@ def parse_arguments() -> argparse.Namespace:
         "precisions",
         "Translates a development set in float32 and in each precision that native search has on this processor, and\n"
         "compares their BLEU. The result is written next to the checkpoint, where --native-fast reads it.",
-        f"{PROGRAM} precisions runs/multi30k-deen/ea_transformer_lite data/multi30k-deen/data-bin",
+        f"{PROGRAM} precisions runs/multi30k-deen/ea_transformer_lite/seed-1 data/multi30k-deen/data-bin",
         usage="%(prog)s MODEL DATA_BIN [options]",
     )
     add = parser.add_argument
