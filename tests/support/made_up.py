@@ -8,7 +8,6 @@ from ea_fairseq.attention.attention import Attention
 from ea_fairseq.attention.registry import register_mechanism
 from ea_fairseq.attention.term import Term
 from ea_fairseq.terms.dot_product import DotProduct
-from laws import HEADS_OF_MECHANISMS
 from loops import TERMS, Oracle
 from mechanisms import Row
 
@@ -52,64 +51,6 @@ class DistantAttention(Attention):
         if context.kind != "cross":
             terms = (*(terms or [DotProduct()]), context.shared.setdefault("distance", Distance()))
         return cls(embed_dim, num_heads, terms=terms, **kwargs)
-
-
-@register_mechanism("relayed")
-class RelayedAttention(Attention):
-    """Logits and values, both added to those of the layer below: two things are passed on together."""
-
-    passes_logits = passes_values = True
-    marker = "relayed"
-
-    def project(self, x, parts, inputs):
-        projected = super().project(x, parts, inputs)
-        if "v" not in parts:
-            return projected
-        others, values = projected.split([projected.size(-1) - self.embed_dim, self.embed_dim], dim=-1)
-        if inputs.first_values is not None:
-            values = values + inputs.first_values
-        inputs.first_values = values
-        return torch.cat([others, values], dim=-1)
-
-    def combine(self, scores, inputs):
-        return scores if inputs.previous is None else scores + inputs.previous
-
-
-class Relayed(Oracle):
-    def project(self, attention, part, x, tokens):
-        projected = super().project(attention, part, x, tokens)
-        return projected if part != "v" or tokens.previous is None else projected + tokens.previous[1]
-
-    def logits(self, attention, kind, own, previous, masked):
-        return own if previous is None else own + previous[0]
-
-    def hands_on(self, logits, tokens):
-        return logits, tokens.projected["v"]
-
-
-@register_mechanism("sinking")
-class SinkingAttention(Attention):
-    """A learned logit of each head, of no key, takes a part of the probabilities: a softmax that is a class's own."""
-
-    def __init__(self, embed_dim, num_heads, **kwargs):
-        super().__init__(embed_dim, num_heads, **kwargs)
-        self.sink = nn.Parameter(torch.randn(num_heads))
-        self.is_plain = False
-
-    def normalize(self, logits, inputs):
-        of_keys = super().normalize(logits, inputs)
-        seen = logits if inputs.masks.masked is None else logits.masked_fill(inputs.masks.masked, -torch.inf)
-        return of_keys * (seen.logsumexp(-1, keepdim=True) - self.sink[:, None, None]).sigmoid()
-
-
-class Sinking(Oracle):
-    def logits(self, attention, kind, own, previous, masked):
-        seen = own.exp().masked_fill(masked, 0.0).sum(-1, keepdim=True)
-        self.part = seen / (seen + attention.sink.exp()[:, None, None])
-        return own
-
-    def weights(self, attention, kind, weights, masked):
-        return weights * self.part
 
 
 class KeyTokens(Term):
@@ -158,12 +99,9 @@ class NarrowAttention(Attention):
 
 TERMS["Distance"] = lambda term, tokens, head, t, s: term.weight[max(-7, min(7, s - t)) + 7]
 TERMS["KeyTokens"] = lambda term, tokens, head, t, s: tokens.keys[s] @ term.weight[head]
-HEADS_OF_MECHANISMS["sink", ""] = (0,)
 MADE_UP = {
     "shifted": Row(Shifted()),
     "distant": Row(Oracle()),
-    "relayed": Row(Relayed()),
-    "sinking": Row(Sinking()),
     "key_reading": Row(Oracle()),
     "narrow": Row(Oracle()),
 }
