@@ -1,5 +1,6 @@
 """What a wheel of the project installs works without its checkout."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,9 +10,11 @@ import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
+import fairseq
 import pytest
 
-from commands import ROOT, SIZES
+from commands import ROOT, SIZES, run_well
+from compilers import COMPILERS
 from corpora import LANGUAGES, write_corpus
 
 RECIPE = f"""
@@ -28,6 +31,12 @@ RECIPE = f"""
 --seed 1
 [evaluate]
 --beam 2
+"""
+IMPORT_USER_DIR = """
+from argparse import Namespace
+from fairseq import models, utils
+utils.import_user_module(Namespace(user_dir="ea_fairseq"))
+print(models.ARCH_MODEL_REGISTRY["ea_transformer"].__name__)
 """
 SCRIPT = "#!{python}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
 
@@ -77,12 +86,15 @@ def test_a_source_distribution_has_all_that_builds_a_wheel(sources, tmp_path):
     assert package_files(sources) | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
 
 
-@pytest.fixture(scope="module")
-def installed(sources, tmp_path_factory):
-    """Runs a program of an environment that has the wheel, and otherwise the packages of this one."""
+@pytest.fixture(scope="module", params=COMPILERS or ["cc"])
+def installed(request, sources, tmp_path_factory):
+    """Runs a program of an environment that has the wheel, and otherwise the packages of this one.
+
+    Each compiler in turn has compiled its native code.
+    """
     place = tmp_path_factory.mktemp("away")
     wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
-    subprocess.run([*wheel, sources], check=True)
+    subprocess.run([*wheel, sources], env={**os.environ, "CC": request.param}, check=True)
     (package,) = place.glob("*.whl")
     venv.create(place / "env", with_pip=False)
     python = place / "env/bin/python"
@@ -97,22 +109,56 @@ def installed(sources, tmp_path_factory):
     work = place / "work"
     work.mkdir()
 
-    def run(program: str, *arguments: object, stdin: str | None = None) -> str:
+    def run(program: str, *arguments: object, stdin: str | None = None, **variables: str) -> str:
         command = [python.with_name(program), *map(str, arguments)]
-        environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(place), "OMP_NUM_THREADS": "1"}
+        environment = {
+            "PATH": f"{python.parent}:/usr/bin:/bin",
+            "HOME": str(place),
+            "OMP_NUM_THREADS": "1",
+            **variables,
+        }
         done = subprocess.run(command, cwd=work, env=environment, input=stdin, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         return done.stdout
 
-    run.work = work
+    run.work, run.packages, run.compiler = work, Path(layout["purelib"]), request.param
     return run
 
 
 @pytest.mark.slow
 def test_the_package_is_that_of_the_wheel_with_its_native_code(installed):
-    package = Path(installed("python", "-c", "import ea_fairseq; print(ea_fairseq.__file__)").strip()).parent
-    assert package.is_relative_to(installed.work.parent / "env")
-    assert "compiled with" in installed("ea-fairseq", "info")
+    package = installed.packages / "ea_fairseq"
+    assert installed("python", "-c", "import ea_fairseq; print(ea_fairseq.__file__)") == f"{package}/__init__.py\n"
+    modules = {path.relative_to(ROOT) for path in (ROOT / "ea_fairseq").rglob("*.py")}
+    found = {path.relative_to(package.parent) for path in package.rglob("*") if path.suffix in (".py", ".so")}
+    libraries = {path for path in found if path.name.startswith("_native")}
+    assert found - libraries == modules and len(libraries) == 1
+    told = installed("ea-fairseq", "info")
+    assert f", in {package}\n" in told and f", compiled with {installed.compiler} " in told
+    assert told.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.slow
+def test_what_a_compiler_makes_passes_the_tests_of_the_native_code(installed, tmp_path):
+    for name in ("tests", "scripts", "data-prep"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    files = ["tests/kernels/test_native_attention.py", "tests/decoding/test_decoding.py"]
+    command = (Path(sys.executable).name, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *files)
+    said = run_well(*command, cwd=tmp_path, PYTHONPATH=str(installed.packages))
+    assert " skipped" not in said
+
+
+@pytest.mark.slow
+def test_the_user_dir_is_found_from_anywhere(installed):
+    """Where fairseq is installed beside it, whose files stand here as links."""
+    beside = installed.packages / "fairseq"
+    beside.mkdir()
+    for entry in os.scandir(fairseq.__path__[0]):
+        (beside / entry.name).symlink_to(entry.path)
+    for first in ("", "import ea_fairseq"):
+        assert installed("python", "-c", first + IMPORT_USER_DIR) == "EATransformerModel\n"
+    shutil.rmtree(beside)
 
 
 @pytest.mark.slow
@@ -135,29 +181,7 @@ def test_fairseqs_own_commands_take_its_folder(installed):
     write_corpus(installed.work / "text")
     splits = [word for split in ("train", "valid") for word in (f"--{split}pref", f"text/{split}")]
     installed("fairseq-preprocess", "-s", "de", "-t", "en", *splits, "--destdir", "binary")
-    package = Path(installed("python", "-c", "import ea_fairseq; print(ea_fairseq.__file__)").strip()).parent
-    training = [
-        "--user-dir",
-        package,
-        "--arch",
-        "ea_transformer",
-        *SIZES,
-        "--optimizer",
-        "adam",
-        "--lr",
-        "1e-3",
-        "--cpu",
-    ]
-    installed(
-        "fairseq-train",
-        "binary",
-        *training,
-        "--max-tokens",
-        200,
-        "--max-update",
-        2,
-        "--disable-validation",
-        "--save-dir",
-        "out",
-    )
+    training = ["--user-dir", installed.packages / "ea_fairseq", "--arch", "ea_transformer", *SIZES]
+    training += ["--optimizer", "adam", "--lr", "1e-3", "--cpu", "--max-tokens", 200, "--max-update", 2]
+    installed("fairseq-train", "binary", *training, "--disable-validation", "--save-dir", "out", EA_BACKEND="native")
     assert (installed.work / "out/checkpoint_last.pt").is_file()

@@ -1,13 +1,9 @@
 """fairseq's console commands train and translate with evolving attention; once each, they run as a user runs them."""
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from argparse import Namespace
 
-import fairseq
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -17,7 +13,7 @@ import ea_fairseq
 from commands import OFF, PLUGIN, ROOT, run_python, run_well
 from corpora import warm_environment
 from devices import DEVICES
-from forked import run_forked, run_forked_well
+from forked import run_forked_well
 from reversal import DATA, DEVICE_FLAGS, SENTENCES, losses_of, train, train_command
 
 CHECKPOINTS = "check points"
@@ -133,41 +129,6 @@ def test_a_user_dir_of_ones_own_adds_a_mechanism(home, losses):
     assert "my_transformer, seed 3, 3 updates, on test of my data (6 sentences)" in evaluated.stdout
     log = (home / "own/evaluation/logs/generate.log").read_text()
     assert "native code does not support evolving attention with GELU" in log
-
-
-def test_a_bad_flag_value_is_refused(home):
-    command = ["fairseq-train", DATA, "--user-dir", PLUGIN, "--arch", "ea_transformer", "--ea-alpha", "2"]
-    result = run_forked(*command, cwd=home)
-    assert result.returncode == 2
-    assert "--ea-alpha must be a number from 0 to 1, not '2'" in result.stderr.splitlines()[-1]
-
-
-IMPORT_USER_DIR = """
-from argparse import Namespace
-from fairseq import models, utils
-utils.import_user_module(Namespace(user_dir="ea_fairseq"))
-print(models.ARCH_MODEL_REGISTRY["ea_transformer"].__name__)
-"""
-
-
-@pytest.mark.slow
-def test_after_an_installation_the_user_dir_is_found_from_anywhere(tmp_path):
-    """fairseq looks for a user-dir beside itself, so the plugin is installed beside a copy of fairseq."""
-    pytest.importorskip("setuptools", reason="building without it would need the network")
-    site, source = tmp_path / "site", tmp_path / "source"
-    (site / "fairseq").mkdir(parents=True)
-    for entry in os.scandir(fairseq.__path__[0]):
-        (site / "fairseq" / entry.name).symlink_to(entry.path)
-    shutil.copytree(PLUGIN, source / "ea_fairseq")
-    for name in ("setup.py", "pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, source)
-    pip = [sys.executable.rpartition("/")[2], "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    run_well(*pip, "--no-build-isolation", "--target", site, source, cwd=tmp_path, CC="false")  # compiling takes time
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    for first in ("", "import ea_fairseq"):
-        result = run_python(first + IMPORT_USER_DIR, cwd=elsewhere, PYTHONPATH=str(site))
-        assert result.stdout == "EATransformerModel\n", result.stderr
 
 
 def test_the_user_dir_is_found_as_the_documentation_says(tmp_path):
