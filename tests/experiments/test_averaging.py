@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -200,12 +201,14 @@ def test_what_is_no_whole_checkpoint_is_named(tmp_path):
     save(tmp_path, "whole.pt")
     whole = (tmp_path / "whole.pt").read_bytes()
     torch.save({"model": {}}, tmp_path / "other.pt")
-    for name, content in {"cut.pt": whole[: len(whole) // 2], "text.pt": b"no checkpoint", "empty.pt": b""}.items():
+    with zipfile.ZipFile(tmp_path / "zip.pt", "w") as archive:
+        archive.writestr("a/b", "c")
+    contents = {"cut.pt": whole[: len(whole) // 2], "text.pt": b"no checkpoint", "empty.pt": b"", "zeros.pt": bytes(99)}
+    for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     flaws = {
         "cut.pt": "is not whole",
-        "text.pt": "is not a checkpoint of fairseq",
-        "empty.pt": "is not",
+        **dict.fromkeys(("text.pt", "empty.pt", "zeros.pt", "zip.pt"), "is not a checkpoint of fairseq"),
         "other.pt": "is not a checkpoint of a training",
         "absent.pt": "there is no checkpoint",
     }
