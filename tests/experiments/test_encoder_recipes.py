@@ -1,22 +1,17 @@
 """Recipes of encoders: fairseq takes them, they train as the papers say, and differ in what makes a model alone."""
 
 import math
-from dataclasses import fields
-from functools import cache
 
 import pytest
-from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.experiments.runs.recipe import model_flags
 from ea_fairseq.experiments.scoring.encoder_outcome import REPORTED
 from ea_fairseq.models.encoder_options import ClassifierOptions, EncoderOptions
-from ea_fairseq.plain.flags import flag_of
 from projects import make_project, refusal, succeed
-from recipes import flags_of, recipe_texts, section
+from recipes import assert_differs_in_its_model_alone, parse, recipe_texts, section
 from tiny import dictionary
 
 MODELS = {
@@ -40,15 +35,10 @@ SIZES = {
     "sst5": "classifier",
     "masked-lm": "tiny",
 }
+EXAMPLES = {f"{form}-{task}": count for form in ("glue", "t5") for task, count in SENTENCES.items()} | WINDOWS
+EXAMPLES |= {"sst5": 8544, "cifar10": 45_000}  # images without the tenth for validation
 RECIPES = [f"{data}/{name}_{size}" for data, size in SIZES.items() for name in MODELS[size]]
 POOLED = [f"{data}/bert_pooled" for data in WINDOWS]
-MECHANISMS = ("--ea-", "--pa-")
-
-
-@cache
-def parse(recipe: str):
-    """The flags as fairseq's own parser reads them."""
-    return options.parse_args_and_arch(options.get_training_parser(), ["data", *flags_of(recipe)])
 
 
 def test_every_data_set_has_every_model_of_its_size():
@@ -61,6 +51,13 @@ def test_fairseq_takes_the_flags_and_the_learning_rate_falls_to_the_last_update(
     assert config.task._name == config.criterion._name.removeprefix("ea_") and config.common.seed == 1
     schedule = config.lr_scheduler
     assert schedule.get("total_num_update", schedule.get("max_update")) == config.optimization.max_update
+
+
+@pytest.mark.parametrize("recipe", [name for name in recipe_texts() if name.partition("/")[0] in EXAMPLES])
+def test_the_updates_are_the_epochs(recipe):
+    args = parse(recipe)
+    batches = math.ceil(EXAMPLES[recipe.partition("/")[0]] / args.batch_size)
+    assert args.max_update == (0 if recipe in POOLED else args.max_epoch * batches)
 
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe.startswith(("glue-cola", "sst5", "masked"))])
@@ -83,7 +80,6 @@ def test_glue_is_trained_as_predictive_attention_has_it(task):
     args = parse(f"glue-{task}/ea_bert_mini")
     assert (args.batch_size, args.max_epoch, args.dropout) == (8, EPOCHS[task], 0.1)
     assert args.lr == [RATES.get(task, 2e-5)]
-    assert args.max_update == args.max_epoch * math.ceil(SENTENCES[task] / args.batch_size)
     reported = [name for name in REPORTED if getattr(args, name)]
     assert reported == ([SCORES[task]] if task in SCORES else [])
     assert args.num_classes == (1 if task == "sts-b" else 2)
@@ -93,8 +89,7 @@ def test_glue_is_trained_as_predictive_attention_has_it(task):
 @pytest.mark.parametrize("task", WINDOWS)
 def test_classifiers_of_documents_are_trained_for_two_epochs(task):
     args = parse(f"{task}/ea_bert_mini")
-    assert args.max_update == args.max_epoch * math.ceil(WINDOWS[task] / args.batch_size) and args.max_epoch == 2
-    assert (args.lr, args.max_positions, args.init_token, args.num_classes) == ([2e-5], 512, 0, 2)
+    assert (args.max_epoch, args.lr, args.max_positions, args.init_token, args.num_classes) == (2, [2e-5], 512, 0, 2)
     assert section(f"{task}/ea_bert_mini", "data")[0].startswith("ea-fairseq prepare rationales ")
 
 
@@ -116,7 +111,7 @@ def test_the_head_of_erasers_baseline_is_trained_alone(recipe):
 
 def test_classifiers_are_trained_for_the_epochs_of_the_paper():
     args = parse("sst5/pa_transformer_classifier")
-    assert args.max_update == args.max_epoch * math.ceil(8544 / args.batch_size) == 1340
+    assert args.max_update == 1340
     classifier = ClassifierOptions.from_namespace(args)
     assert (args.lr, args.min_lr, classifier.embedding_dropout, args.dropout) == ([4e-4], 1e-6, 0.4, 0.2)
     assert classifier.dense_connections and args.pa_alpha == 0.1
@@ -124,15 +119,8 @@ def test_classifiers_are_trained_for_the_epochs_of_the_paper():
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_model_differs_from_the_plain_one_in_nothing_but_what_makes_it(recipe):
-    data, model = recipe.split("/")
-    plain = PLAIN[SIZES[data]]
-    makes, makes_plain = model_flags(model), model_flags(plain)
-    own = {flag_of(opt.name) for kind in (TermOptions, EncoderOptions, ClassifierOptions) for opt in fields(kind)}
-    flags = {word for word in makes if word.startswith("--")} - own
-    assert {name for name in flags if not name.startswith(MECHANISMS)} == {"--arch"}
-    assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
-    for name in ("data", "evaluate"):
-        assert section(recipe, name) == section(f"{data}/{plain}", name)
+    plain = PLAIN[SIZES[recipe.partition("/")[0]]]
+    assert_differs_in_its_model_alone(recipe, plain, TermOptions, EncoderOptions, ClassifierOptions)
 
 
 def test_a_recipe_starts_from_a_checkpoint_of_the_project_or_says_how_to_make_it(tmp_path):

@@ -1,23 +1,20 @@
 """Recipes are accepted by fairseq and the data scripts, and build the models of the papers' tables."""
 
 import subprocess
-from dataclasses import fields
+from copy import copy
 
 import pytest
 import torch
-from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from commands import ROOT
 from corpora import environment, write_corpus
 from ea_fairseq.attention.attention import Attention
-from ea_fairseq.attention.registry import family_of
 from ea_fairseq.attention.term_options import TermOptions
-from ea_fairseq.experiments.runs.recipe import model_flags, models
+from ea_fairseq.experiments.runs.recipe import models
 from ea_fairseq.models.layer_options import LayerOptions
 from ea_fairseq.models.state_dict import MECHANISM
-from ea_fairseq.plain.flags import flag_of
-from recipes import flags_of, recipe_texts, section
+from recipes import assert_differs_in_its_model_alone, parse, recipe_texts, section
 from tiny import dictionary
 
 PARAMETERS = {
@@ -75,11 +72,6 @@ def names(models: dict[str, list[str]]) -> list[str]:
 each_recipe = pytest.mark.parametrize("recipe", names(MODELS))
 
 
-def parse(recipe: str):
-    """The flags as fairseq's own parser reads them."""
-    return options.parse_args_and_arch(options.get_training_parser(), ["data", *flags_of(recipe)])
-
-
 def test_every_data_set_has_every_model():
     found = {name for name in recipe_texts() if name.endswith(SIZES)}
     assert found == set(names(MODELS | QUICK_START))
@@ -102,7 +94,7 @@ def test_the_flags_are_the_papers_but_where_text_is_little(recipe):
     [pytest.param(name, marks=[] if name.startswith("iwslt14-deen/") else pytest.mark.slow) for name in names(MODELS)],
 )
 def test_the_flags_build_a_model_of_the_papers_size(recipe):
-    args, model_name = parse(recipe), recipe.partition("/")[2]
+    args, model_name = copy(parse(recipe)), recipe.partition("/")[2]
     with torch.device("meta"):
         model = ARCH_MODEL_REGISTRY[args.arch].build_model(args, Task())
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
@@ -119,16 +111,7 @@ class Task:
 
 @pytest.mark.parametrize("recipe", names(MODELS | QUICK_START))
 def test_a_model_differs_from_the_plain_one_of_its_size_in_nothing_but_what_makes_it(recipe):
-    data, model = recipe.split("/")
-    plain = plain_of(model)
-    makes, makes_plain = model_flags(model), model_flags(plain)
-    family = family_of(makes[makes.index("--arch") + 1])
-    kinds = (TermOptions, LayerOptions, *([family.attention.options] if family else []))
-    options = {flag_of(opt.name) for kind in kinds for opt in fields(kind)}
-    assert {word for word in makes if word.startswith("--")} - options == {"--arch"}
-    assert flags_of(recipe) == [*makes, *flags_of(f"{data}/{plain}")[len(makes_plain) :]]
-    for name in ("data", "evaluate"):
-        assert section(recipe, name) == section(f"{data}/{plain}", name)
+    assert_differs_in_its_model_alone(recipe, plain_of(recipe.partition("/")[2]), TermOptions, LayerOptions)
 
 
 @pytest.mark.parametrize("model", EVOLUTION)

@@ -1,14 +1,12 @@
 """Labelled sentences as T5 has them: prepare glue --text-to-text, a training, and evaluate, which reads words."""
 
 import json
-import math
 import random
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from fairseq import options
 from fairseq.data import Dictionary, data_utils
 
 from commands import PLUGIN, run, run_well
@@ -19,10 +17,10 @@ from ea_fairseq.data.text_folder import TextFolder
 from ea_fairseq.data.text_to_text import word_for
 from ea_fairseq.experiments.runs import t5_import
 from ea_fairseq.experiments.runs.data_bin import TextToTextData, read_data
-from ea_fairseq.experiments.runs.recipe import Recipe
 from ea_fairseq.experiments.scoring.label_words import LabelWords
 from ea_fairseq.experiments.scoring.results import Results, read_predictions
 from forked import run_forked_well
+from recipes import parse
 from t5 import ROWS as ROWS_OF_T5
 from t5 import TEXT, write_t5
 
@@ -146,15 +144,11 @@ def test_what_cannot_be_made_is_refused_in_one_sentence(home, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["cola", "mrpc", "rte", "sts-b"])
-def test_fairseq_takes_the_flags_of_recipes_whose_updates_are_their_epochs(task):
-    flags = Recipe.find(f"t5-{task}/ea_t5_small").flags("train")
-    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+def test_recipes_train_as_t5_was_fine_tuned(task):
+    args = parse(f"t5-{task}/ea_t5_small")
     assert (args.arch, args.optimizer, args.scale_parameter) == ("ea_t5_small", "adafactor", True)
-    sentences, _, _ = KNOWN[task].counts
-    assert args.max_update == args.max_epoch * math.ceil(sentences / args.batch_size)
 
 
 def test_fairseq_takes_the_flags_of_the_pre_training():
-    flags = Recipe.find("t5-text/t5_small").flags("train")
-    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+    args = parse("t5-text/t5_small")
     assert (args.task, args.tokens_per_sample, args.noise_density) == ("span_corruption", 568, 0.15)
